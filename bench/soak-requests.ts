@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http';
 
-/** A caller in one organization, with the IDs of records that it can use. */
+/** A caller in one organization, and the IDs of records that it can use. */
 export interface Client {
   readonly url: string;
   readonly key: string;

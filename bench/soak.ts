@@ -85,7 +85,9 @@ function trend(values: readonly number[]): number {
 }
 
 const toMb = (bytes: number) => bytes / 2 ** 20;
-/** Returns the figures for a line. The minimum heap size is the size after garbage collection. */
+/**
+ * Returns the figures for one line of the table. The minimum heap size is the size after garbage collection.
+ */
 const figuresOf = ({ latencies, reports }: Window) => ({
   'p50 ms': quantile(latencies, 0.5),
   'p99 ms': quantile(latencies, 0.99),

@@ -28,7 +28,7 @@ export async function startTarget(
   return { url: (message as { readonly url: string }).url, process: child };
 }
 
-/** Returns the Node.js flags that write a CPU profile. */
+/** Returns the Node.js flags for writing a CPU profile. */
 export const profileFlags = (folder: string, name: string): string[] => [
   '--cpu-prof',
   `--cpu-prof-dir=${folder}`,

@@ -22,7 +22,7 @@ const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
  * expensive.
  */
 const connections = 32;
-/** How long a worker limited to half a core runs before it is stopped for the same time, in milliseconds. */
+/** Time that a worker limited to half a core runs before it is stopped for just as long, in milliseconds. */
 const sliceMs = 20;
 
 const childrenOf = (pid: number): number[] =>

@@ -134,7 +134,10 @@ function temporary(): string {
 }
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
-/** On CI, skipped tests count as failures, unless the machine does not permit them. */
+/**
+ * Returns whether a skipped test counts as a failure. This is the case on CI, unless the machine does not
+ * permit the test.
+ */
 const mayNotSkip = (reason: string | boolean) =>
   process.env.CI === 'true' && !/^not permitted/.test(String(reason));
 
@@ -178,7 +181,7 @@ const tests = run({
 const times: [seconds: number, suite: string][] = [];
 tests.on('test:pass', ({ name, details, skip, nesting }) => {
   if (nesting === 0) times.push([details.duration_ms / 1000, name]);
-  // A skipped suite has no tests that could be counted.
+  // A skipped suite does not have tests that could be counted.
   if (details.type === 'suite' && skip === undefined) return;
   counts[skip === undefined ? 'passed' : 'skipped']++;
   if (skip !== undefined && mayNotSkip(skip)) {

@@ -41,7 +41,8 @@ export function referenceProgram(version: string): Command {
 }
 
 /**
- * Returns whether the arguments only request help, completion or the version, which the reference program can print.
+ * Returns whether the arguments only request output that the reference program can print: help, completion or
+ * the version.
  */
 export function isAnsweredByReference(args: readonly string[]): boolean {
   const separator = args.indexOf('--');

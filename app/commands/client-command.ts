@@ -332,7 +332,7 @@ async function localDescription(): Promise<Document> {
   return (await describeInstance({ config, resources: await loadResources(config) })) as unknown as Document;
 }
 
-/** Fetches the OpenAPI document of a running instance. @throws UserError if it is not available */
+/** Fetches a running instance's OpenAPI document. @throws UserError if the document is not available */
 async function remoteDescription(url: string): Promise<Document> {
   if (!URL.canParse(url)) throw new UserError(`--url must be like https://crm.example.com, not ${url}`);
   const documentUrl = `${url.replace(/\/+$/, '')}/docs/openapi.json`;

@@ -28,7 +28,7 @@ interface EngineSpec {
 /**
  * Returns a specification that npm can use to install this engine: the registry's version, the tarball it was
  * installed from, or the folder it runs from.
- * @param folder the instance's folder, to which local paths are relative
+ * @param folder the instance's folder, which local paths are relative to
  */
 async function engineSpec(folder: string): Promise<EngineSpec> {
   const local = (path: string) => ({

@@ -13,7 +13,7 @@ import { isOutputCut } from './cut-output.ts';
 
 type AddCommand = (line: CommandLine<Instance>) => void | Promise<void>;
 
-/** Commands that are not added by a module, with their first words, in the order shown in the help. */
+/** Commands not added by modules, with their first words, in the order in which the help shows them. */
 const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand])[] = [
   [['serve'], async (line) => (await import('../serve/serve-command.ts')).serveCommand(line)],
   [['dev'], async (line) => (await import('./dev-command.ts')).devCommand(line)],

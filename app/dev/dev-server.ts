@@ -236,7 +236,7 @@ const onlyAdds = ({ statements, checks, api }: MigrationPlan): boolean =>
       touches !== 'rewrites' && !risks.includes('destructive') && !risks.includes('needs a restart'),
   );
 
-/** Writes the migration for additions made while the server was not running. Embedded database only. */
+/** Writes a migration for additions made while the server was not running. Only for the embedded database. */
 async function writeAdditions(config: Config): Promise<void> {
   if (config.databaseAddress !== undefined) return;
   const resources = await loadResources(config);

@@ -31,8 +31,9 @@ const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views' | 'se
 });
 
 /**
- * Registers a service as a node while it runs, and completes migrations once all older nodes have stopped. The process
- * exits if other nodes considered it stopped and its statements no longer match the tables.
+ * Registers a service as a node while it runs, and completes migrations once all older nodes have stopped.
+ * The process exits if other nodes considered it stopped and its statements no longer match the database
+ * tables.
  * @throws UserError if migrations are pending, or the schema is not compatible with this code
  */
 async function registerAsNode(

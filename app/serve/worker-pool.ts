@@ -23,7 +23,7 @@ interface ConnectionHandle {
   readonly close: () => void;
 }
 
-/** The fields of `cluster` messages about connections. */
+/** Fields of `cluster` messages about connections. */
 interface ClusterMessage {
   readonly act?: string;
   readonly seq?: number;
@@ -106,7 +106,10 @@ interface WorkerPool {
   readonly signal: (name: NodeJS.Signals) => void;
   /** Announces the stop. Requests are still served, but connections close after their response. */
   readonly drain: () => void;
-  /** Stops the workers one after another while the others keep serving. @returns whether all requests were completed */
+  /**
+   * Stops the workers one by one while the remaining workers keep serving.
+   * @returns whether all requests were completed
+   */
   readonly stop: () => Promise<boolean>;
   /** Kills all workers immediately. */
   readonly kill: () => void;

@@ -498,7 +498,7 @@ export class Records<R extends ResourceTypes> {
 
 /**
  * Converts filters to query parameters.
- * @throws TypeError if a filter has no value, because the API would ignore it
+ * @throws TypeError if a filter does not have a value, because the API would ignore the filter
  */
 function filterParameters(where: object): URLSearchParams {
   const parameters = new URLSearchParams();

@@ -1,4 +1,4 @@
-// Messages about machine failures say what is wrong with the data folder and what to do.
+// Messages about machine failures state the problem with the data folder and its solution.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-// `crm doctor` finds every planted fault in a real instance, and nothing in a healthy one.
+// `crm doctor` reports every planted fault in a real instance, and does not report anything in a healthy one.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';

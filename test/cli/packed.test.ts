@@ -131,7 +131,7 @@ describe('the packed package', { concurrency: 1 }, () => {
   });
 
   /**
-   * Packs the package and installs the tarball like npm, with this project's dependencies.
+   * Packs the package and installs the tarball as npm does, with this project's dependencies.
    * @returns the tarball
    */
   const install = (instance: string): string => {
@@ -257,7 +257,7 @@ export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql
     add('Migration20271201000001_region', 'leads', { region: { ...note, name: 'region' } }, 'nonsense');
     install(instance);
 
-    // A finished command exits: it does not wait, for example for the timeout of idle connections.
+    // A finished command exits without waiting, for example, for idle connections to time out.
     const idle = `process.on('exit', () => console.error(performance.eventLoopUtilization().idle))`;
     const program = ['--import', `data:text/javascript,${idle}`, installed];
     const plan = await crm(['plan', '--json'], environment, { ...options, program });

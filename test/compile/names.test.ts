@@ -1,5 +1,5 @@
-// Names in YAML that could collide with names that the engine generates: such a file either works or is
-// rejected with a location.
+// Names in YAML that could collide with names that the engine generates. A file with such a name either works
+// or is rejected with a location.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { checkSources } from '../../engine/definition/check.ts';

@@ -370,7 +370,7 @@ for (const resource of resources) {
 
     test("have unique names within PostgreSQL's length limit", () => {
       const texts = new Map<string, string>();
-      // Batch statements have no name and are planned each time.
+      // Batch statements do not have a name and are planned each time.
       for (const { name, text } of prepared.filter(({ lane }) => lane !== 'batch')) {
         assert.equal(texts.get(name) ?? text, text, `${name} stands for two texts`);
         assert.ok(Buffer.byteLength(name) <= 63, name);

@@ -1,4 +1,4 @@
-// Invalid files with their expected messages, for the checks of definitions and for the editor schemas.
+// Invalid files with their expected messages, for the definition checks and for the editor schemas.
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { operators } from '../../engine/query/operators.ts';
 

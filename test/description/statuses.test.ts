@@ -26,7 +26,7 @@ const settings = settingsFile(
   variables,
 );
 
-/** Errors thrown in every operation, because they can occur anywhere. */
+/** Errors to be thrown in every operation, because they can occur anywhere. */
 const anywhere: Readonly<Record<string, () => Error>> = {
   internal: () => new Error('a mistake'),
   database_failed: () => errors.database(new Error('lost')),

@@ -1,5 +1,5 @@
-// The paths that docs/changes.md, docs/architecture.md and other pages refer to exist, and docs/changes.md lists every
-// file of a change that adds an object of a kind.
+// The paths that docs/changes.md, docs/architecture.md and other pages refer to exist, and docs/changes.md
+// lists every file to change when adding an object of each kind.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import {

@@ -1,4 +1,4 @@
-// The night in docs/operations.md: four faults in a running service, and their effects on its screens, log,
+// The night in docs/operations.md: four faults in a running service, and their effects on its pages, log,
 // admin port, metrics, API and `crm doctor`. Every line in the page's blocks must have been printed.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// The programs in docs/sync.md as printed: an event receiver, and a sync that survives being killed.
+// Runs the programs exactly as printed in docs/sync.md: an event receiver, and a sync that can be killed and
+// restarted.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -74,7 +74,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   test('returns 500 while PostgreSQL is stopped and recovers by itself after its start', async () => {
     for (let time = 0; time < 2; time++) {
       await server.pause();
-      // Immediately, and again once the pool has noticed that its connections are closed.
+      // Test immediately, and once more when the pool has noticed that its connections are closed.
       for (let round = 0; round < 2; round++) {
         for (const answer of await bounded(Promise.all(requests()))) assertFailed(answer);
       }

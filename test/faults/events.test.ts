@@ -1,5 +1,5 @@
-// Events while a process is killed, the database restarts and the receiver sometimes fails: no event is
-// lost, and each record's events arrive in order.
+// Events while a process is killed, the database restarts and the receiver sometimes fails: no event is lost,
+// and the events for each record arrive in order.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';

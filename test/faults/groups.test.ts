@@ -1,5 +1,5 @@
-// Writes executed in one batch: each request gets its own response, and a failing write does not affect the
-// others.
+// Writes executed in one batch: each request receives its own response, and a failing write does not affect
+// the other writes.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';

@@ -47,7 +47,7 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
     const failures: string[] = [];
     const each = async (name: string, body?: object) => {
       let { status, text } = await service.call(name, { key, ...(body && { body }) });
-      // On a slow machine some requests wait too long for a slot. Clients retry a 503 later.
+      // On a slow machine, some requests wait too long for a slot. Retry after a 503, as clients do.
       for (let retry = 0; status === 503 && retry < 600; retry++) {
         await pause(100);
         ({ status, text } = await service.call(name, { key, ...(body && { body }) }));

@@ -123,7 +123,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       const id = await create();
       assert.equal(await status(id), 200);
       assert.equal(await status(id, acme.key, other.call), 200, 'on the other node');
-      // Until then the replica can return the previous state.
+      // Until then, the replica can return the previous state.
       await soonerThan(maxLagMs, async () => (await status(id, reader)) === 200);
       await until(() => /^is \d+ ms behind$/.test(problem() ?? ''), 'say how far behind it is');
       const before = onReplica;
@@ -160,7 +160,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
         fc.asyncProperty(
           fc.array(fc.array(step, { maxLength: 10 }), { minLength: 2, maxLength: 4 }),
           async (clients) => {
-            // Each client has its own records, so it knows their state.
+            // Each client uses its own records, so it can predict their state.
             await Promise.all(
               clients.map(async (steps) => {
                 const records: { id: string; name: string }[] = [];

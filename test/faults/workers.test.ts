@@ -1,5 +1,5 @@
-// WORKERS: several processes serve one instance. A dead worker is replaced without affecting the others, and
-// background work runs once.
+// WORKERS: several processes serve one instance. A dead worker is replaced without affecting the other
+// workers, and background work runs once.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, get } from 'node:http';
@@ -216,7 +216,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       ADMIN_PORT: '0',
       DATABASE_POOL: '32',
       STOP_DELAY_MS: '500',
-      // A test stops a worker until others have responded.
+      // A test stops a worker until other workers have responded.
       WORKER_TIMEOUT_MS: '120000',
       DATABASE_LOCK_TIMEOUT_MS: '20000',
       DATABASE_STATEMENT_TIMEOUT_MS: '20000',

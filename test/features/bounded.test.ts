@@ -1,7 +1,7 @@
-// The cost of any input is linear and bounded. Every route of the router gets hostile heads, and hostile bodies of
-// every content type it accepts, up to its own limit, plain and compressed. Cost is the thread's CPU time relative to
-// a calibration loop in the same process, and the number of allocated bytes. No request may fail with a server error,
-// and errors stay small.
+// The cost of any input is linear and bounded. Every route in the router receives hostile heads, and hostile
+// bodies of every content type that it accepts, up to its own limit, plain and compressed. Cost is the
+// thread's CPU time relative to a calibration loop in the same process, and the number of allocated bytes. No
+// request may fail with a server error, and errors stay small.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -80,7 +80,10 @@ const mustReach = [
   'a form with a file 400',
   'a form with a file 403',
 ];
-/** Targets of the same kind take turns with the smaller bodies: each target gets one body out of this many. */
+/**
+ * Targets of the same kind take turns with the smaller bodies: each target receives one body out of this
+ * many.
+ */
 const shares = 20;
 /** Size of a body that another route of the same kind receives at full size, in bytes. */
 const smaller = 64 * 1024;
@@ -133,7 +136,9 @@ for (const driver of drivers) {
     /** Shortest time of the calibration loop so far. */
     let unitMs = calibrate();
 
-    /** Returns the exceeded limits of a request. Runs the calibration loop again if the request was slow. */
+    /**
+     * Returns the limits that a request exceeded. Runs the calibration loop again if the request was slow.
+     */
     function excessOf({ stallMs, cpuMs, allocated }: Work, { bytes, lines }: Size): string[] {
       const most = mostCpu.request + (mostCpu.mebibyte * bytes) / mebibyte + mostCpu.line * lines;
       const mostBytes = mostAllocated.request + mostAllocated.byte * bytes + mostAllocated.line * lines;
@@ -262,7 +267,8 @@ for (const driver of drivers) {
         for (const [place, target] of alike.entries()) {
           for (const [index, body] of hostileBodies(target.expected).entries()) {
             const full = index % alike.length === place;
-            // Drivers differ only in what the database rejects, so the embedded driver gets each body on one route.
+            // Drivers differ only in what the database rejects, so with the embedded driver, each body is
+            // sent to only one route.
             if (driver === 'embedded' && !full) continue;
             // The other targets of a kind take turns with smaller bodies.
             if (!full && (index + place) % shares > 0) continue;

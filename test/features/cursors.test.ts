@@ -277,7 +277,7 @@ onBothDrivers(
           async (sort, dir, writes) => {
             const { key, id } = await instance().organization(`walk-${++organizations}`);
             const path = '/api/v1/leads';
-            // One batch creates equal timestamps. Every third record has no owner.
+            // One batch creates equal timestamps. Every third record does not have an owner.
             await instance().database.run({
               name: '',
               text: `insert into leads (organization_id, created_at, updated_at, last_name, owner_id)

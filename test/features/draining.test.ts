@@ -1,4 +1,5 @@
-// While the process stops, requests in progress are completed, and later requests on open connections get a 503.
+// While the process stops, requests in progress are completed, and later requests on open connections receive
+// a 503.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -20,8 +21,8 @@ test('completes requests in progress on kept-alive connections and answers later
 
   const [begun, next] = [await opened(instance.url), await opened(instance.url)];
   const answers = (text: string) => text.match(/HTTP\/1\.1 \d{3}/g) ?? [];
-  // Each connection has completed one request and is kept alive. One then sends part of a body, the other part of a
-  // head.
+  // Each connection has completed one request and is kept alive. One connection then sends part of a body,
+  // and the other sends part of a head.
   for (const [socket, more] of [
     [begun, post],
     [next, get.slice(0, 40)],

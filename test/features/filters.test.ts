@@ -341,7 +341,7 @@ onBothDrivers('the filters of the five resources', (instance) => {
   test('docs/reference.md lists all of them', () => {
     const page = readFileSync(join(projectFolder, 'docs/reference.md'), 'utf8');
     const rowOf = (name: string) => page.split('\n').find((line) => line.startsWith(`| ${name} `)) ?? '';
-    /** Returns the fields and operators in a table row: `a`, `b` eq in; `c` gt. */
+    /** Returns the fields and operators in a table row, for example `a`, `b` eq in; `c` gt. */
     const declaredIn = (row: string) =>
       (row.split('|')[2] ?? '').split(';').flatMap((part) => {
         const words = part

@@ -106,7 +106,9 @@ onBothDrivers('?q=', (instance) => {
   });
 });
 
-/** Returns the plan of a search, as the server generates it without knowing the words. */
+/**
+ * Returns the plan for a search. On PostgreSQL, this is the generic plan, which does not depend on the words.
+ */
 async function planOf({ driver, database, resources }: Instance, { id }: Organization): Promise<string> {
   const leads = resources.find(({ name }) => name === 'leads');
   assert.ok(leads);

@@ -95,9 +95,7 @@ const cases: readonly StreamCase[] = [
 
 /** Callers of all streams, who lose access at the same time. */
 interface Callers {
-  /**
-   * Returns the credentials for a stream of an organization; or undefined if these callers cannot open it.
-   */
+  /** Returns the credentials for an organization's stream, or undefined if these callers cannot open it. */
   readonly headersFor: (each: StreamCase, organization: number) => Headers | undefined;
   readonly revoke: (tables: Tables) => Promise<void>;
 }

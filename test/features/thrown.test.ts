@@ -1,5 +1,5 @@
-// Errors thrown inside the service: the caller's response and the log, on the API and in the admin UI. Error messages
-// can contain input, so neither includes them.
+// Errors thrown inside the service: the caller's response and the log, in the API and the admin UI. Error
+// messages can contain input, so neither includes them.
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { after, before, describe, test } from 'node:test';

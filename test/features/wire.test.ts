@@ -19,7 +19,9 @@ interface Reply {
   readonly body: string;
 }
 
-/** Parses the responses of a connection. Bodies have a Content-Length, but responses to HEAD have no body. */
+/**
+ * Parses a connection's responses. Bodies have a Content-Length, but responses to HEAD do not have a body.
+ */
 function replies(text: string, isHead = false): Reply[] {
   const responses: Reply[] = [];
   for (let rest = text; rest !== ''; ) {
@@ -263,7 +265,7 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
   test('slow heads and bodies do not block other requests', async () => {
     const { server } = instance.app;
     const { headersTimeout } = server;
-    // On a busy machine, the other requests can take longer than the timeout for heads.
+    // On a busy machine, the other requests can take longer than the head timeout.
     server.headersTimeout = 120_000;
     after(() => {
       server.headersTimeout = headersTimeout;

@@ -34,7 +34,7 @@ function openContainers(text: string): string {
   return closers;
 }
 
-/** Returns whether a text is the start of a valid JSON text, by trying ways to complete it. */
+/** Returns whether a string is the start of a valid JSON text, by trying ways to complete it. */
 const isPrefix = (text: string): boolean =>
   tokenEnds.some((tokenEnd) =>
     followers.some((follower) => isValid(text + tokenEnd + follower + openContainers(text + tokenEnd))),
@@ -199,7 +199,7 @@ describe('offset of the first error', () => {
       ],
     ] as [string, string][]) {
       const text = Buffer.from(start + part.repeat(size / part.length));
-      // Usually 2 to 15 loops; quadratic time would take thousands.
+      // This usually takes 2 to 15 loops. Quadratic time would take thousands.
       await takesAtMost(150, async () => positionAt(text, jsonErrorOffset(text) ?? 0));
     }
   });

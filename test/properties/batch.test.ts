@@ -1,5 +1,5 @@
-// A batch has the same effect as single requests. When many clients upsert by the same key concurrently,
-// each key gets one record.
+// A batch has the same effect as single requests. When many clients concurrently upsert by the same key, one
+// record is created for each key.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';

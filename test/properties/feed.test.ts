@@ -1,5 +1,5 @@
-// A client that reads only the change feed ends with exactly the database's state, whatever is written
-// concurrently.
+// A client that reads only the change feed ends with exactly the database's state, regardless of concurrent
+// writes.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';

@@ -30,7 +30,7 @@ const measured = 3;
 const growth = 2 * 1024 * 1024;
 
 setFlagsFromString('--expose-gc');
-// V8 drops compiled functions that have not been called for a while, and compiles them again later. A slow
+// V8 drops compiled functions that have not been called for a while, and recompiles them later. A slow
 // machine drops more.
 setFlagsFromString('--no-flush-bytecode');
 const collectGarbage = runInNewContext('gc') as (how: Readonly<Record<string, string>>) => void;
@@ -43,7 +43,7 @@ function heap(): number {
 
 const secret = 'marker-of-beta';
 
-/** Asserts what every response guarantees. */
+/** Asserts the properties that every response must have. */
 function assertSound({ method }: OddRequest, answer: Answer): void {
   // 501: a partner endpoint without a secret.
   const sound = (answer.status >= 200 && answer.status < 500) || answer.status === 501;

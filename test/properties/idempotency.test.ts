@@ -1,4 +1,4 @@
-// A client that retries each create until it gets a response creates each record exactly once, whichever
+// A client that retries each create until it receives a response creates each record exactly once, whichever
 // requests or responses are lost.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

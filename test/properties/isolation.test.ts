@@ -1,5 +1,5 @@
 // Tenant isolation: whatever one organization's key requests, in any order, no response reveals another
-// organization's data and no row of another organization changes.
+// organization's data and none of its rows change.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';

@@ -24,7 +24,7 @@ import { sourcesWith } from '../support/sources.ts';
 const sources = await sourcesWith(...everyType);
 const definitions = checkSources(sources);
 
-/** Fields that the server sets on every write. */
+/** Returns whether the server sets the field on every write. */
 const renewed = (field: Field) => field.set === 'editor' || field.set === 'updated';
 const isStored = (field: Field) => field.type.columns !== undefined;
 
@@ -33,7 +33,7 @@ onBothDrivers(
   (instance) => {
     let keys: { user: string; nobody: string };
     let organization: string;
-    /** IDs of the organization's own records and of one foreign record, by resource. */
+    /** IDs of the organization's own records and one foreign record, keyed by resource. */
     const own: Record<string, string[]> = {};
     const foreign: Record<string, string> = {};
 

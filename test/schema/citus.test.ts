@@ -1,5 +1,5 @@
-// Checks all tables and statements against the rules of Citus (https://docs.citusdata.com). Citus itself is
-// not needed: functions with the same names as those in Citus, on a real PostgreSQL server, read the catalog
+// Checks all tables and statements against the rules of Citus (https://docs.citusdata.com). Citus is not
+// required: functions with the same names as those in Citus, on a real PostgreSQL server, read the catalog
 // and reject what Citus would reject.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

@@ -81,7 +81,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.deepEqual(await model.drift(), []);
   });
 
-  /** Registers a node that does not know the later migrations. */
+  /** Registers a node whose version does not include the later migrations. */
   const withOldNode = () =>
     model.sql(
       `insert into crm_nodes (name, migrations, views, sees_views) values ('old', '[]', 'crm_views_old', true) on conflict (name) do update set seen_at = now()`,

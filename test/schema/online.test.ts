@@ -1,4 +1,4 @@
-// Migrations of tables with rows, while others read and write them (PostgreSQL).
+// Migrations of tables with rows while other clients read and write them (PostgreSQL).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { modelOf } from '../../app/instance.ts';

@@ -489,7 +489,7 @@ onBothDrivers(
 
       test('is not read beyond an invalid token', async () => {
         const megabytes = 14 * 1024 * 1024;
-        // The parser recognizes the end of a part by the start of the next one.
+        // The parser recognizes the end of a part when the next part starts.
         const wrong = await send(`${part(disposition('_csrf'), 'wrong')}--b\r\n`, megabytes);
         assert.equal(wrong.status, 403);
         const late = await send(file('x'.repeat(512 * 1024)), megabytes);

@@ -36,7 +36,7 @@ describe('forms of the admin UI', () => {
     await screens.newEventDelivery();
     const actions = new Set<string>();
     const visited = new Set<string>();
-    /** Collects the forms of a page and of the pages it links to, visiting each kind of URL once. */
+    /** Collects the forms on a page and on the pages it links to, visiting each kind of URL once. */
     const crawl = async (page: string, depth: number): Promise<void> => {
       const kind = page.replace(/\d+/g, 'n');
       if (visited.has(kind)) return;

@@ -24,7 +24,9 @@ const mostWork = 3;
 /** Maximum attempts for a page that takes longer. The shortest time counts, because garbage collection is unpredictable. */
 const tries = 4;
 
-/** Returns almost a megabyte of text that is about six times as long in HTML, with a recognizable end. */
+/**
+ * Returns almost a megabyte of text that becomes about six times as long in HTML and has a recognizable end.
+ */
 const long = (name: string) => `${name}${'<"\'&`='.repeat(140_000)}THE-END-OF-IT`;
 const versions = 20;
 const manyRecords = 21;

@@ -1,5 +1,6 @@
-// Tenant isolation of the admin UI: requests every page and form of one organization for another organization with the
-// same IDs. The pages must not show the first organization's data, and the forms must not change its rows.
+// Tenant isolation in the admin UI: requests every page and form of one organization, with the same IDs, for
+// another organization. The pages must not show the first organization's data, and the forms must not change
+// its rows.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';

@@ -107,7 +107,7 @@ export const beyond: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** The JSON text of one value of each kind. */
+/** JSON text of one value of each kind. */
 export const kinds: Readonly<Record<string, string>> = {
   string: '"some text"',
   number: '7',
@@ -117,7 +117,7 @@ export const kinds: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the JSON texts of values of every other kind, and of numbers and strings outside the type's range.
+ * Returns the JSON texts of values of all other kinds, and of numbers and strings outside the type's range.
  */
 export function wrongValues({ json }: FieldType): string[] {
   const kind = json.type === 'integer' ? 'number' : String(json.type);

@@ -120,7 +120,7 @@ export async function signIn(
   return browser;
 }
 
-/** Returns the value of a page's option with this text. */
+/** Returns the value of the option with this text on a page. */
 export async function optionOf(browser: Visitor, page: string, text: string): Promise<string> {
   const html = (await browser.get(page)).text;
   const all = [...html.matchAll(/<option value="([^"]*)"[^>]*>([^<]*)</g)];

@@ -167,7 +167,7 @@ export async function unmatchedPayment(
     .execute();
 }
 
-/** Sends a signed delivery of one of Meta's channels. */
+/** Sends a signed delivery for one of Meta's channels. */
 export function deliver(
   { call }: Pick<Instance, 'call'>,
   { path, secret }: Pick<Added, 'path' | 'secret'>,

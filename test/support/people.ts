@@ -144,7 +144,7 @@ export interface Node {
 }
 
 /**
- * Starts a second node. On PostgreSQL, it has its own connections; the embedded database supports only one
+ * Starts a second node. On PostgreSQL, it has its own connections. The embedded database supports only one
  * process.
  */
 export async function secondNode(

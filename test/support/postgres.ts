@@ -35,7 +35,7 @@ export interface Server {
   readonly url: string;
   /** Shuts the server down cleanly. Its data is kept. */
   readonly pause: () => Promise<void>;
-  /** Starts the server again on the same port after a pause. */
+  /** Restarts the server on the same port after a pause. */
   readonly resume: () => Promise<void>;
   /** Suspends all of its processes. Connections stay open but receive nothing. */
   readonly freeze: () => void;

@@ -31,7 +31,7 @@ export interface Outcome {
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Standard output parsed as JSON. Throws if it is not JSON. */
+  /** Standard output, parsed as JSON. Throws if the output is not JSON. */
   readonly json: Record<string, unknown>;
 }
 
@@ -169,7 +169,7 @@ const withJson = (outcome: Omit<Outcome, 'json'>): Outcome => ({
   },
 });
 
-/** Options that run a command in a separate process, to check that it exits by itself. */
+/** Options that run a command in a separate process, to check that it exits on its own. */
 export const apart: Options = { program: commandLine };
 
 /**

@@ -109,7 +109,7 @@ export async function walk(
   }
 }
 
-/** Returns, for each resource, a hash of all of an organization's rows, read directly from the tables. */
+/** Returns, for each resource, a hash of an organization's rows, read directly from the tables. */
 export async function rowHashes(
   { database, resources }: Pick<Instance, 'database' | 'resources'>,
   organization: string,

@@ -9,8 +9,8 @@ interface Entry {
   readonly name: string;
   id: string;
   /**
-   * Versions that might be stored; undefined represents a missing record. There are several if a response was
-   * lost.
+   * Versions that might be stored, where undefined represents a missing record. There are several if a
+   * response was lost.
    */
   states: readonly (number | undefined)[];
 }

@@ -1,4 +1,4 @@
-// A database of the first version with known migrations is upgraded without losing anything.
+// A database created by the first version with known migrations is upgraded without losing anything.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

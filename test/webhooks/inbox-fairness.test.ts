@@ -1,4 +1,5 @@
-// Fairness of the inbox: a flood, slow provider or broken integration of one organization does not delay the others.
+// Fairness of the inbox: one organization's flood, slow provider or broken integration does not delay other
+// organizations.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -411,7 +412,7 @@ onBothDrivers(
   { environment: file.environment },
 );
 
-/** A `Date` class whose clock is off by a number of milliseconds. */
+/** Returns a `Date` class whose clock is off by the given number of milliseconds. */
 function skewed(realDate: DateConstructor, byMs: number): DateConstructor {
   return class extends realDate {
     constructor(...args: [] | [string | number | Date]) {

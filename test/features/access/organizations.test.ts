@@ -1,4 +1,4 @@
-// Authorization of a request: the caller (key, cookie or token), the organization named by `org`, and the grant.
+// Request authorization: the caller (key, cookie or token), the organization named by `org`, and the grant.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Grant } from '../../../plugins/access/profiles/profiles.ts';

@@ -72,7 +72,7 @@ async function sendOnSchedule(
   await Promise.race([Promise.all(pending), pause(30_000)]);
 }
 
-/** Returns the change in the values' linear regression over the run, as a fraction of their mean. */
+/** Fits a line to the values and returns its change over the run, as a fraction of their mean. */
 function trend(values: readonly number[]): number {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const middle = (values.length - 1) / 2;

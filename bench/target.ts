@@ -9,7 +9,7 @@ export interface RunningTarget {
 }
 
 /**
- * Starts a script in the `targets` folder and waits until it is listening.
+ * Starts a script from the `targets` folder and waits until it is listening.
  * @param flags additional Node.js flags
  */
 export async function startTarget(

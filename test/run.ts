@@ -115,8 +115,8 @@ const [server] = await Promise.all([given === undefined ? startPostgres() : unde
 if (server !== undefined) process.env.TEST_POSTGRES_URL = server.url;
 
 /**
- * Creates the folder for all files' output. It is in memory if there is enough, because each database is a copy of
- * six hundred files.
+ * Creates the folder for all files' output. The folder is in memory if there is enough of it, because each
+ * database is a copy of six hundred files.
  */
 function temporary(): string {
   const memory = '/dev/shm';
@@ -171,8 +171,8 @@ function entryOf(group: readonly string[], index: number): string {
 const tests = run({
   files: groups().map(entryOf),
   execArgv: ['--import', new URL('support/low-cost.ts', import.meta.url).href],
-  // Two more than the number of cores, because many tests wait for other processes. A third would only use more CPU
-  // time.
+  // Two more than the number of cores, because many tests wait for other processes. A third additional
+  // process would only use more CPU time.
   concurrency: availableParallelism() + 2,
   // Detects hangs. On a busy machine, work that usually takes seconds can take minutes.
   timeout: 1_200_000,

@@ -281,7 +281,10 @@ function resourceEntry(
   return `  ${name}: {\n    numbers: ${object(numbers)},\n    references: ${object(references)},\n  },`;
 }
 
-/** Folder of the client for the shipped resources. Files that do not depend on resources are copied from it. */
+/**
+ * Folder that contains the client for the shipped resources. Files that do not depend on resources are copied
+ * from it.
+ */
 const shippedClient = join(projectFolder, 'client');
 const resourcesFile = 'src/resources.ts';
 /** Files that users can edit. They are created once and never overwritten. */
@@ -314,7 +317,7 @@ async function writeClient({
   if (existing.length > 0 && !existsSync(join(folder, resourcesFile)))
     throw new UserError(`${output} contains files but not a client. Choose an empty folder.`);
   await mkdir(folder, { recursive: true });
-  // In a clone, the default is the shipped client itself.
+  // In a clone, the default folder is the shipped client's folder.
   if (folder !== shippedClient) {
     await cp(join(shippedClient, 'src'), join(folder, 'src'), { recursive: true });
     for (const file of userFiles.filter((name) => !existing.includes(name)))

@@ -64,7 +64,7 @@ const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string
 ];
 const keyLine = ({ organization, key, resource, field, lastUsed }: KeyUsage): string =>
   `${organization}: ${key} used ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
-/** Returns the text of a plan without statements. */
+/** Returns the output for a plan without statements. */
 const withoutStatements = (api: readonly ApiChange[]): string =>
   api.length === 0
     ? 'The definitions have not changed since the last migration.'

@@ -31,9 +31,9 @@ const settleMs = 80;
 const unchangedNote = 'The previous definitions are still served.';
 
 /**
- * Serves definitions that are being edited, without interrupting requests. Saved changes are served after the tables
- * are migrated. On the embedded database, plans that only add tables or columns are run automatically; other plans
- * must be confirmed with a key press.
+ * Serves definitions that are being edited, without interrupting requests. Saved changes are served after the
+ * tables are migrated. On the embedded database, plans that only add tables or columns run automatically, and
+ * other plans must be confirmed with a key press.
  * @param print receives messages for the user
  */
 export async function startDevServer(config: Config, print: (text: string) => void): Promise<DevServer> {

@@ -50,7 +50,7 @@ export const readDefinitions = async (
   ...(await readSources(config.resources)),
 ];
 
-/** Headers and errors that modules add to operations on records. */
+/** Response headers and errors that modules add to record operations. */
 const addedResponses = modules.flatMap(({ responses = [] }) => responses);
 
 /** Checks and compiles resource definitions. @throws YamlError with every issue */
@@ -66,7 +66,7 @@ export const compileResources = (config: Config, sources: readonly Source[]): re
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compileResources(config, await readDefinitions(config));
 
-/** Generates the OpenAPI document of an instance. Its examples are the first sample record of each resource. */
+/** Generates an instance's OpenAPI document. Its examples are the first sample record of each resource. */
 export async function describeInstance({ config, resources }: DescribedInstance): Promise<JsonSchema> {
   const samples = await firstSamples(config.samples, resources);
   const fragments: readonly Fragment[] = [
@@ -98,7 +98,7 @@ const singleProcessLog = ({
 
 /**
  * Builds the service. The caller opens and closes the database.
- * @param background schedules background work; by default, this process runs all of it
+ * @param background schedules background work (default: this process runs all of it)
  */
 export async function buildService(
   instance: Omit<Instance, 'service' | 'configuredSlugs'>,

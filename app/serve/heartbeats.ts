@@ -22,7 +22,7 @@ interface Heartbeats<Worker> {
   readonly serves: (worker: Worker) => void;
   readonly responded: (worker: Worker) => void;
   readonly remove: (worker: Worker) => void;
-  /** Counts a heartbeat. @returns hung workers to kill, and the other workers, which must be pinged */
+  /** Counts a heartbeat. @returns hung workers to kill, and other workers to ping */
   readonly beat: () => { readonly hung: readonly Worker[]; readonly others: readonly Worker[] };
   /**
    * Returns the reason the whole process should be restarted, or undefined if replacing workers is

@@ -82,8 +82,8 @@ interface RunningService extends Pick<Instance, 'resources' | 'database'> {
 
 /**
  * Opens the instance and serves it.
- * @throws UserError with a one-line message if it cannot be opened or served; everything opened so far is
- * closed first
+ * @throws UserError with a one-line message if the instance cannot be opened or served, after closing
+ * everything that was opened
  */
 export async function startService(
   config: Config,

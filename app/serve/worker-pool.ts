@@ -63,7 +63,7 @@ const [firstDelayMs, longestDelayMs] = [100, 10_000];
 interface RestartBackoff {
   /**
    * Counts an exit.
-   * @param now time of a monotonic clock in milliseconds
+   * @param now time on a monotonic clock, in milliseconds
    * @param othersServe whether other workers are serving
    * @returns the delay in milliseconds, or undefined if workers exit too often to be restarted
    */

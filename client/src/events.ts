@@ -1,4 +1,4 @@
-// Parses the events of subscriptions, after verifying them according to Standard Webhooks.
+// Verifies subscription events according to Standard Webhooks, and parses them.
 import { changeKinds } from './changes.ts';
 import type { ResourceInfo, ResourceTypes } from './client.ts';
 import { CrmError } from './errors.ts';

@@ -14,7 +14,7 @@ export interface ClientOptions {
   readonly strict?: boolean;
   /** Maximum number of retries. Default: 5. */
   readonly retries?: number;
-  /** Timeout of each attempt in milliseconds. Default: 30,000. Does not apply to imports. */
+  /** Timeout for each attempt, in milliseconds. Default: 30,000. Does not apply to imports. */
   readonly timeout?: number;
   /**
    * Maximum wait before a retry, in milliseconds. If `Retry-After` is longer, the call fails immediately. Default:
@@ -33,7 +33,7 @@ export interface CallOptions {
 
 /**
  * When a request can be retried: `always` because it is idempotent, `refused` only after an error code that
- * guarantees that the request had no effect, or `never`.
+ * guarantees that the request did not have any effect, or `never`.
  */
 export type Resend = 'always' | 'refused' | 'never';
 
@@ -132,7 +132,10 @@ export function sender(options: ClientOptions): Send {
   };
 }
 
-/** Error codes that guarantee that the request had no effect. A 503 from a proxy does not have such a code. */
+/**
+ * Error codes that guarantee that the request did not have any effect. A 503 from a proxy does not have such
+ * a code.
+ */
 const codesWithoutEffect: readonly string[] = [
   'rate_limited',
   'in_progress',

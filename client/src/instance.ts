@@ -7,7 +7,7 @@ import { type Kinds, parse, stringify } from './json.ts';
 
 type Types<T> = Readonly<Record<keyof T, ResourceTypes>>;
 
-/** Actions by resource. `*` denotes every resource. */
+/** Actions, keyed by resource. `*` denotes every resource. */
 export type Grants = Readonly<Record<string, readonly string[]>>;
 
 /** The caller, as returned by `GET /auth/me`. */
@@ -78,7 +78,7 @@ export interface Subscription extends Required<SubscriptionInput> {
   readonly id: bigint;
   /** Name of the profile whose grants determine what the events contain. */
   readonly profile: string;
-  /** `gone` if the receiver responded with 410; `failed` if no event could be delivered for five days. */
+  /** `gone` if the receiver responded with 410, or `failed` if no event could be delivered for five days. */
   readonly state: 'on' | 'off' | 'gone' | 'failed' | (string & {});
   readonly failing_since: string | null;
   readonly created_at: string;
@@ -104,7 +104,7 @@ export type DeliveryStatus = 'waiting' | 'done' | 'dead';
 /** Events to resend: the deliveries in a range of IDs, or all changes after a change feed cursor. */
 export type ReplayQuery = { readonly from: Id; readonly to?: Id } | { readonly after: string };
 
-/** How long a request waits for changes, in seconds. This is the maximum that the instance allows. */
+/** Time that a request waits for changes, in seconds. This is the maximum that the instance allows. */
 const waitSeconds = 25;
 const json = { 'content-type': 'application/json' };
 const path = '/events/subscriptions';

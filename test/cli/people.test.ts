@@ -22,7 +22,7 @@ import {
 const keyForm = /^crm_[0-9A-Za-z]{10}_[0-9A-Za-z]{49}$/;
 const chosenPassword = 'correct horse battery staple';
 
-/** Contents of a database before its service starts. */
+/** A database's contents before its service starts. */
 interface Contents {
   readonly generated: Record<string, unknown>;
   readonly keys: Readonly<Record<string, Record<string, unknown>>>;
@@ -109,7 +109,7 @@ async function fill(environment: Environment): Promise<Contents> {
   };
 }
 
-/** Keys, in the order of the statuses in `access`. */
+/** Names of the keys, in the order of the statuses in `access`. */
 const columns = ['all', 'sales', 'reader', 'beta', 'revoked'] as const;
 const access: readonly (readonly [request: string, body: unknown, ...statuses: number[]])[] = [
   ['GET /api/v1/leads', undefined, 200, 200, 200, 200, 401],

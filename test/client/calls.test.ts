@@ -64,7 +64,7 @@ onBothDrivers(
     });
     after(() => network.close());
 
-    /** Sets the fates of the next requests. Later requests pass. */
+    /** Sets the fate of each of the next requests. Later requests pass. */
     const next = (...fates: readonly Fate[]) => {
       const remaining = [...fates];
       network.decide = () => remaining.shift() ?? 'pass';

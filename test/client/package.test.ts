@@ -234,7 +234,7 @@ describe('the client is portable', () => {
     assert.deepEqual(dependencies, {});
   });
 
-  // The project's own type check compiles it with the types of Node.js.
+  // The project's own type check compiles the client with the types from Node.js.
   for (const [version, path] of compilers) {
     const skip = !existsSync(path) && 'needs npm ci --prefix test/clients';
     for (const globals of ['dom', 'webworker']) {

@@ -43,7 +43,7 @@ describe('lanes of lists', () => {
     [{ status: 'New', dir: 'asc', page: '7' }, 'deep'],
     [{ email: 'a@x' }, 'list'],
     [{ 'phone[eq]': '1' }, 'list'],
-    // All leads without a phone number have the key of a value without digits.
+    // A value without digits has the same key as all leads without a phone number.
     [{ phone: 'x' }, 'scan'],
     [{ 'phone[in]': '00' }, 'scan'],
     [{ phone: 'x0' }, 'list'],

@@ -1,5 +1,5 @@
-// Every statement that the compiler can generate is restricted to one organization, and its text contains
-// nothing from a request.
+// Every statement that the compiler can generate is restricted to one organization, and its text does not
+// contain anything from a request.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource, type Resource } from '../../engine/compile/compile.ts';

@@ -1,4 +1,4 @@
-// Admission: which statements run, wait or are rejected, and in which order.
+// Admission: which statements run, wait or are rejected, and in what order.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';

@@ -46,7 +46,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   ];
   const isServed = async () => (await service.call('GET /api/v1/leads', { key })).status === 200;
 
-  /** Asserts a 500 that suggests a retry and reveals no internals. */
+  /** Asserts that a response is a 500 that suggests a retry and does not reveal internals. */
   function assertFailed(answer: Answer): void {
     assert.equal(answer.status, 500, answer.text);
     assertErrorShape(answer);

@@ -1,5 +1,5 @@
-// What each signal does to a service with one process or several, whether a terminal or a supervisor sends
-// it.
+// The effect of each signal on a service with one or several processes, whether a terminal or a supervisor
+// sends it.
 import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ for (const workers of [1, 2]) {
         WORKERS: String(workers),
         MIGRATE_ON_START: 'true',
         LOG_LEVEL: 'fatal',
-        // Longer than a test: a process that waits for this delay does not stop.
+        // Longer than a test, so a process that waits for this delay does not stop.
         STOP_DELAY_MS: '600000',
       };
     });

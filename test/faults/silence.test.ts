@@ -170,7 +170,7 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
         execFileSync(process.execPath, responded, { env: { ...process.env, ...environment } });
         while (performance.now() < freeAt);
       };
-      // From setImmediate, so that timers run before the received data is read.
+      // Call it from setImmediate, so that timers run before the received data is read.
       setTimeout(() => setImmediate(work), 100);
       assert.deepEqual(await slow, [['']]);
     } finally {

@@ -73,7 +73,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
   test('serves /livez and /readyz on the admin port', async () => {
     const live = await send(adminOf(service), 'GET /livez');
     assert.deepEqual([live.status, live.json], [200, { status: 'ok' }]);
-    // On a busy machine, a probe of the database can time out.
+    // On a busy machine, a database probe can time out.
     await until(isReady, 'be ready');
     const ready = await readyz();
     assert.deepEqual([ready.status, ready.json], [200, { status: 'ready', checks: fine }]);
@@ -216,7 +216,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
         const isLast = index === 1 && isNoticed;
         const next = await serve({ ...environment, ...(isLast && { STOP_DELAY_MS: '600000' }) });
         nodes[index] = await added(next);
-        // The machine was too busy for the balancer, so lost requests do not count.
+        // The machine was too busy for the balancer to notice the stop, so lost requests do not count.
         if (!isNoticed) [outcomes, lost] = [{}, balancer.lost()];
       }
     }

@@ -144,7 +144,7 @@ test('kills and replaces a blocked or stopped worker; /livez fails when no worke
     assert.equal(await livez(), 200);
   }
 
-  // Each replacement is stopped too, so replacing does not help.
+  // Each replacement is stopped too, so replacing workers does not help.
   const halted = new Set<number>();
   await until(
     async () => {

@@ -28,14 +28,19 @@ import { entries, organization, variables } from '../support/payments.ts';
 import { startProvider } from '../support/providers.ts';
 import { openScreens } from '../support/screens.ts';
 
-/** Maximum time without a return to the event loop, in runs of the calibration loop (2 ms on an idle machine). */
+/**
+ * Maximum time without returning to the event loop, in runs of the calibration loop (2 ms on an idle
+ * machine).
+ */
 const mostStall = 50;
 /**
  * Maximum CPU time for a request, for each MiB of its body, and for each line of a file, in runs of the
  * calibration loop.
  */
 const mostCpu = { request: 60, mebibyte: 60, line: 0.05 };
-/** Maximum bytes allocated by a request, for each byte of its body, and for each line of a file. */
+/**
+ * Maximum number of bytes allocated for a request, for each byte of its body, and for each line of a file.
+ */
 const mostAllocated = { request: 32 * 1024 * 1024, byte: 64, line: 16 * 1024 };
 /** Maximum size of a JSON error response, in bytes. */
 const mostErrorBytes = 64 * 1024;
@@ -258,7 +263,7 @@ for (const driver of drivers) {
       }
     });
 
-    /** Kinds of targets with the statuses they returned. */
+    /** Kinds of targets, with the status codes that they returned. */
     const reached = new Set<string>();
 
     test('hostile bodies', async () => {

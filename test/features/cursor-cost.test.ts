@@ -1,4 +1,5 @@
-// Pages cost the same at any cursor: compares the blocks the server reads for the first and the last of 1,000 pages.
+// Pages cost the same at any cursor. Compares the number of blocks that the server reads for the first and
+// last of 1,000 pages.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';

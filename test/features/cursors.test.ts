@@ -17,7 +17,9 @@ function linkOf(answer: Answer, relation: string): string | undefined {
   return links.map((link) => /^<(.*)>; rel="(\w+)"$/.exec(link)).find((link) => link?.[2] === relation)?.[1];
 }
 
-/** A resource whose records can lack a creator and an editor although the fields are not declared `nullable`. */
+/**
+ * A resource whose records might not have a creator or an editor, although these fields are not `nullable`.
+ */
 const signed = {
   file: 'signed.yaml',
   text: `fields:

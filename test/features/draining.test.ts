@@ -81,7 +81,7 @@ test('completes responses in progress and closes their connections', async () =>
     received += chunk.length;
   });
   socket.resume();
-  // Far below the time for which an idle connection is kept open.
+  // Much shorter than the time for which an idle connection is kept open.
   await within(60_000, closed);
   assert.ok(received > 10_000_000, String(received));
 });
@@ -126,7 +126,7 @@ test('idle connections: a request sent during shutdown gets a 503 or a clean clo
       socket.write(post.slice(0, 30));
       setImmediate(() => socket.write(post.slice(30)));
     };
-    // Before the service closes its side, during the close, and after the client has noticed it.
+    // Send before the service closes its side, during the close, and after the client has noticed the close.
     if (index % 3 === 0) send();
     else if (index % 3 === 1) setImmediate(() => setImmediate(send));
     else socket.once('end', send);

@@ -1,4 +1,5 @@
-// The change feed returns every change exactly once, in a dependable order, to callers allowed to see it.
+// The change feed returns every change exactly once, in a reliable order, to callers that are allowed to see
+// it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -18,7 +19,7 @@ import { type Answer, type Organization, onBothDrivers } from '../support/instan
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
-/** Yields the events of a stream as objects keyed by field name. */
+/** Yields a stream's events as objects keyed by field name. */
 async function* events(response: Response): AsyncGenerator<Record<string, string>, undefined> {
   let text = '';
   for await (const chunk of response.body ?? []) {

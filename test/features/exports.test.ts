@@ -48,7 +48,7 @@ onBothDrivers(
     const lines = (text: string) => text.split('\n').slice(0, -1);
     const ids = (text: string) => lines(text).map((line) => String(JSON.parse(line).id));
 
-    /** Returns every record of a list, page by page, as JSON text. */
+    /** Reads a list page by page and returns all of its records as JSON text. */
     async function byPages(query: string): Promise<unknown[]> {
       const records: unknown[] = [];
       for (let path: string | undefined = `/api/v1/leads${query}`; path !== undefined; ) {
@@ -210,7 +210,7 @@ onBothDrivers(
     });
 
     describe('readers', () => {
-      /** Opens an export and reads only the head of the response. */
+      /** Opens an export and reads only the response head. */
       async function open(key = alpha.key): Promise<IncomingMessage> {
         const headers = {
           authorization: `Bearer ${key}`,

@@ -11,7 +11,7 @@ import { definitions, isStored, kindOf, make, pathOf, writable } from '../suppor
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
 import { recordStatements } from '../support/statements.ts';
 
-/** Default orders: those in the contract, and the one chosen for cases. */
+/** Default orders: the orders in the contract, and the order chosen for cases. */
 const defaultOrders: Readonly<Record<string, readonly [field: string, direction: 'asc' | 'desc']>> = {
   accounts: ['name', 'asc'],
   contacts: ['last_name', 'asc'],
@@ -19,7 +19,7 @@ const defaultOrders: Readonly<Record<string, readonly [field: string, direction:
   opportunities: ['created_at', 'desc'],
   cases: ['created_at', 'desc'],
 };
-/** Filterable fields: those in the contract, and additional ones. */
+/** Filterable fields: the fields in the contract, and additional fields. */
 const filters: Readonly<Record<string, readonly string[]>> = {
   accounts: ['name', 'website'],
   contacts: ['email', 'account_id'],

@@ -18,7 +18,7 @@ afterEach(() => {
   opened.clear();
 });
 
-/** Opens a connection whose client reads only when asked to. */
+/** Opens a connection whose client reads only when the test requests it. */
 async function open(url: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -142,7 +142,8 @@ describe('slow readers', () => {
       socket.on('data', (chunk: Buffer) => {
         read += chunk.length;
         socket.pause();
-        // Not slower, because the client's kernel accepts more only after a large part of its buffer has been read.
+        // Do not read more slowly, because the client's kernel accepts more data only after a large part of
+        // its buffer has been read.
         setTimeout(() => socket.resume(), 5);
       });
       socket.resume();

@@ -89,7 +89,7 @@ for (const driver of drivers) {
         const visit = async (_: unknown, index: number) => {
           const number = from + index;
           await database.admission.run('read', `9${number}`, async () => {});
-          // Requests take most of the time, so only every tenth iteration sends them.
+          // Requests take most of the time, so only every tenth iteration sends requests.
           if (index % 10 > 0) return;
           await app.inject({
             url: `/api/v1/leads/${number}?org=organization-${number}&x${number}=1`,

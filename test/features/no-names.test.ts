@@ -1,4 +1,5 @@
-// TypeScript does not name any resource or field: the API is defined in the YAML files alone.
+// The TypeScript code does not name any resource or field, because the API is defined in the YAML files
+// alone.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Quotas in config.yaml: creates beyond the limit are rejected wherever records and keys are created, and nothing
-// else is.
+// Quotas in config.yaml: creates beyond the limit are rejected wherever records and keys are created, and
+// nothing else is rejected.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';

@@ -1,5 +1,5 @@
-// ?q= finds records with every word in one of the searched fields, regardless of case, and treats pattern characters
-// literally.
+// ?q= finds records that contain each word in any searched field, regardless of case, and treats pattern
+// characters literally.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { searchLimits } from '../../engine/query/search.ts';

@@ -1,5 +1,5 @@
-// Streamed responses end when their caller loses access, however slowly they are read, and each read is bounded in
-// bytes.
+// Streamed responses end when their caller loses access, however slowly they are read, and the size of each
+// read is limited.
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
@@ -245,7 +245,7 @@ for (const driver of drivers) {
       assert.deepEqual([...new Set(withoutHead)].sort(), [...new Set(tested)].sort());
     });
 
-    // Drivers differ only in how they read, so one of them suffices.
+    // Drivers differ only in how they read, so one driver is sufficient.
     if (driver === 'postgresql') {
       for (const [name, callersOf] of Object.entries(revocations)) {
         test(`each ends with the next check of its caller after ${name}`, async (t) => {
@@ -353,7 +353,7 @@ test('no handler writes to the connection of a response', () => {
   );
 });
 
-/** Counts the checks of a request's caller from now on. */
+/** Counts how many times a request's caller is checked from now on. */
 function countChecks(sending: FastifyRequest): Sent['checks'] {
   const checks = { started: 0, pending: 0 };
   const { assertAllowed } = sending;

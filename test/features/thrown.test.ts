@@ -19,7 +19,7 @@ const pageTexts: Readonly<Record<string, string>> = {
   'not found': 'Page not found.',
 };
 
-/** Values that can be thrown, by name: a factory, and the caller's response. */
+/** Values that can be thrown, keyed by name: a factory, and the response that the caller receives. */
 const thrown: Readonly<Record<string, readonly [make: () => unknown, status: number, text: string]>> = {
   'an error': [() => new Error(hidden), 500, failed],
   'a type error': [() => new TypeError(hidden), 500, failed],

@@ -278,7 +278,7 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
       Array.from({ length: 20 }, () => instance.call('GET /api/v1/leads', { key: organization.key })),
     );
     for (const { status } of answers) assert.equal(status, 200);
-    // A head sent in many chunks is accepted once complete.
+    // A head sent in many chunks is accepted once it is complete.
     const [first] = slow;
     assert.ok(first);
     for (const byte of ` crm${crlf}Authorization: Bearer ${organization.key}${crlf}${close}${crlf}${crlf}`)

@@ -1,5 +1,5 @@
-// One contract for every field type in the registry. New types are covered without a change here, because
-// the expectations follow from their abilities (columns, order, equals, refers …) and their JSON schema.
+// Contract for every field type in the registry. New types are covered without a change here, because the
+// expectations follow from their abilities (columns, order, equals, refers …) and their JSON schema.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { FieldType } from '../../engine/fields/type.ts';

@@ -14,8 +14,8 @@ import { assertErrorShape } from '../support/scenario.ts';
 const batch = 50;
 const batches = 200;
 /**
- * Batches after which memory is measured: a warm-up until caches are full and functions compiled, then two
- * intervals.
+ * Numbers of batches after which memory is measured: a warm-up until caches are full and functions are
+ * compiled, then two intervals.
  */
 const ends = [60, 130, batches];
 /** The minimum of this many measurements counts, because V8's caches vary. */
@@ -35,7 +35,7 @@ setFlagsFromString('--expose-gc');
 setFlagsFromString('--no-flush-bytecode');
 const collectGarbage = runInNewContext('gc') as (how: Readonly<Record<string, string>>) => void;
 function heap(): number {
-  // As if memory had run out, so that V8 clears its own caches too.
+  // Collect garbage as if memory had run out, so that V8 clears its own caches, too.
   collectGarbage({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   const { heapUsed, arrayBuffers } = process.memoryUsage();
   return heapUsed + arrayBuffers;

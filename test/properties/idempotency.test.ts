@@ -34,8 +34,8 @@ onBothDrivers('Creates through a lossy network', (instance) => {
   });
 
   /**
-   * Sends one request and loses three of ten responses: it does not read them, or the connection is closed
-   * midway.
+   * Sends a request and loses three of ten responses, by not reading the response or by closing the
+   * connection midway.
    */
   async function lossy(name: string, dice: () => number): Promise<string | undefined> {
     const { body, headers } = creation(key, name);

@@ -140,7 +140,7 @@ onBothDrivers('tenants', (instance) => {
     });
   }
 
-  /** Asserts that a response contains no other organization's data. */
+  /** Asserts that a response does not contain another organization's data. */
   function assertNothingForeign(caller: number, answer: Answer): void {
     const own = organizations[at(caller, 0)];
     for (const distance of [1, 2]) {
@@ -161,7 +161,10 @@ onBothDrivers('tenants', (instance) => {
 
   type Send = (request: string, body?: string) => Promise<Answer>;
 
-  /** Sends as the caller, claiming another organization in every possible way. */
+  /**
+   * Returns a function that sends requests as the caller, claiming another organization in every possible
+   * way.
+   */
   const sender = (caller: number, claimed: string): Send => {
     const key = organizations[at(caller, 0)]?.key ?? '';
     const headers = { 'x-org-slug': claimed, 'x-organization-id': claimed };

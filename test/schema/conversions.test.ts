@@ -1,4 +1,5 @@
-// Changes of field types: convertible values are kept, and the migration fails and names those that are not.
+// Changes to field types: convertible values are kept, and if there are other values, the migration fails and
+// reports them.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { UserError } from '../../engine/errors.ts';

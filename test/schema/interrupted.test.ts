@@ -29,7 +29,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
   });
   after(() => model.close());
 
-  /** Runs work during an open write transaction, which index builds wait for. */
+  /** Runs work during an open write transaction that index builds wait for. */
   const beforeWriterEnds = (work: () => Promise<void>) =>
     connected(String(model.environment.DATABASE_URL), async (client) => {
       await client.query('begin');

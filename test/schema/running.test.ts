@@ -1,4 +1,4 @@
-// A running node while its database is extended: requests are not affected (PostgreSQL).
+// Requests to a running node are not affected while its database is extended (PostgreSQL).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
@@ -203,7 +203,7 @@ suite('a running node', { concurrency: 1 }, () => {
       ).length,
       1,
     );
-    // Grants apply under both names, whichever node changes them.
+    // Grants apply under both names, regardless of the node that changes them.
     await grant('update');
     await sql(`delete from crm_grants where object = 'tickets' and action = 'read'`);
     assert.equal(await grants(), 'cases,update,tickets,update');

@@ -33,7 +33,7 @@ const follow = (browser: Visitor, answer: Answer): Promise<Answer> => {
   assert.equal(answer.status, 303, messageOf(answer));
   return browser.get(answer.headers.get('location') ?? '');
 };
-/** Fills in a form and submits it like a browser, which keeps the values of untouched fields. */
+/** Fills in a form and submits it as a browser does, keeping the values of untouched fields. */
 const fill = async (browser: Visitor, page: string, fields: Record<string, string>): Promise<Answer> => {
   const form = formOf(await browser.get(page));
   return browser.post(form.action, { ...form.values, ...fields });

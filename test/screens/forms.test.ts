@@ -1,4 +1,4 @@
-// Forms of the admin UI: allowed users and origins.
+// Forms in the admin UI: allowed users and origins.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -173,7 +173,7 @@ describe('forms of the admin UI', () => {
           const answer = await browser.get(page);
           assert.equal(answer.status, 403, page);
           const steady = ({ text }: Answer) => text.replace(/value="[^"]*"/g, '');
-          // A member's page keeps the navigation of the organization.
+          // A member's page keeps the organization's navigation.
           if (!name.startsWith('a member who')) {
             assert.equal(steady(answer), steady(unknown), 'as if the organization did not exist');
           }

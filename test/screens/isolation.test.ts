@@ -257,7 +257,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       const _csrf = await by.token('/setup/me');
       for (const { action, fields } of forms) {
         const path = inBeta(action);
-        // Forms for a whole organization contain no row IDs.
+        // Forms for a whole organization do not contain row IDs.
         if (path.startsWith('/setup/organizations/')) continue;
         const typed = { word: 'erase', ...fields, _csrf };
         const answer = await by.post(path, typed);

@@ -1,4 +1,4 @@
-// Lists of the admin UI: their URL contains search, order and page, and actions return to it.
+// Lists in the admin UI: their URL contains the search, order and page, and actions return to this URL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';

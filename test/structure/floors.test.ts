@@ -1,4 +1,4 @@
-// The module structure in docs/architecture.md: which rooms can import which.
+// The module structure in docs/architecture.md: which rooms can import which other rooms.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

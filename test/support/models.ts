@@ -47,7 +47,10 @@ export async function modelWith(driver: Driver) {
     },
     /** Returns the difference between the definitions and the last migration. */
     change: () => changeOf(config, modelOf(resources)),
-    /** Creates a migration. Its name contains a counter, because several can be created within one second. */
+    /**
+     * Creates a migration. Its name contains a counter, because several migrations can be created within one
+     * second.
+     */
     create: async (intent: Intent = {}) => {
       const name = `m${String(++made).padStart(3, '0')}`;
       last = await createMigration(config, modelOf(resources), name, intent);

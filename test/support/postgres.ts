@@ -33,7 +33,7 @@ for (const event of ['beforeExit', 'exit']) exitHook.unhookEvent(event);
 export interface Server {
   /** URL of the `postgres` database, for the superuser. */
   readonly url: string;
-  /** Shuts the server down cleanly. Its data is kept. */
+  /** Shuts down the server cleanly and keeps its data. */
   readonly pause: () => Promise<void>;
   /** Restarts the server on the same port after a pause. */
   readonly resume: () => Promise<void>;

@@ -252,7 +252,7 @@ export async function serve(environment: Environment, options?: Options): Promis
 
 /**
  * Waits until a service started with --json is listening.
- * @throws if it ends instead
+ * @throws if the process ends instead
  */
 export async function listening(process: Process): Promise<Service> {
   const ended = process.ended.then(({ code, signal, stderr }) => {
@@ -266,7 +266,7 @@ export async function listening(process: Process): Promise<Service> {
 
 /**
  * Waits for a condition.
- * @throws if it is not met in time; the default limit is long enough for a busy machine
+ * @throws if the condition is not met in time (the default limit is long enough for a busy machine)
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,

@@ -1,5 +1,5 @@
-// Database templates that are created once per run and copied. Running initdb and creating the tables takes seconds;
-// a copy is fast.
+// Database templates that are created once per run and copied. Running initdb and creating the tables takes
+// seconds, whereas copying is fast.
 import { createHash } from 'node:crypto';
 import {
   cpSync,

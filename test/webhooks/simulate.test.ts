@@ -271,7 +271,7 @@ for (const driver of drivers) {
       assert.deepEqual(lines.slice(2), ['Sent 1 unique events. Stored: 1 × done.']);
     });
 
-    // With the embedded database, both sides share one thread.
+    // With the embedded database, the client and the service share one thread.
     const size = driver === 'postgresql' ? 1000 : 200;
     test(`a burst of ${size}: all are stored, none twice`, async () => {
       const before = await inboxCount('whatsapp');

@@ -23,7 +23,7 @@ export interface Target {
   readonly expected: Expected;
 }
 
-/** Secrets of the partner endpoints by environment variable. */
+/** The partner endpoints' secrets, keyed by environment variable. */
 export const partnerSecrets = {
   INBOUND_SECRET: 'the-secret-of-inbound-leads',
   BOOKING_FORMS_WHATSAPP_TOKEN: 'the-token-of-booking-forms',

@@ -180,8 +180,8 @@ export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> =
 interface HostileLines {
   readonly bytes: (bytes: number) => string | Uint8Array;
   /**
-   * Whether each line is validated. A few bytes then cost as much as in any other record, so a smaller size
-   * is sufficient.
+   * Whether each line is validated. A few bytes then have the same cost as in any other record, so a smaller
+   * size is sufficient.
    */
   readonly isCostly?: true;
 }

@@ -7,7 +7,7 @@ const everyMs = 2;
 
 /** Work done by the thread. */
 export interface Work {
-  /** Longest time without a return to the event loop, in milliseconds of CPU time. */
+  /** Longest time without returning to the event loop, in milliseconds of CPU time. */
   readonly stallMs: number;
   /** CPU time, in milliseconds. */
   readonly cpuMs: number;

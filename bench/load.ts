@@ -92,7 +92,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     isOurs: true,
   },
   'cursor page': { method: 'GET', prepare: cursors, isOurs: true },
-  /** Exports all of an organization's records, which are about 2,000. */
+  /** Exports all of an organization's records (about 2,000). */
   export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, connections: 2, isOurs: true },
   POST: { method: 'POST', body },
   'POST in turn': { method: 'POST', body, connections: 1, isOurs: true },

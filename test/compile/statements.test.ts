@@ -38,7 +38,8 @@ const tables = new Set([...resources, ...stored].map(({ name }) => String(name))
 type Conditions = ParsedQuery['filters'];
 
 /**
- * Returns every subset of a resource's filters, with one or several values per filter. There are 3^n subsets.
+ * Returns every subset of a resource's filters, with one or several values per filter. There are 3^n subsets
+ * of n filters.
  */
 function subsets(filters: Resource['definition']['filters']): Conditions[] {
   const [first, ...rest] = filters;
@@ -177,7 +178,7 @@ function* all(resource: Resource): Generator<Statement> {
     replace.rejection?.statement({ ...plan, id, body, conditions: undefined }),
     patch.rejection?.statement({ ...plan, id, body, fieldNames: [], conditions: undefined }),
   ]) {
-    // The database cannot reject some writes, so these do not have such a statement.
+    // The database cannot reject some writes, so these do not have a rejection statement.
     if (statement === undefined) continue;
     yield statement;
   }

@@ -50,8 +50,8 @@ describe('statements that share a connection', () => {
 
   const run = (statement: ReturnType<typeof short>) => pipelines.run(statement, '1');
   // On a busy machine, any statement can be late, in which case it runs in the pool, and a connection can be
-  // given up. The tests assert conditions that must always hold, and retry until conditions hold that require
-  // the initial connections.
+  // given up. The tests assert conditions that must always hold, and retry if a condition requires the
+  // initial connections.
   const isReady = async () => (await run(echo('ready')))?.[0]?.[0] === 'ready';
   const ready = () => until(isReady, 'a connection');
   const administrate = (text: string, values: unknown[] = []) =>
@@ -123,7 +123,7 @@ describe('statements that share a connection', () => {
       const asked = [pipelines.run(slow, `slow ${tries}`), ...echoes(0, 50)];
       await turn();
       const [first, ...others] = await Promise.all([...asked, ...echoes(50, 110)]);
-      // If it had been completed, it would have returned a row.
+      // If the slow statement had been completed, it would have returned a row.
       assert.equal(first, undefined);
       for (const [index, rows] of others.entries())
         assert.ok(rows === undefined || rows[0]?.[0] === String(index));

@@ -171,8 +171,8 @@ onBothDrivers(
       await make('accounts', { name: 'Not asked for' });
       await pause(300);
       const id = await make('leads', { last_name: 'Awaited' });
-      // Each wait ends because of the change rather than its timeout, because it ends before a wait that
-      // started last and has a shorter timeout.
+      // Each wait ends because of the change rather than its timeout, that is, before a wait that started
+      // last and has a shorter timeout.
       const stop = new AbortController();
       const isOver = waitInVain(`after=${await now()}&wait=24&resources=cases`, stop.signal);
       for (const { changes } of await Promise.all(waiting))

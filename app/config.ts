@@ -27,11 +27,12 @@ import { settingsVariables } from '../webhooks/settings/index.ts';
 const processVariables = {
   /** Address to listen on. */
   host: textVariable('HOST', '127.0.0.1'),
-  /** Port to listen on; 0 selects a free one. */
+  /** Port to listen on. 0 selects a free port. */
   port: integerVariable('PORT', 3000, [0, 65_535]),
   /**
-   * How long the service keeps serving after SIGTERM while it reports that it is not ready, in milliseconds. The
-   * default is 2000 if ADMIN_PORT is set and 0 otherwise, because only the admin port reports readiness.
+   * Time after SIGTERM during which the service still serves requests but reports that it is not ready, in
+   * milliseconds. The default is 2000 if ADMIN_PORT is set and 0 otherwise, because only the admin port
+   * reports readiness.
    */
   stopDelayMs: integerVariable('STOP_DELAY_MS', undefined, [0, 600_000]),
   /** Time after which an unresponsive worker is killed and replaced, in milliseconds. */

@@ -19,11 +19,11 @@ import { modules } from './modules.ts';
 import { buildService, loadResources } from './serve/build.ts';
 import type { Instance } from './services.ts';
 
-/** Returns the schemas of all tables of an instance with these resources. */
+/** Returns the schemas of all tables in an instance with these resources. */
 export const entitiesFor = (resources: readonly Resource[]): readonly EntitySchema[] =>
   entitiesOf(modelOf(resources));
 
-/** Returns the model of an instance: these resources and the tables of effects and modules. */
+/** Returns an instance's model, which consists of these resources and the tables of effects and modules. */
 export const modelOf = (resources: readonly Resource[]): Model => ({
   resources,
   tables: [...effectTables, ...modules.flatMap(({ tables = [] }) => tables)],

@@ -29,7 +29,9 @@ import { webhookModules } from '../webhooks/index.ts';
 import type { Config } from './config.ts';
 import type { DoctorTarget, Instance, Services } from './services.ts';
 
-/** The modules of an instance, in the order of registration, navigation and help. */
+/**
+ * An instance's modules, in the order in which they are registered and appear in the navigation and the help.
+ */
 export const modules: readonly Module<Services, Instance, DoctorTarget, Config>[] = [
   // Must be first, because it measures the routes of all other modules.
   operationsModule,

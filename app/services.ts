@@ -9,7 +9,7 @@ import type { ConfiguredSlugs } from '../plugins/tenants/organizations/index.ts'
 import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 
-/** An open instance, as passed to the commands of modules. */
+/** An open instance, as passed to module commands. */
 export interface Instance {
   readonly config: Config;
   readonly resources: readonly Resource[];
@@ -22,8 +22,8 @@ export interface Instance {
 }
 
 /**
- * The parts of an instance that checks can use. Each check receives only the parts it needs, and is skipped if one of
- * them is not available.
+ * The parts of an instance that checks can use. Each check receives only the parts it needs, and is skipped
+ * if one of these parts is not available.
  */
 export interface DoctorTarget extends Pick<Instance, 'config' | 'resources' | 'database' | 'secrets'> {
   readonly settings: Settings;
@@ -41,7 +41,7 @@ export interface Services extends Instance {
   readonly newOrganizations: () => Settings['new_organizations'];
   /** Generates the OpenAPI document. */
   readonly description: () => Promise<JsonSchema>;
-  /** Versions of the software and the latest migration, for operators. */
+  /** Software versions and the latest migration, for operators. */
   readonly versions: Readonly<Record<string, string>>;
   /** Returns the metrics of all modules. */
   readonly metrics: () => readonly Metrics[];

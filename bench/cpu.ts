@@ -17,8 +17,8 @@ export function cpuOf(pids: readonly number[]): number {
 }
 
 /**
- * Returns the status of a process, or an empty string if the process has just exited. In that case, its CPU
- * time is included in its parent's.
+ * Returns the status of a process, or an empty string if the process has just exited. In that case, its
+ * parent's CPU time includes its CPU time.
  */
 function statOf(pid: number): string {
   try {

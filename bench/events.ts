@@ -10,7 +10,7 @@ import { startBenchService } from './service.ts';
 
 /** Cost and throughput of event subscriptions. */
 export interface EventFigures {
-  /** Create requests per second, by the number of subscriptions that match them. */
+  /** Create requests per second, by the number of matching subscriptions. */
   readonly writes: readonly { readonly subscriptions: number; readonly rate: number }[];
   /**
    * Time between the response to a create request and the arrival of its event, in milliseconds, at `rate` requests per

@@ -7,7 +7,7 @@ import { byKey, inTurn, type Load, median, round } from './load.ts';
 import { seed } from './seed.ts';
 import { startTarget } from './target.ts';
 
-/** CPU time of a request with few and with many leads. Includes the server and PostgreSQL, in microseconds. */
+/** CPU time per request with few and with many leads, in microseconds. Includes the server and PostgreSQL. */
 export interface Growth {
   readonly operation: string;
   readonly few: number;
@@ -18,7 +18,7 @@ const [few, many] = [10_000, 1_000_000];
 /** Maximum ratio of the CPU time with many leads to the CPU time with few leads. */
 const goal = 1.15;
 
-/** Measures the same requests with few and with many leads, alternately. */
+/** Alternately measures the same requests with few and with many leads. */
 export async function measureGrowth(
   server: Server,
   rounds: number,

@@ -170,7 +170,7 @@ async function measureBare(databaseUrl: string): Promise<Record<string, number>>
 function report(figures: readonly Figure[], costs: Readonly<Record<string, number>>): string {
   const figure = (target: string, operation: string) =>
     figures.find((entry) => entry.target === target && entry.operation === operation);
-  /** Returns how many times better the engine's rate and CPU time are than the target's. */
+  /** Returns the factors by which the engine's rate and CPU time are better than the target's. */
   const ratios = (operation: string, target: string) => {
     const [ours, other] = [figure('engine', operation), figure(target, operation)];
     if (ours === undefined || other === undefined) return ['', ''];

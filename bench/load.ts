@@ -50,7 +50,7 @@ export const byKey = (keys: readonly string[]): Dialect => ({
 /** A kind of request to measure. */
 interface Operation {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Returns the path relative to the leads. @param id ID of a lead in the organization */
+  /** Returns the path relative to the leads' path. @param id ID of a lead in the organization */
   readonly path?: (id: number) => string;
   /** Query parameters, each followed by "&". */
   readonly query?: string;
@@ -92,7 +92,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     isOurs: true,
   },
   'cursor page': { method: 'GET', prepare: cursors, isOurs: true },
-  /** Exports all records of an organization, about 2,000. */
+  /** Exports all of an organization's records (about 2,000). */
   export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, connections: 2, isOurs: true },
   POST: { method: 'POST', body },
   'POST in turn': { method: 'POST', body, connections: 1, isOurs: true },
@@ -101,7 +101,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   DELETE: { method: 'DELETE', prepare: deletableLeads },
 };
 
-/** Follows the page links of the largest organization. @returns their paths, at most 50 */
+/** Follows the largest organization's page links. @returns their paths, at most 50 */
 async function cursors({ url, dialect: { path, headers } }: Load): Promise<PreparedRequest[]> {
   const pages: PreparedRequest[] = [];
   for (let nextPath: string | undefined = path; nextPath !== undefined && pages.length < 50; ) {
@@ -257,7 +257,7 @@ export async function bareCost(
   return cpuTime / runs;
 }
 
-/** Returns a quantile of values. @param fraction from 0 to 1 */
+/** Returns a quantile of the values. @param fraction from 0 to 1 */
 export const quantile = (values: readonly number[], fraction: number): number =>
   [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * fraction))] ?? 0;
 

@@ -19,7 +19,7 @@ const leadsPerStatement = 200_000;
 export const seededOrganization = (lead: number): number =>
   lead % 2 === 1 ? 1 : 2 + ((lead / 2) % (seededOrganizations - 1));
 
-/** Status of a quarter of the leads. */
+/** Status that a quarter of the leads have. */
 export const filter = 'Working - Contacted';
 
 /** Creates organizations. @returns an administrator's API key for each */

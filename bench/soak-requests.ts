@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http';
 
-/** A caller in one organization, with the IDs of records that it can use. */
+/** A caller in one organization, and the IDs of records that it can use. */
 export interface Client {
   readonly url: string;
   readonly key: string;
@@ -105,8 +105,8 @@ const remove: SendRequest = (client) => {
 };
 
 /**
- * Kinds of requests, with their number per thousand requests. A record deleted by a concurrent request does not count
- * as a failure.
+ * Kinds of requests, each with its share per thousand requests. A record deleted by a concurrent request does
+ * not count as a failure.
  */
 const requestKinds: readonly (readonly [share: number, act: SendRequest])[] = [
   [300, withRecord((client, id) => send(client, 'GET', `${path}/${id}`))],
@@ -121,7 +121,7 @@ const requestKinds: readonly (readonly [share: number, act: SendRequest])[] = [
   // Verifying a password costs as much as a hundred other requests.
   [1, (client) => send(client, 'POST', '/auth/login', client.login)],
 ];
-/** Every kind of request, repeated by its share. */
+/** Every kind of request, repeated in proportion to its share. */
 const weightedKinds = requestKinds.flatMap(([share, sendRequest]) =>
   Array<SendRequest>(share).fill(sendRequest),
 );

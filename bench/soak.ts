@@ -72,7 +72,7 @@ async function sendOnSchedule(
   await Promise.race([Promise.all(pending), pause(30_000)]);
 }
 
-/** Returns the change in the values' linear regression over the run, as a fraction of their mean. */
+/** Fits a line to the values and returns its change over the run, as a fraction of their mean. */
 function trend(values: readonly number[]): number {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const middle = (values.length - 1) / 2;
@@ -85,7 +85,9 @@ function trend(values: readonly number[]): number {
 }
 
 const toMb = (bytes: number) => bytes / 2 ** 20;
-/** Returns the figures for a line. The minimum heap size is the size after garbage collection. */
+/**
+ * Returns the figures for one line of the table. The minimum heap size is the size after garbage collection.
+ */
 const figuresOf = ({ latencies, reports }: Window) => ({
   'p50 ms': quantile(latencies, 0.5),
   'p99 ms': quantile(latencies, 0.99),

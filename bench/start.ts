@@ -8,7 +8,7 @@ import { cpuOf } from './cpu.ts';
 import { median } from './load.ts';
 import { residentMb, startBenchService } from './service.ts';
 
-/** Figures of one start of the service. */
+/** Figures for one start of the service. */
 interface Start {
   /** Time from process start to the first response, and the CPU time used until then, both in seconds. */
   readonly seconds: number;

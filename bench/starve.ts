@@ -77,7 +77,7 @@ interface Load {
   readonly statuses: Readonly<Record<string, number>>;
 }
 
-/** Sends GET requests by ID in the modest organization on 16 connections. */
+/** Sends GET requests for single records in the modest organization over 16 connections. */
 async function modestLoad(url: string, key: string): Promise<Load> {
   return load(url, 16, key, () => `/api/v1/leads/${400_001 + Math.floor(Math.random() * 4000)}`, seconds);
 }

@@ -9,7 +9,7 @@ export interface RunningTarget {
 }
 
 /**
- * Starts a script in the `targets` folder and waits until it is listening.
+ * Starts a script from the `targets` folder and waits until it is listening.
  * @param flags additional Node.js flags
  */
 export async function startTarget(
@@ -28,7 +28,7 @@ export async function startTarget(
   return { url: (message as { readonly url: string }).url, process: child };
 }
 
-/** Returns the Node.js flags that write a CPU profile. */
+/** Returns the Node.js flags for writing a CPU profile. */
 export const profileFlags = (folder: string, name: string): string[] => [
   '--cpu-prof',
   `--cpu-prof-dir=${folder}`,

@@ -22,7 +22,7 @@ const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
  * expensive.
  */
 const connections = 32;
-/** How long a worker limited to half a core runs before it is stopped for the same time, in milliseconds. */
+/** Time that a worker limited to half a core runs before it is stopped for just as long, in milliseconds. */
 const sliceMs = 20;
 
 const childrenOf = (pid: number): number[] =>
@@ -32,7 +32,8 @@ const servingPids = ({ pid, printed }: Service): number[] =>
   printed.workers === undefined ? [pid] : childrenOf(pid);
 
 /**
- * Performs work while each process is limited to half a core. If there are two, one runs while the other is stopped.
+ * Performs work while each process is limited to half a core. If there are two processes, one runs while the
+ * other is stopped.
  */
 async function withHalfCores<T>(pids: readonly number[], work: () => Promise<T>): Promise<T> {
   let isDone = false;

@@ -31,8 +31,8 @@ mkdirSync(join(explorer, 'rendered'));
 writeFileSync(join(explorer, 'rendered/page.html'), page);
 writeFileSync(join(explorer, 'rendered/scalar.js'), script);
 
-// With this archive, the first start does not run initdb. In a clone, `npm ci` has already created it, so it was copied
-// above.
+// With this archive, the first start does not run initdb. In a clone, `npm ci` has already created the
+// archive, so it was copied above.
 const archive = join(output, 'engine/database/cluster.tar.gz');
 const archiveScript = join(project, 'bin/cluster.js');
 if (!existsSync(archive)) execFileSync(process.execPath, [archiveScript, archive], { stdio: 'inherit' });

@@ -42,7 +42,7 @@ const longest = [
   'screens',
   'features',
 ];
-/** Skipped by `--fast`: tests with other processes, browsers, random input, waits and floods. */
+/** Tests that `--fast` skips: tests with other processes, browsers, random input, waits and floods. */
 const slow = [
   ...[
     'cli',
@@ -121,8 +121,8 @@ process.env.TEST_COMMAND_LINE = commandLine;
 if (server !== undefined) process.env.TEST_POSTGRES_URL = server.url;
 
 /**
- * Creates the folder for all files' output. It is in memory if there is enough, because each database is a copy of
- * six hundred files.
+ * Creates the folder for all files' output. The folder is in memory if there is enough of it, because each
+ * database is a copy of six hundred files.
  */
 function temporary(): string {
   const memory = '/dev/shm';
@@ -140,7 +140,10 @@ function temporary(): string {
 }
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
-/** On CI, skipped tests count as failures, unless the machine does not permit them. */
+/**
+ * Returns whether a skipped test counts as a failure. This is the case on CI, unless the machine does not
+ * permit the test.
+ */
 const mayNotSkip = (reason: string | boolean) =>
   process.env.CI === 'true' && !/^not permitted/.test(String(reason));
 
@@ -174,17 +177,17 @@ function entryOf(group: readonly string[], index: number): string {
 const tests = run({
   files: groups().map(entryOf),
   execArgv: ['--import', new URL('support/low-cost.ts', import.meta.url).href],
-  // Two more than the number of cores, because many tests wait for other processes. A third would only use more CPU
-  // time.
+  // Two more than the number of cores, because many tests wait for other processes. A third additional
+  // process would only use more CPU time.
   concurrency: availableParallelism() + 2,
-  // Detects hangs. On a busy machine, work of seconds can take minutes.
+  // Detects hangs. On a busy machine, work that usually takes seconds can take minutes.
   timeout: 1_200_000,
 });
 /** Durations of the suites in seconds, for the summary of the slowest suites. */
 const times: [seconds: number, suite: string][] = [];
 tests.on('test:pass', ({ name, details, skip, nesting }) => {
   if (nesting === 0) times.push([details.duration_ms / 1000, name]);
-  // A skipped suite has no tests that could be counted.
+  // A skipped suite does not have tests that could be counted.
   if (details.type === 'suite' && skip === undefined) return;
   counts[skip === undefined ? 'passed' : 'skipped']++;
   if (skip !== undefined && mayNotSkip(skip)) {

@@ -18,7 +18,7 @@ interface Started {
   readonly password: string;
 }
 
-/** Serves the demo organization like `npm start`. */
+/** Serves the demo organization as `npm start` does. */
 async function serve(dataFolder: string): Promise<{ started: Started; stop: () => Promise<void> }> {
   const child = spawn(process.execPath, ['app/main.ts', 'serve', '--json'], {
     cwd: root,
@@ -41,7 +41,7 @@ async function serve(dataFolder: string): Promise<{ started: Started; stop: () =
   };
 }
 
-/** Opens a form, fills in texts and choices by label, and submits it. */
+/** Opens a form, fills in text fields and choices by label, and submits it. */
 async function send(
   page: Page,
   path: string,

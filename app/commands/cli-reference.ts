@@ -5,7 +5,7 @@ import { Argument, Command, type CommandUnknownOpts, Option } from '@commander-j
 import { completionCommand } from './completion.ts';
 import { examples } from './examples.ts';
 
-/** The parts of a command that help and completion need, without its action. */
+/** Metadata of a command for help and completion, without its action. */
 interface Outline {
   readonly name: string;
   readonly description: string;
@@ -29,7 +29,8 @@ const file = new URL('cli-reference.json', import.meta.url);
 const bold = (text: string): string => styleText('bold', text, { validateStream: false });
 
 /**
- * Returns a program with help and completion for all commands, without loading their code, which takes almost a second.
+ * Returns a program with help and completion for all commands, without loading their code, because that takes
+ * almost a second.
  */
 export function referenceProgram(version: string): Command {
   const program = createProgram(version);
@@ -40,7 +41,8 @@ export function referenceProgram(version: string): Command {
 }
 
 /**
- * Returns whether the arguments only request help, completion or the version, which the reference program can print.
+ * Returns whether the arguments only request output that the reference program can print: help, completion or
+ * the version.
  */
 export function isAnsweredByReference(args: readonly string[]): boolean {
   const separator = args.indexOf('--');

@@ -8,7 +8,7 @@ import { readConfig } from '../config.ts';
 import { describeInstance, loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 
-/** The parts of an OpenAPI document that a client is generated from. */
+/** Parts of an OpenAPI document that are used to generate a client. */
 export interface Document {
   readonly paths: Readonly<Record<string, PathItem>>;
   readonly components: {
@@ -21,7 +21,7 @@ interface PathItem {
   readonly post?: Operation;
 }
 interface Operation {
-  /** Whether the operation belongs to the former name of a resource. */
+  /** Whether the operation's path contains a resource's former name. */
   readonly deprecated?: boolean;
   readonly parameters?: readonly Reference[];
   readonly responses: Readonly<Record<string, { readonly content?: Content }>>;
@@ -56,8 +56,8 @@ interface ResourceSource {
 }
 
 /**
- * Returns a name from the document as an identifier.
- * @throws UserError if it is not a valid identifier and could inject code into the client
+ * Checks that a name from the document is a valid identifier, and returns it.
+ * @throws UserError if it is not, because it could inject code into the client
  */
 function identifier(name: string): string {
   if (/^[A-Za-z_]\w*$/.test(name)) return name;
@@ -80,7 +80,7 @@ function typesOf({ type = [] }: Schema): readonly string[] {
 }
 
 /**
- * Generates `src/resources.ts` of a client: the TypeScript types of a document's resources.
+ * Generates a client's `src/resources.ts`, which contains the TypeScript types of the document's resources.
  * @throws UserError if the document does not describe a CRM instance
  */
 export function clientSource(document: Document): string {
@@ -105,7 +105,7 @@ export function clientSource(document: Document): string {
 const typesName = 'CrmResources';
 
 /**
- * Returns the document's resources: paths that serve a list and have record paths below them, excluding
+ * Returns the document's resources, which are the list paths with record paths below them. Excludes
  * deprecated names.
  */
 function resourcesOf({ paths, components: { schemas, parameters } }: Document): readonly ResourceSource[] {
@@ -125,7 +125,7 @@ function resourcesOf({ paths, components: { schemas, parameters } }: Document): 
   });
 }
 
-/** Returns the interfaces of a resource. */
+/** Generates a resource's interfaces. */
 function typesOfResource({ name, record, schemas, parameters }: ResourceSource): string {
   const fields = schemas[record]?.properties ?? {};
   const names = (parameter: string) => {
@@ -162,7 +162,7 @@ function typesOfResource({ name, record, schemas, parameters }: ResourceSource):
   ].join('\n\n');
 }
 
-/** Returns the expandable references of a record, which only the schema for reads contains. */
+/** Returns a record's expandable references. Only the schema for reads contains them. */
 const expandedOf = (record: string, schemas: ResourceSource['schemas']): Readonly<Record<string, Schema>> =>
   schemas[`${record}Projection`]?.properties?.expanded?.properties ?? {};
 
@@ -206,7 +206,10 @@ const inputType = (schema: Schema): string =>
     ? `number | ${valueType(schema)}`
     : valueType(schema);
 
-/** Returns one interface member per filterable field. It accepts a value, or conditions keyed by operator. */
+/**
+ * Returns one interface member per filterable field. Each member accepts a value, or conditions keyed by
+ * operator.
+ */
 function filtersOf(record: string, parameters: readonly Parameter[]): readonly string[] {
   const fields = new Map<string, { value?: Parameter; operators: [string, Parameter][] }>();
   for (const parameter of parameters) {
@@ -244,7 +247,7 @@ const reservedParameters: ReadonlySet<string> = new Set([
 
 /**
  * Returns the type of a filter's operand.
- * @param fieldType type of the field in records, which lists the known values
+ * @param fieldType the field's type in records, which includes its known values
  */
 function operandType({ schema }: Parameter, fieldType: string): string {
   const typeOf = (value: Schema) => (value['x-extensible-enum'] === undefined ? inputType(value) : fieldType);
@@ -253,7 +256,7 @@ function operandType({ schema }: Parameter, fieldType: string): string {
   return isWord ? 'boolean' : typeOf(schema);
 }
 
-/** Returns the source of a resource's entry that the client uses at run time. */
+/** Generates the source code of the resource properties that the client needs at run time. */
 function resourceEntry(
   { name, record, schemas }: ResourceSource,
   resources: readonly ResourceSource[],
@@ -278,10 +281,13 @@ function resourceEntry(
   return `  ${name}: {\n    numbers: ${object(numbers)},\n    references: ${object(references)},\n  },`;
 }
 
-/** Folder of the client for the shipped resources. Files that do not depend on resources are copied from it. */
+/**
+ * Folder that contains the client for the shipped resources. Files that do not depend on resources are copied
+ * from it.
+ */
 const shippedClient = join(projectFolder, 'client');
 const resourcesFile = 'src/resources.ts';
-/** Files that users can edit. They are written once and never replaced. */
+/** Files that users can edit. They are created once and never overwritten. */
 const userFiles = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json'];
 
 /** Adds the `client` command. */
@@ -311,7 +317,7 @@ async function writeClient({
   if (existing.length > 0 && !existsSync(join(folder, resourcesFile)))
     throw new UserError(`${output} contains files but not a client. Choose an empty folder.`);
   await mkdir(folder, { recursive: true });
-  // In a clone, the default is the shipped client itself.
+  // In a clone, the default folder is the shipped client's folder.
   if (folder !== shippedClient) {
     await cp(join(shippedClient, 'src'), join(folder, 'src'), { recursive: true });
     for (const file of userFiles.filter((name) => !existing.includes(name)))
@@ -329,7 +335,7 @@ async function localDescription(): Promise<Document> {
   return (await describeInstance({ config, resources: await loadResources(config) })) as unknown as Document;
 }
 
-/** Fetches the OpenAPI document of a running instance. @throws UserError if it is not available */
+/** Fetches a running instance's OpenAPI document. @throws UserError if the document is not available */
 async function remoteDescription(url: string): Promise<Document> {
   if (!URL.canParse(url)) throw new UserError(`--url must be like https://crm.example.com, not ${url}`);
   const documentUrl = `${url.replace(/\/+$/, '')}/docs/openapi.json`;

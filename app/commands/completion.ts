@@ -19,7 +19,7 @@ export function completionCommand(program: Command): void {
 
 /** A command or a group of commands. */
 interface CompletionNode {
-  /** Words of the command, each preceded by a space. Empty for the program itself. */
+  /** Words of the command, each preceded by a space. Empty for the main program. */
   readonly path: string;
   readonly subcommands: readonly { readonly name: string; readonly description: string }[];
   readonly options: readonly {
@@ -94,7 +94,7 @@ complete -o default -F _crm crm
 `;
 }
 
-/** Returns a zsh script that runs the bash script through zsh's emulation of bash completion. */
+/** Returns a zsh script that runs the bash script in zsh's emulation of bash completion. */
 function zsh(nodes: readonly CompletionNode[]): string {
   return `#compdef crm
 autoload -U +X compinit && compinit -u

@@ -57,7 +57,8 @@ const standardNames = ['OTEL_BLRP_SCHEDULE_DELAY'];
 
 /**
  * Checks the environment for variables that would be silently ignored.
- * @throws UserError with one line per misspelled variable and per variable that the embedded database does not support
+ * @throws UserError with one line for each variable that is misspelled or not supported by the embedded
+ * database
  */
 export async function assertEnvironment(config: Config): Promise<void> {
   const { environment, databaseAddress, passwordFile } = config;

@@ -1,5 +1,5 @@
 let isCut = false;
-/** Whether the listeners are installed. Several programs can run in one process. */
+/** Whether the listeners are already installed, because several programs can run in one process. */
 let isInstalled = false;
 
 /**

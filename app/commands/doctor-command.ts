@@ -45,11 +45,11 @@ interface Examination {
   checkCount: number;
   /** Parts of the instance that could be loaded. */
   readonly parts: { -readonly [Part in keyof DoctorTarget]?: DoctorTarget[Part] };
-  /** Reasons that parts could not be loaded, keyed by part. */
+  /** Reasons why parts could not be loaded, keyed by part. */
   readonly missing: Map<DoctorSubject, string>;
 }
 
-/** Timeout of a check and of opening the database, in milliseconds. */
+/** Timeout for each check and for opening the database, in milliseconds. */
 const timeoutMs = 10_000;
 
 const timeoutMessage = (ms: number): string => `no response within ${ms / 1000} s`;
@@ -86,7 +86,7 @@ async function runDoctor(environment: Environment = process.env): Promise<Doctor
   return examination;
 }
 
-/** Loads a part of the instance, or records the reason it is not available. */
+/** Loads a part of the instance, or records why it is not available. */
 async function loadPart<Part extends DoctorSubject>(
   examination: Examination,
   part: Part,
@@ -135,7 +135,7 @@ async function loadDatabase(examination: Examination, config: Config): Promise<v
   else {
     const advice = 'Check that the server is running and that DATABASE_URL or DATA_DIR is correct.';
     const opening = open(config, examination);
-    // The lock can belong to a server that is still starting.
+    // The lock might belong to a server that is still starting.
     if (await opening.then(() => false, isFolderLocked))
       missing.set(
         'database',

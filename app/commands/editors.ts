@@ -11,7 +11,7 @@ import type { Instance } from '../services.ts';
 
 /** Returns the folder that contains the schemas. */
 const folderOf = ({ resources }: Pick<Config, 'resources'>): string => join(resources, '.schemas');
-/** Names of resources do not start with "_", so this file does not collide with a resource's schema. */
+/** Resource names do not start with "_", so this file cannot collide with a resource's schema. */
 const settingsSchema = '_config.json';
 
 type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile'>;
@@ -39,7 +39,7 @@ async function schema(config: Config) {
 }
 
 /**
- * Writes the schemas of an instance, skipping invalid parts of definitions.
+ * Writes an instance's schemas, skipping invalid parts of the definitions.
  * @returns the paths of the written files
  */
 export async function writeSchemas(config: EditedFiles): Promise<string[]> {
@@ -70,7 +70,7 @@ export const schemaLine = (name: string): string =>
   `${modeline}${basename(folderOf({ resources: '' }))}/${name}.json\n`;
 
 /**
- * Adds the line that references the schema to definition files without one.
+ * Adds the schema reference to definition files that do not have one.
  * @returns the paths of the changed files
  */
 export async function nameSchemas(config: EditedFiles): Promise<string[]> {

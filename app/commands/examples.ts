@@ -1,6 +1,6 @@
 /**
- * Help examples for commands that do not define their own, keyed by command without `crm`. Text after " # " explains
- * the example.
+ * Help examples for commands that do not define their own, keyed by the command without `crm`. Comments that
+ * start with # explain the examples.
  */
 export const examples: Readonly<Record<string, readonly string[]>> = {
   serve: ['serve', 'serve --json # print the URL as JSON'],

@@ -79,9 +79,9 @@ async function check(withPlans: boolean): Promise<CommandResult> {
 }
 
 /**
- * Runs EXPLAIN for every statement on a temporary database with rows.
- * @throws UserError if a statement in a lane with a shared connection sorts, scans a table or filters rows outside its
- * index
+ * Runs EXPLAIN for every statement on a temporary, populated database.
+ * @throws UserError if a statement in a lane with a shared connection sorts, scans a table or filters rows
+ * outside its index
  */
 async function plansOf(config: Config, resources: readonly Resource[]): Promise<StatementPlan[]> {
   const dataFolder = mkdtempSync(join(tmpdir(), 'crm-plans-'));

@@ -16,7 +16,7 @@ const isPacked = import.meta.filename.endsWith('.js');
 
 /** The engine dependency of a new instance. */
 interface EngineSpec {
-  /** The value in `dependencies`. */
+  /** The dependency's value in package.json. */
   readonly spec: string;
   /**
    * Whether the value refers to a file or folder on this machine because the package did not come from the npm
@@ -28,7 +28,7 @@ interface EngineSpec {
 /**
  * Returns a specification that npm can use to install this engine: the registry's version, the tarball it was
  * installed from, or the folder it runs from.
- * @param folder the instance's folder, to which local paths are relative
+ * @param folder the instance's folder, which local paths are relative to
  */
 async function engineSpec(folder: string): Promise<EngineSpec> {
   const local = (path: string) => ({
@@ -48,8 +48,8 @@ async function engineSpec(folder: string): Promise<EngineSpec> {
 }
 
 /**
- * Reads where this package was installed from, according to the hidden lock file in `node_modules`. Returns undefined
- * for global installs, which do not have this file.
+ * Returns the source that this package was installed from, according to the hidden lock file in
+ * `node_modules`, or undefined for global installs, which do not have this file.
  */
 async function installSource(modules: string): Promise<string | undefined> {
   try {

@@ -25,7 +25,7 @@ import { modules } from '../modules.ts';
 import { loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 
-/** A plan with the API keys that used removed names. */
+/** A plan, and the API keys that have used names that it removes. */
 interface PlanWithKeys extends MigrationPlan {
   readonly keys: readonly KeyUsage[];
 }
@@ -64,13 +64,16 @@ const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string
 ];
 const keyLine = ({ organization, key, resource, field, lastUsed }: KeyUsage): string =>
   `${organization}: ${key} used ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
-/** Returns the text of a plan without statements. */
+/** Returns the output for a plan without statements. */
 const withoutStatements = (api: readonly ApiChange[]): string =>
   api.length === 0
     ? 'The definitions have not changed since the last migration.'
     : 'The change affects only the API. The tables do not change.';
 
-/** Formats a plan for a terminal. @param notCounted the reason rows are not counted, if they are not */
+/**
+ * Formats a plan for a terminal.
+ * @param notCounted the reason rows were not counted, or undefined if they were
+ */
 export function planText(
   { statements, checks, api, partners, undecided, dependents, database, keys }: PlanWithKeys,
   notCounted: string | undefined,
@@ -274,7 +277,10 @@ async function plan(options: PlanOptions): Promise<CommandResult> {
 
 const needsOfModules = modules.flatMap((module) => module.needs ?? []);
 
-/** Plans the migration to the current definitions, with row counts and the API keys that used removed names. */
+/**
+ * Plans the migration to the current definitions, with row counts and the API keys that have used removed
+ * names.
+ */
 export async function planOn(
   config: Config,
   model: Model,
@@ -286,7 +292,7 @@ export async function planOn(
   return { ...migrationPlan, keys: await findUsage(tablesOf(database), lostNames) };
 }
 
-/** Returns the plan and, if rows are not counted, the reason. */
+/** Returns the plan and, if rows were not counted, the reason. */
 async function createPlan(
   config: Config,
   options: PlanOptions,

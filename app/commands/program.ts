@@ -13,7 +13,7 @@ import { isOutputCut } from './cut-output.ts';
 
 type AddCommand = (line: CommandLine<Instance>) => void | Promise<void>;
 
-/** Commands that are not added by a module, with their first words, in the order shown in the help. */
+/** Commands not added by modules, with their first words, in the order in which the help shows them. */
 const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand])[] = [
   [['serve'], async (line) => (await import('../serve/serve-command.ts')).serveCommand(line)],
   [['dev'], async (line) => (await import('./dev-command.ts')).devCommand(line)],
@@ -51,7 +51,7 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
     const text = json ? JSON.stringify(result.json) : result.text;
     if (text !== '') process.stdout.write(`${text}\n`);
   } catch (error) {
-    // Error codes of writes to a stream whose reader has closed it.
+    // Error codes for writes to a stream that its reader has closed.
     const closedCodes = [
       'EPIPE',
       'ERR_STREAM_PREMATURE_CLOSE',
@@ -72,7 +72,7 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
 /** PostgreSQL's SQLSTATE for a full disk. */
 const diskFull = '53100';
 
-/** Returns the text of an unexpected error: its first line, with advice if the database's disk is full. */
+/** Returns the first line of an unexpected error, with advice if the database's disk is full. */
 const unexpected = ({ code, message }: NodeJS.ErrnoException): string => {
   const [line] = message.split('\n');
   return code === diskFull

@@ -31,9 +31,9 @@ const settleMs = 80;
 const unchangedNote = 'The previous definitions are still served.';
 
 /**
- * Serves definitions that are being edited, without interrupting requests. Saved changes are served after the tables
- * are migrated. On the embedded database, plans that only add tables or columns are run automatically; other plans
- * must be confirmed with a key press.
+ * Serves definitions that are being edited, without interrupting requests. Saved changes are served after the
+ * tables are migrated. On the embedded database, plans that only add tables or columns run automatically, and
+ * other plans must be confirmed with a key press.
  * @param print receives messages for the user
  */
 export async function startDevServer(config: Config, print: (text: string) => void): Promise<DevServer> {
@@ -64,8 +64,8 @@ export async function startDevServer(config: Config, print: (text: string) => vo
   /** Runs the plan that needs confirmation. */
   let pendingPlan: (() => Promise<void>) | undefined;
   /**
-   * Contents of the files that were processed last. Editors and git touch files several times, and unchanged contents
-   * are ignored.
+   * Contents of the files that were last processed. Editors and git touch files several times, so unchanged
+   * contents are ignored.
    */
   let lastText: string | undefined;
 
@@ -204,7 +204,7 @@ async function readFiles(config: Config): Promise<Files> {
   return { sources, text: textOf(sources) + readdirSync(config.migrations).join() };
 }
 
-/** Returns whether git is changing files, during which it locks its index. */
+/** Returns whether git is changing files. It locks its index while doing so. */
 const isGitRunning = (folder: string): boolean =>
   existsSync(join(folder, '.git/index.lock')) ||
   (dirname(folder) !== folder && isGitRunning(dirname(folder)));
@@ -236,7 +236,7 @@ const onlyAdds = ({ statements, checks, api }: MigrationPlan): boolean =>
       touches !== 'rewrites' && !risks.includes('destructive') && !risks.includes('needs a restart'),
   );
 
-/** Writes the migration for additions made while the server was not running. Embedded database only. */
+/** Writes a migration for additions made while the server was not running. Only for the embedded database. */
 async function writeAdditions(config: Config): Promise<void> {
   if (config.databaseAddress !== undefined) return;
   const resources = await loadResources(config);

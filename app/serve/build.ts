@@ -50,7 +50,7 @@ export const readDefinitions = async (
   ...(await readSources(config.resources)),
 ];
 
-/** Headers and errors that modules add to operations on records. */
+/** Response headers and errors that modules add to record operations. */
 const addedResponses = modules.flatMap(({ responses = [] }) => responses);
 
 /** Checks and compiles resource definitions. @throws YamlError with every issue */
@@ -66,7 +66,7 @@ export const compileResources = (config: Config, sources: readonly Source[]): re
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compileResources(config, await readDefinitions(config));
 
-/** Generates the OpenAPI document of an instance. Its examples are the first sample record of each resource. */
+/** Generates an instance's OpenAPI document. Its examples are the first sample record of each resource. */
 export async function describeInstance({ config, resources }: DescribedInstance): Promise<JsonSchema> {
   const samples = await firstSamples(config.samples, resources);
   const fragments: readonly Fragment[] = [
@@ -98,7 +98,7 @@ const singleProcessLog = ({
 
 /**
  * Builds the service. The caller opens and closes the database.
- * @param background schedules background work; by default, this process runs all of it
+ * @param background schedules background work (default: this process runs all of it)
  */
 export async function buildService(
   instance: Omit<Instance, 'service' | 'configuredSlugs'>,
@@ -114,13 +114,13 @@ export async function buildService(
     newSettings = file;
     if (background.isResponsible()) await logNotices();
   });
-  /** Logs notices about a settings file that has come into effect, once per file. */
+  /** Logs notices about a settings file that has taken effect, once per file. */
   async function logNotices(): Promise<void> {
     const file = newSettings;
     newSettings = undefined;
     if (file === undefined) return;
     for (const problem of disabledEndpoints(file, config.environment)) app.log.info(lineOf(problem));
-    // Ignores the error, because other code reports an unresponsive database.
+    // Ignore the error, because other code reports an unresponsive database.
     const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
     for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
   }

@@ -1,6 +1,6 @@
 /** Number of consecutive missed heartbeats after which a worker counts as hung. */
 const maxMissed = 5;
-/** Minimum time that a worker has to start, in milliseconds. Loading the code is slow on a busy machine. */
+/** Minimum startup timeout of a worker, in milliseconds. Loading the code is slow on a busy machine. */
 const minStartMs = 120_000;
 /** Number of heartbeats after which a killed worker no longer counts as recently killed. */
 const killWindow = 12 * maxMissed;
@@ -14,7 +14,7 @@ export const missedAtStartFor = (limitMs: number): number =>
 
 /**
  * Detects hung workers and whether replacing them helps. Counts heartbeats instead of measuring time, so that
- * workers can respond before they count as hung after the machine was suspended.
+ * workers do not count as hung just because the machine was suspended.
  */
 interface Heartbeats<Worker> {
   readonly add: (worker: Worker) => void;
@@ -22,7 +22,7 @@ interface Heartbeats<Worker> {
   readonly serves: (worker: Worker) => void;
   readonly responded: (worker: Worker) => void;
   readonly remove: (worker: Worker) => void;
-  /** Counts a heartbeat. @returns hung workers to kill, and the other workers, which must be pinged */
+  /** Counts a heartbeat. @returns hung workers to kill, and other workers to ping */
   readonly beat: () => { readonly hung: readonly Worker[]; readonly others: readonly Worker[] };
   /**
    * Returns the reason the whole process should be restarted, or undefined if replacing workers is

@@ -21,8 +21,8 @@ import { listen, urlOf } from './listen.ts';
 import { collectGarbageAfterStart } from './memory.ts';
 
 /**
- * Returns the configuration of a service that keeps running during migrations. Its connections search the view schema of
- * its own model first.
+ * Returns the configuration of a service that keeps running during migrations. Its connections search its own
+ * model's view schema first.
  */
 const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views' | 'serves'> => ({
   ...config,
@@ -31,8 +31,9 @@ const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views' | 'se
 });
 
 /**
- * Registers a service as a node while it runs, and completes migrations once all older nodes have stopped. The process
- * exits if other nodes considered it stopped and its statements no longer match the tables.
+ * Registers a service as a node while it runs, and completes migrations once all older nodes have stopped.
+ * The process exits if other nodes considered it stopped and its statements no longer match the database
+ * tables.
  * @throws UserError if migrations are pending, or the schema is not compatible with this code
  */
 async function registerAsNode(
@@ -53,7 +54,7 @@ async function registerAsNode(
     clearInterval(timer);
     await node.leave();
   });
-  // A migration that completed just before the registration did not consider this node.
+  // A migration that completed just before the registration did not take this node into account.
   await assertUpToDate(database, config, () => {});
   await check(executeIn(database.orm.em.fork()));
   let lastMessage: string | undefined;
@@ -81,8 +82,8 @@ interface RunningService extends Pick<Instance, 'resources' | 'database'> {
 
 /**
  * Opens the instance and serves it.
- * @throws UserError with a one-line message if it cannot be opened or served; everything opened so far is
- * closed first
+ * @throws UserError with a one-line message if the instance cannot be opened or served, after closing
+ * everything that was opened
  */
 export async function startService(
   config: Config,

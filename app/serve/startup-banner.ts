@@ -14,7 +14,7 @@ interface StartupInfo {
   readonly demo: Demo | undefined;
 }
 
-/** Returns the name of a resource for examples, preferably one with filters. */
+/** Returns the name of a resource to use in examples, preferably a resource with filters. */
 export const exampleResource = (resources: readonly Resource[]): string =>
   (resources.find((resource) => resource.definition.filters.length > 0) ?? resources[0])?.name ?? '';
 

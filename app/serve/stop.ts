@@ -27,7 +27,7 @@ export const closeMs = 1_000;
 const duplicateSignalMs = 1_000;
 
 /**
- * Stops on SIGTERM and SIGINT with exit code 0, or 1 if requests had to be cut off. A second signal
+ * Stops on SIGTERM and SIGINT with exit code 0, or with exit code 1 if requests were cut off. A second signal
  * terminates the process immediately.
  */
 export function stopOnSignals({ drain, delayMs, stop, abandon }: Stoppable): void {

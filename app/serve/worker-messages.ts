@@ -13,11 +13,11 @@ export type SupervisorMessage =
   | { readonly kind: 'ping' }
   /** Requests a readiness report. */
   | { readonly kind: 'report'; readonly number: number }
-  /** Requests metrics, including the metrics of the whole instance if `ofInstance` is set. */
+  /** Requests metrics, including instance-wide metrics if `ofInstance` is set. */
   | { readonly kind: 'metrics'; readonly number: number; readonly ofInstance: boolean }
   /** Announces the stop. Each connection closes after its next response. */
   | { readonly kind: 'drain' }
-  /** Stops the worker. `withinMs` limits the time for requests in flight, in milliseconds. */
+  /** Stops the worker. `withinMs` is the time limit for requests in flight, in milliseconds. */
   | { readonly kind: 'stop'; readonly withinMs: number };
 
 /** Messages from a worker to the supervisor. */
@@ -36,7 +36,8 @@ export type WorkerMessage =
 export type WorkerMessageOf<Kind extends WorkerMessage['kind']> = WorkerMessage & { readonly kind: Kind };
 
 /**
- * Timeout for a worker's report, in milliseconds. Slightly longer than the timeout of the report's database check.
+ * Timeout for a worker's report, in milliseconds. Slightly longer than the timeout for the report's database
+ * check.
  */
 const reportTimeoutMs = 1_500;
 

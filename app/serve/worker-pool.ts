@@ -23,7 +23,7 @@ interface ConnectionHandle {
   readonly close: () => void;
 }
 
-/** The fields of `cluster` messages about connections. */
+/** Fields of `cluster` messages about connections. */
 interface ClusterMessage {
   readonly act?: string;
   readonly seq?: number;
@@ -31,9 +31,9 @@ interface ClusterMessage {
 }
 
 /**
- * Closes connections that a worker has not accepted when it dies. Otherwise Node's primary process keeps them open,
- * and their clients wait forever (nodejs/node#21746). Relies on undocumented messages of Node. If they change, workers
- * still receive connections, but unaccepted ones are no longer closed.
+ * Closes connections that a worker has not accepted when it dies. Otherwise Node's primary process keeps them
+ * open, and their clients wait forever (nodejs/node#21746). Relies on Node's undocumented messages. If they
+ * change, workers still receive connections, but unaccepted ones are no longer closed.
  */
 function closeUnclaimedConnections(worker: Worker): void {
   const { process: child } = worker;
@@ -63,7 +63,7 @@ const [firstDelayMs, longestDelayMs] = [100, 10_000];
 interface RestartBackoff {
   /**
    * Counts an exit.
-   * @param now time of a monotonic clock in milliseconds
+   * @param now time on a monotonic clock, in milliseconds
    * @param othersServe whether other workers are serving
    * @returns the delay in milliseconds, or undefined if workers exit too often to be restarted
    */
@@ -106,7 +106,10 @@ interface WorkerPool {
   readonly signal: (name: NodeJS.Signals) => void;
   /** Announces the stop. Requests are still served, but connections close after their response. */
   readonly drain: () => void;
-  /** Stops the workers one after another while the others keep serving. @returns whether all requests were completed */
+  /**
+   * Stops the workers one by one while the remaining workers keep serving.
+   * @returns whether all requests were completed
+   */
   readonly stop: () => Promise<boolean>;
   /** Kills all workers immediately. */
   readonly kill: () => void;
@@ -130,8 +133,8 @@ export function createWorkerPool(
   let isDraining = false;
   let reports = 0;
   /**
-   * The last metrics of each worker. Metrics of exited workers are added up in `exitedFamilies`, because counters must
-   * not decrease.
+   * Each worker's most recent metrics. The metrics of exited workers are added to `exitedFamilies`, because
+   * counters must not decrease.
    */
   const lastFamilies = new Map<Worker, readonly FamilyValues[]>();
   let exitedFamilies: Promise<readonly FamilyValues[]> = Promise.resolve([]);

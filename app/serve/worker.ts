@@ -63,7 +63,7 @@ async function start(config: Config): Promise<void> {
   };
   const handle = async <Kind extends keyof Handlers>(message: SupervisorMessage & { kind: Kind }) =>
     handlers[message.kind]?.(message);
-  // Libraries send other kinds of messages, which have no handler.
+  // Libraries send other kinds of messages, which do not have handlers.
   process.on(
     'message',
     (message: Exclude<SupervisorMessage, { kind: 'ping' }>) => void handle(message).catch(fail),

@@ -2,7 +2,7 @@
 import type { ResourceInfo } from './client.ts';
 import type { Kinds } from './json.ts';
 
-/** Returns the number types of a change. @param record number types of the record */
+/** Returns the number types for a change. @param record number types for the record */
 export const kindsOfChange = (record: Kinds): Kinds => ({
   actor: { id: 'int64' },
   id: 'int64',

@@ -15,7 +15,7 @@ import { type InstanceCalls, instanceCalls } from './instance.ts';
 import { type Kinds, parse, requireExactNumbers, stringify } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
-/** The types of a resource. Features that the resource does not have are `never`. */
+/** The types of a resource. The types of features that the resource does not have are `never`. */
 export interface ResourceTypes {
   readonly record: { readonly id: bigint };
   readonly input: object;
@@ -31,13 +31,13 @@ export interface ResourceTypes {
 
 /** Properties of a resource that the client needs at run time. */
 export interface ResourceInfo {
-  /** Number types of its numeric fields. */
+  /** Number types of the resource's numeric fields. */
   readonly numbers: Kinds;
   /** Referenced resources, keyed by the name of the reference. */
   readonly references: Readonly<Record<string, string>>;
 }
 
-/** One or more values for a filter. A record must match at least one of them. */
+/** One or more values for a filter. A record must match at least one of these values. */
 export type Values<T> = T | readonly T[];
 /** ID of a record: the bigint from its `id`, or a safe integer. */
 export type Id = bigint | number;
@@ -50,7 +50,7 @@ export interface ListFilters<R extends ResourceTypes> extends CallOptions {
    * Conditions that records must meet, for example `{ status: 'New', created_at: { gte: '2026-03-01T00:00:00Z' } }`.
    */
   readonly where?: R['filters'];
-  /** Words that must all occur in the searchable fields of a record. */
+  /** Words that must all occur in a record's searchable fields. */
   readonly q?: R['search'];
   readonly sort?: R['sort'];
   readonly dir?: [R['sort']] extends [never] ? never : 'asc' | 'desc';
@@ -171,7 +171,7 @@ export interface Change<R extends ResourceTypes> {
   /** Number of changes to the record so far, including this one. */
   readonly version: bigint;
   readonly changed: readonly string[];
-  /** The record before the change, without expanded and sensitive fields. */
+  /** The record before the change, without expanded records and sensitive fields. */
   readonly before: Partial<R['record']> | null;
   readonly after: Partial<R['record']> | null;
 }
@@ -227,8 +227,8 @@ export class Records<R extends ResourceTypes> {
   }
 
   /**
-   * Iterates over all records of a list, page by page. A record that exists during the entire iteration is returned
-   * exactly once, despite concurrent writes.
+   * Iterates over all records in a list, page by page. A record that exists during the entire iteration is
+   * returned exactly once, despite concurrent writes.
    */
   async *all<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
     query: ListFilters<R> & Selection<F, E> = {},
@@ -368,13 +368,16 @@ export class Records<R extends ResourceTypes> {
     return this.#batch('DELETE', { ids }, 'refused', options);
   }
 
-  /** Iterates over all records of a list in one response. @throws ConnectionError if it is incomplete */
+  /**
+   * Iterates over all records in a list, sent in one response.
+   * @throws ConnectionError if the response is incomplete
+   */
   async *export(query: ListFilters<R> = {}): AsyncGenerator<R['record'], void, undefined> {
     for await (const line of linesOf(await this.#exportStream(query, ndjson)))
       yield parse(line, this.#kinds) as R['record'];
   }
 
-  /** Returns all records of a list as CSV. */
+  /** Returns all records in a list as CSV. */
   exportCsv(query: ListFilters<R> = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#exportStream(query, 'text/csv');
   }
@@ -498,7 +501,7 @@ export class Records<R extends ResourceTypes> {
 
 /**
  * Converts filters to query parameters.
- * @throws TypeError if a filter has no value, because the API would ignore it
+ * @throws TypeError if a filter does not have a value, because the API would ignore the filter
  */
 function filterParameters(where: object): URLSearchParams {
   const parameters = new URLSearchParams();
@@ -522,7 +525,8 @@ function filterParameters(where: object): URLSearchParams {
 }
 
 /**
- * Iterates over the items of all pages. @param read reads the page at a cursor, which is undefined for the first page
+ * Iterates over the items on all pages.
+ * @param read reads the page at a cursor, which is undefined for the first page
  */
 async function* walk<T>(
   read: (cursor: string | undefined) => Promise<Pick<ListPage<T>, 'data' | 'next'>>,

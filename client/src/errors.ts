@@ -8,7 +8,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** Base class of errors from the API or the connection. */
+/** Base class for errors from the API or the connection. */
 export abstract class CrmError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

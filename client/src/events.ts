@@ -1,4 +1,4 @@
-// Parses the events of subscriptions, after verifying them according to Standard Webhooks.
+// Verifies subscription events according to Standard Webhooks, and parses them.
 import { changeKinds } from './changes.ts';
 import type { ResourceInfo, ResourceTypes } from './client.ts';
 import { CrmError } from './errors.ts';
@@ -79,7 +79,9 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
   return parse(body, { data: changeKinds(resources) }) as EventOf<T>;
 }
 
-/** Returns whether one of the signatures was created with one of the secrets. Compares in constant time. */
+/**
+ * Returns whether any of the signatures was created with any of the secrets. Compares them in constant time.
+ */
 async function hasValidSignature(
   secrets: readonly string[],
   signatures: readonly Uint8Array<ArrayBuffer>[],

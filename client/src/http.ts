@@ -14,7 +14,7 @@ export interface ClientOptions {
   readonly strict?: boolean;
   /** Maximum number of retries. Default: 5. */
   readonly retries?: number;
-  /** Timeout of each attempt in milliseconds. Default: 30,000. Does not apply to imports. */
+  /** Timeout for each attempt, in milliseconds. Default: 30,000. Does not apply to imports. */
   readonly timeout?: number;
   /**
    * Maximum wait before a retry, in milliseconds. If `Retry-After` is longer, the call fails immediately. Default:
@@ -33,7 +33,7 @@ export interface CallOptions {
 
 /**
  * When a request can be retried: `always` because it is idempotent, `refused` only after an error code that
- * guarantees that the request had no effect, or `never`.
+ * guarantees that the request did not have any effect, or `never`.
  */
 export type Resend = 'always' | 'refused' | 'never';
 
@@ -132,7 +132,10 @@ export function sender(options: ClientOptions): Send {
   };
 }
 
-/** Error codes that guarantee that the request had no effect. A 503 from a proxy does not have such a code. */
+/**
+ * Error codes that guarantee that the request did not have any effect. A 503 from a proxy does not have such
+ * a code.
+ */
 const codesWithoutEffect: readonly string[] = [
   'rate_limited',
   'in_progress',
@@ -153,14 +156,14 @@ function canRetry(error: CrmError, resend: Resend): boolean {
   return resend === 'always' && isTemporary;
 }
 
-/** HTTP statuses of temporary errors. */
+/** HTTP status codes that indicate temporary errors. */
 const temporaryStatuses: readonly number[] = [408, 429, 500, 502, 503, 504];
 
-/** Returns the wait that the response requests before a retry, in milliseconds. */
+/** Returns the delay before a retry that the response requests, in milliseconds. */
 const requestedWaitMs = (error: CrmError): number =>
   ((error instanceof ApiError ? error.retryAfter : undefined) ?? 0) * 1000;
 
-/** Returns an additional random wait, in milliseconds, so that clients do not all retry at the same time. */
+/** Returns a random additional delay, in milliseconds, so that clients do not all retry at the same time. */
 const backoff = (attempts: number, maxWait: number): number =>
   Math.random() * Math.min(firstWaitMs * 2 ** (attempts - 1), maxBackoffMs, maxWait);
 

@@ -7,7 +7,7 @@ import { type Kinds, parse, stringify } from './json.ts';
 
 type Types<T> = Readonly<Record<keyof T, ResourceTypes>>;
 
-/** Actions by resource. `*` denotes every resource. */
+/** Actions, keyed by resource. `*` denotes every resource. */
 export type Grants = Readonly<Record<string, readonly string[]>>;
 
 /** The caller, as returned by `GET /auth/me`. */
@@ -78,7 +78,7 @@ export interface Subscription extends Required<SubscriptionInput> {
   readonly id: bigint;
   /** Name of the profile whose grants determine what the events contain. */
   readonly profile: string;
-  /** `gone` if the receiver responded with 410; `failed` if no event could be delivered for five days. */
+  /** `gone` if the receiver responded with 410, or `failed` if no event could be delivered for five days. */
   readonly state: 'on' | 'off' | 'gone' | 'failed' | (string & {});
   readonly failing_since: string | null;
   readonly created_at: string;
@@ -101,12 +101,10 @@ export interface Delivery {
 /** `dead` deliveries are not retried. */
 export type DeliveryStatus = 'waiting' | 'done' | 'dead';
 
-/**
- * Events to send again: the deliveries in a range of IDs, or all changes after a cursor of the change feed.
- */
+/** Events to resend: the deliveries in a range of IDs, or all changes after a change feed cursor. */
 export type ReplayQuery = { readonly from: Id; readonly to?: Id } | { readonly after: string };
 
-/** How long a request waits for changes, in seconds. This is the maximum that the instance allows. */
+/** Time that a request waits for changes, in seconds. This is the maximum that the instance allows. */
 const waitSeconds = 25;
 const json = { 'content-type': 'application/json' };
 const path = '/events/subscriptions';
@@ -119,7 +117,7 @@ const read =
 /** Returns common request options. These paths do not support `handling=strict`. */
 const common = ({ signal }: CallOptions) => ({ isLenient: true, ...(signal && { signal }) });
 
-/** The event subscriptions of the organization. */
+/** The organization's event subscriptions. */
 export class Subscriptions {
   readonly #send: Send;
 
@@ -165,7 +163,7 @@ export class Subscriptions {
     return this.#call('PATCH', id, '', options, 'always', changes);
   }
 
-  /** Deletes a subscription with its deliveries. @throws NotFoundError if it does not exist */
+  /** Deletes a subscription and its deliveries. @throws NotFoundError if it does not exist */
   async delete(id: Id, options: CallOptions = {}): Promise<void> {
     try {
       await this.#call('DELETE', id, '', options, 'always');
@@ -192,7 +190,7 @@ export class Subscriptions {
     return delivery;
   }
 
-  /** Sends events again. @returns the number of queued deliveries */
+  /** Resends events. @returns the number of queued deliveries */
   async replay(id: Id, query: ReplayQuery, options: CallOptions = {}): Promise<number> {
     const { queued } = await this.#call<{ readonly queued: number }>(
       'POST',
@@ -206,7 +204,7 @@ export class Subscriptions {
   }
 
   /**
-   * Iterates over the deliveries of a subscription, newest first.
+   * Iterates over a subscription's deliveries, newest first.
    * @throws NotFoundError if the subscription does not exist
    */
   async *deliveries(
@@ -251,7 +249,7 @@ export class Subscriptions {
 
 /** API calls that do not belong to a resource. */
 export interface InstanceCalls<T extends Types<T>> {
-  /** Returns the caller: the user or API key, its organizations and grants, and the limits of the instance. */
+  /** Returns the caller: the user or API key, its organizations and grants, and the instance's limits. */
   readonly me: (options?: CallOptions) => Promise<Me>;
   /**
    * Iterates over the pages of the change feed, in order.

@@ -1,8 +1,8 @@
 // JSON with exact numbers: 64-bit integers are bigints, and decimals are strings.
 
 /**
- * The types of the numbers in a JSON value, keyed by member name. The kinds of an array are the kinds of its elements.
- * A function determines the kinds of an object from its content.
+ * Kinds of the numbers in a JSON value, keyed by member name. An array's kinds apply to its elements. A
+ * function determines an object's kinds from its content.
  */
 export interface Kinds {
   readonly [member: string]:
@@ -33,7 +33,7 @@ const exact = JSON as unknown as {
   ) => unknown;
 };
 
-/** Checks that the runtime supports exact numbers. @throws TypeError if it would round them */
+/** Checks that the runtime supports exact numbers. @throws TypeError if it would round numbers */
 export function requireExactNumbers(): void {
   if ('rawJSON' in JSON) return;
   throw new TypeError(
@@ -117,6 +117,6 @@ function encode(value: unknown, kind: Kind, name: string): unknown {
 const kindOf = (name: string, kind: Kind): Kind =>
   typeof kind === 'object' && Object.hasOwn(kind, name) ? kind[name] : undefined;
 
-/** Returns whether a value is a plain object and not, for example, a Date. */
+/** Returns whether a value is a plain object rather than, for example, a Date. */
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;

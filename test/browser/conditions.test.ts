@@ -1,4 +1,5 @@
-// The admin UI with hostile names, without JavaScript, by keyboard and on a phone; and the API explorer.
+// The admin UI with hostile names, without JavaScript, with only a keyboard and on a phone, and the API
+// explorer.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';

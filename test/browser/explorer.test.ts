@@ -7,7 +7,7 @@ import { objections } from '../support/axe.ts';
 import { inBrowser } from '../support/browser.ts';
 import { definitions, make } from '../support/records.ts';
 
-/** Operations that a reader tries first, with the expected URLs and statuses. */
+/** Operations that readers try first, with the expected URLs and status codes. */
 const firstClicks = [
   { id: 'GET/api/v1/accounts', url: '/api/v1/accounts', status: 200 },
   { id: 'GET/api/v1/accounts/{id}', url: '/api/v1/accounts/1', status: 200 },
@@ -45,7 +45,7 @@ async function send(page: Page): Promise<{ request: Request; status: number }> {
   return { request: response.request(), status: response.status() };
 }
 
-/** Returns axe's objections that remain after Scalar has rendered the page, which takes several steps. */
+/** Returns the axe violations that remain after Scalar has rendered the page, which takes several steps. */
 async function lastingObjections(page: Page): Promise<string[]> {
   let lasting = await objections(page);
   for (let tries = 0; tries < 5 && lasting.length > 0; tries++) {

@@ -1,4 +1,4 @@
-// The life of an integration in the admin UI, from adding to removing it.
+// The life cycle of an integration in the admin UI, from adding it to removing it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inBrowser } from '../support/browser.ts';

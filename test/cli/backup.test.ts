@@ -43,7 +43,7 @@ after(async () => {
   folder.remove();
 });
 
-/** Tables that a restore changes intentionally or that belong to one database. */
+/** Tables that a restore changes intentionally, or that belong to a single database. */
 const changing = ['crm_backups', 'crm_ledger_epochs', 'crm_migrations', 'crm_nodes'];
 const rest = (tables: Record<string, string[]>, ...without: readonly string[]) =>
   Object.fromEntries(Object.entries(tables).filter(([table]) => ![...changing, ...without].includes(table)));

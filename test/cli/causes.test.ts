@@ -1,4 +1,4 @@
-// Messages about machine failures say what is wrong with the data folder and what to do.
+// Messages about machine failures state the problem with the data folder and its solution.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -93,7 +93,7 @@ test('a full disk', async (t) => {
   disk.free();
   assert.ok(instanceSecrets(config), 'the first attempt left no files');
 
-  /** Fills the disk except for a number of bytes. */
+  /** Fills the disk, leaving the given number of bytes free. */
   const fillBut = (bytes: number) => {
     const spare = join(disk.path, 'spare');
     writeFileSync(spare, Buffer.alloc(bytes));

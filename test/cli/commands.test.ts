@@ -24,7 +24,7 @@ import {
   until,
 } from '../support/process.ts';
 
-/** Every command, with texts that its help must contain. */
+/** Every command, with the strings that its help must contain. */
 const commands: Readonly<Record<string, readonly string[]>> = {
   '': [
     'serve',
@@ -227,7 +227,7 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.l
     assert.deepEqual(complete('crm org delete acme --'), ['--yes', '--json', '--help']);
     assert.deepEqual(complete('crm export x --format '), ['csv', 'ndjson']);
     assert.deepEqual(complete('crm completion '), ['bash', 'zsh', 'fish', '--help']);
-    // Without completions of its own, the script leaves file names to the shell.
+    // If the script has no completions, the shell completes file names.
     assert.deepEqual(complete('crm export x --org '), ['']);
   });
 

@@ -1,4 +1,4 @@
-// `crm doctor` finds every planted fault in a real instance, and nothing in a healthy one.
+// `crm doctor` reports every planted fault in a real instance, and does not report anything in a healthy one.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -50,7 +50,7 @@ interface Report {
   readonly checks: number;
 }
 
-/** Formats findings like the text output, without this test's folders. */
+/** Formats findings as the text output does, without this test's folders. */
 const linesOf = (findings: readonly ReportedFinding[]): string[] =>
   findings.map(
     ({ place, problem, advice }) =>
@@ -87,7 +87,7 @@ const well = (storage: Storage): Environment => ({
 });
 const organization = "insert into crm_organizations (slug, name) values ('acme', 'Acme')";
 
-/** Faults in environment variables, config.yaml and rows of one instance, because they must not hide each other. */
+/** Faults in one instance's environment variables, config.yaml and rows. They must not hide each other. */
 const broken = `partners:
   booking_forms_whatsapp: { organization: shop }
   payments:
@@ -254,7 +254,10 @@ before(async () => {
 });
 after(() => server?.stop());
 
-/** Creates a migrated database on this file's own server, because doctor would find other tests' transactions and slots. */
+/**
+ * Creates a migrated database on this file's own server, because doctor would find other tests' transactions
+ * and slots.
+ */
 async function storageOf(driver: (typeof drivers)[number]): Promise<Storage> {
   if (driver === 'embedded') return migratedStorage(driver);
   const [database, folder] = [await makeDatabase(server.url, migrated), temporaryFolder()];
@@ -444,7 +447,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
           assert.ok(skipped.every(({ reason }) => reason === 'the database cannot be used'));
           return true;
         });
-      // The terminated connection might still count.
+      // The terminated connection might still count towards the limit.
       const isFull = (cause: { code?: string }) => {
         if (cause.code !== '53300') throw cause;
         return false;

@@ -131,7 +131,7 @@ describe('the packed package', { concurrency: 1 }, () => {
   });
 
   /**
-   * Packs the package and installs the tarball like npm, with this project's dependencies.
+   * Packs the package and installs the tarball as npm does, with this project's dependencies.
    * @returns the tarball
    */
   const install = (instance: string): string => {
@@ -151,18 +151,21 @@ describe('the packed package', { concurrency: 1 }, () => {
     return join(home, tarball);
   };
 
-  /** Replaces a text in a file of the package. */
+  /** Replaces a string in one of the package's files. */
   const edit = (name: string, from: string, to: string): void => {
     const text = readFileSync(join(folder, name), 'utf8');
     assert.ok(text.includes(from), `${from} in ${name}`);
     writeFileSync(join(folder, name), text.replace(from, to));
   };
 
-  /** Starts the service with `npm start`, sends SIGTERM to npm, and checks that the service stops before npm. @returns the demo key */
+  /**
+   * Starts the service with `npm start`, sends SIGTERM to npm, and checks that the service stops before npm.
+   * @returns the demo key
+   */
   const assertStopsByNpm = async (instance: string, environment: Environment): Promise<string> => {
     mkdirSync(join(instance, 'node_modules/.bin'));
     symlinkSync('../crm-engine/bin/crm.js', join(instance, 'node_modules/.bin/crm'));
-    // Some shells exec the last command instead of forking. Here it is never the last one.
+    // Some shells exec the last command instead of forking. Here, it is never the last command.
     const shell = join(instance, 'node_modules/.bin/plain-shell');
     writeFileSync(shell, '#!/bin/sh\nexec /bin/sh -c "$2\n:"\n', { mode: 0o755 });
     const npm = spawn('npm', ['--silent', '--script-shell', shell, 'start', '--', '--json'], {
@@ -254,7 +257,7 @@ export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql
     add('Migration20271201000001_region', 'leads', { region: { ...note, name: 'region' } }, 'nonsense');
     install(instance);
 
-    // A finished command exits: it does not wait, for example for the timeout of idle connections.
+    // A finished command exits without waiting, for example, for idle connections to time out.
     const idle = `process.on('exit', () => console.error(performance.eventLoopUtilization().idle))`;
     const program = ['--import', `data:text/javascript,${idle}`, installed];
     const plan = await crm(['plan', '--json'], environment, { ...options, program });

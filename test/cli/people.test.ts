@@ -22,7 +22,7 @@ import {
 const keyForm = /^crm_[0-9A-Za-z]{10}_[0-9A-Za-z]{49}$/;
 const chosenPassword = 'correct horse battery staple';
 
-/** Contents of a database before its service starts. */
+/** A database's contents before its service starts. */
 interface Contents {
   readonly generated: Record<string, unknown>;
   readonly keys: Readonly<Record<string, Record<string, unknown>>>;
@@ -109,7 +109,7 @@ async function fill(environment: Environment): Promise<Contents> {
   };
 }
 
-/** Keys, in the order of the statuses in `access`. */
+/** Names of the keys, in the order of the statuses in `access`. */
 const columns = ['all', 'sales', 'reader', 'beta', 'revoked'] as const;
 const access: readonly (readonly [request: string, body: unknown, ...statuses: number[]])[] = [
   ['GET /api/v1/leads', undefined, 200, 200, 200, 200, 401],
@@ -355,7 +355,8 @@ describe('commands with a running service (postgresql)', () => {
   );
 
   test('a key expires on time', async () => {
-    // The first expiry is later than any command takes to start. Then it is moved to two seconds from now.
+    // The initial expiry leaves enough time for any command to start. It is then moved to two seconds from
+    // now.
     const far = new Date(Date.now() + 3_600_000).toISOString();
     const made = await crmJson(key('read-only', '--expires', far), storage.environment);
     assert.equal(made.expires_at, far);

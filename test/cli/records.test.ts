@@ -1,4 +1,4 @@
-// `crm export` and `crm import`: files, errors in one line, exit codes.
+// `crm export` and `crm import`: files, one-line error messages and exit codes.
 import assert from 'node:assert/strict';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

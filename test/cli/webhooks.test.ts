@@ -54,7 +54,9 @@ interface Endpoint {
   readonly problem: string;
   readonly secrets: readonly { place: number; last_used_at: string | null }[];
 }
-/** Returns the output of `crm partners` by endpoint, after checking that it contains no secrets. */
+/**
+ * Returns the output of `crm partners`, keyed by endpoint, after checking that it does not contain secrets.
+ */
 const partners = async (environment: Environment) => endpoints(await crmJson(['partners'], environment));
 function endpoints(json: Record<string, unknown>): Record<string, Endpoint> {
   assert.doesNotMatch(JSON.stringify(json), /the-(new|old)-secret|token-of-acme/);

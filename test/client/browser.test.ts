@@ -1,4 +1,4 @@
-// The client in a real browser: the packed JavaScript without a bundler, on a page of another origin.
+// The client in a real browser: the packed JavaScript without a bundler, on a page from another origin.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { install } from '../support/client-package.ts';
 import { startInstance } from '../support/instance.ts';
 import { project } from '../support/process.ts';
 
-/** Source of the page's module. */
+/** Source code of the page's module. */
 const script = `
 import { createClient, etag, NotFoundError } from './dist/index.js';
 const parameters = new URLSearchParams(location.hash.slice(1));

@@ -1,4 +1,4 @@
-// Calls of the client to a real instance through a network that loses requests and responses.
+// Client calls to a real instance through a network that loses requests and responses.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -64,7 +64,7 @@ onBothDrivers(
     });
     after(() => network.close());
 
-    /** Sets the fates of the next requests. Later requests pass. */
+    /** Sets the fate of each of the next requests. Later requests pass. */
     const next = (...fates: readonly Fate[]) => {
       const remaining = [...fates];
       network.decide = () => remaining.shift() ?? 'pass';
@@ -591,7 +591,7 @@ onBothDrivers(
   { sources, environment, ownServer: true },
 );
 
-/** Returns the error of a call that must fail. */
+/** Asserts that a call fails, and returns its error. */
 const failureOf = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => assert.fail('it did not fail'),

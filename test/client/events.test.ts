@@ -1,4 +1,4 @@
-// Verification of events by receivers with the client: timestamp, ID and signature.
+// Event verification by receivers that use the client: timestamp, ID and signature.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
@@ -8,7 +8,10 @@ const secret = 'whsec_c2VjcmV0IG9mIGEgc3Vic2NyaXB0aW9u';
 const other = 'whsec_c2VjcmV0IG9mIGFub3RoZXIgb25l';
 const body = '{"type":"test","timestamp":"2026-03-01T09:30:00Z","data":{}}';
 
-/** Returns the headers of an event sent a number of seconds from now. `changes` are applied after signing. */
+/**
+ * Returns the headers of an event sent the given number of seconds from now. `changes` are applied after
+ * signing.
+ */
 function headersAt(seconds: number, changes: Record<string, string> = {}, by = secret) {
   const at = new Date(Date.now() + seconds * 1000);
   return {

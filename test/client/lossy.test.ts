@@ -6,7 +6,9 @@ import { type CrmClient, createClient } from '../../client/src/index.ts';
 import { badNetwork, type Fate, type Network } from '../support/bad-network.ts';
 import { onBothDrivers } from '../support/instance.ts';
 
-/** Fates of ten requests. Three of them get no response, whether they were executed or not. */
+/**
+ * Fates of ten requests. Three of them do not get a complete response, although two of these are executed.
+ */
 const fates: readonly Fate[] = ['lose', 'half', 'drop', ...Array<Fate>(7).fill('pass')];
 
 onBothDrivers('The client on a lossy network', (instance) => {

@@ -114,7 +114,7 @@ describe('a client for other resources', () => {
   let instance: Instance;
   let installed: Installed;
   const folder = temporaryFolder();
-  // Singular names that collide with types of TypeScript or the client.
+  // Singular names that collide with TypeScript's types or the client's types.
   const odd = ['client', 'record', 'date', 'page', 'id', 'array', 'crm', 'promise'].map((singular) => ({
     file: `resources/list_of_${singular}.yaml`,
     text: `singular: ${singular}\ncommon: [id, organization_id]\nfields:\n  name: { type: string, required: true, description: "*/ it's" }\n`,
@@ -234,7 +234,7 @@ describe('the client is portable', () => {
     assert.deepEqual(dependencies, {});
   });
 
-  // The project's own type check compiles it with the types of Node.js.
+  // The project's own type check compiles the client with the types from Node.js.
   for (const [version, path] of compilers) {
     const skip = !existsSync(path) && 'needs npm ci --prefix test/clients';
     for (const globals of ['dom', 'webworker']) {

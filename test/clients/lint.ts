@@ -1,4 +1,4 @@
-// Prints what linters and parsers say of an OpenAPI document, a line each: node lint.ts <document.json>
+// Prints linters' and parsers' findings for an OpenAPI document, one per line: node lint.ts <document.json>
 import { readFileSync } from 'node:fs';
 import SwaggerParser from '@apidevtools/swagger-parser';
 import { validate } from '@readme/openapi-parser';

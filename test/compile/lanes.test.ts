@@ -43,7 +43,7 @@ describe('lanes of lists', () => {
     [{ status: 'New', dir: 'asc', page: '7' }, 'deep'],
     [{ email: 'a@x' }, 'list'],
     [{ 'phone[eq]': '1' }, 'list'],
-    // All leads without a phone number have the key of a value without digits.
+    // A value without digits has the same key as all leads without a phone number.
     [{ phone: 'x' }, 'scan'],
     [{ 'phone[in]': '00' }, 'scan'],
     [{ phone: 'x0' }, 'list'],
@@ -71,7 +71,7 @@ describe('lanes of lists', () => {
     const client = (await instance.database.orm.em.getConnection().getNativeClient()) as pg.Pool;
     const connection = await client.connect();
     // The planner prefers to scan and sort an empty table. These settings make it show its plan for a large
-    // one.
+    // table.
     await connection.query('set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off');
     let seen = 0;
     try {

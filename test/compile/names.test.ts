@@ -1,5 +1,5 @@
-// Names in YAML that could collide with names that the engine generates: such a file either works or is
-// rejected with a location.
+// Names in YAML that could collide with names that the engine generates. A file with such a name either works
+// or is rejected with a location.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { checkSources } from '../../engine/definition/check.ts';
@@ -23,8 +23,8 @@ const link = (name: string, to: string) => [
 const long = (letter: string) => `${'long_name_that_is_very_long_'.padEnd(39, 'x')}${letter}`;
 
 /**
- * For each name, resource files whose records are stored and read back: the last file's resource, linked to
- * a record of the first file's.
+ * Resource files, keyed by the tested name. A record of the last file's resource is stored and read back,
+ * linked to a record of the first file's resource.
  */
 const cases: Readonly<Record<string, readonly { file: string; text: string }[]>> = {
   'a field "organization"': [
@@ -125,7 +125,7 @@ describe('names', () => {
           const list = await instance.call(`GET /api/v1/${last.name}${query}`, { key });
           assert.equal(list.status, 200, list.text);
         }
-        // The database itself rejects a link to another organization, whatever the names are.
+        // The database also rejects links to other organizations, regardless of the names.
         const { id: theirs } = await write(`POST /api/v1/${first.name}`, { label: 'Theirs' }, foreign.key);
         const crossing = await instance.call(`POST /api/v1/${last.name}`, { key, body: { parent: theirs } });
         assert.equal(crossing.status, 400, crossing.text);

@@ -1,4 +1,4 @@
-// Explained statements of a resource on a filled database, and the problems reported for a missing index.
+// A resource's explained statements on a populated database, and the problems reported for a missing index.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { explainStatements, type StatementPlan } from '../../engine/compile/plans.ts';

@@ -1,5 +1,5 @@
-// Every statement that the compiler can generate is restricted to one organization, and its text contains
-// nothing from a request.
+// Every statement that the compiler can generate is restricted to one organization, and its text does not
+// contain anything from a request.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource, type Resource } from '../../engine/compile/compile.ts';
@@ -37,7 +37,10 @@ const tables = new Set([...resources, ...stored].map(({ name }) => String(name))
 
 type Conditions = ParsedQuery['filters'];
 
-/** Every subset of a resource's filters, each with one value or several. The list must stay short: 3^n. */
+/**
+ * Returns every subset of a resource's filters, with one or several values per filter. There are 3^n subsets
+ * of n filters.
+ */
 function subsets(filters: Resource['definition']['filters']): Conditions[] {
   const [first, ...rest] = filters;
   if (first === undefined) return [[]];
@@ -59,7 +62,7 @@ const places = ['1', null].map((key) => ({ page: '2', key, id: '1', text: '', si
 
 const whole: RequestedProjection = { selection: undefined, expansion: [] };
 
-/** Every projection of a record: each field, each reference, and all of them. */
+/** Returns every projection of a record: each field, each reference, and all of them. */
 const shapes = ({ selection, expansion }: Resource['definition']): RequestedProjection[] => {
   const id = selection.filter(({ name }) => name === 'id');
   return [
@@ -74,7 +77,9 @@ const shapes = ({ selection, expansion }: Resource['definition']): RequestedProj
   ];
 };
 
-/** Every possible list. If there are many filters, each one alone and all together. */
+/**
+ * Yields every possible list. If there are many filters, yields each filter alone and all of them together.
+ */
 function* lists({ definition, operations }: Resource): Generator<Statement> {
   const { sort, filters } = definition;
   const some =
@@ -173,19 +178,19 @@ function* all(resource: Resource): Generator<Statement> {
     replace.rejection?.statement({ ...plan, id, body, conditions: undefined }),
     patch.rejection?.statement({ ...plan, id, body, fieldNames: [], conditions: undefined }),
   ]) {
-    // A statement that the database cannot reject.
+    // The database cannot reject some writes, so these do not have a rejection statement.
     if (statement === undefined) continue;
     yield statement;
   }
   yield* lists(resource);
 }
 
-/** `"table" alias`, `"table" "alias"` or `"table"` after a keyword that reads or writes rows. */
+/** Matches `"table" alias`, `"table" "alias"` or `"table"` after a keyword that reads or writes rows. */
 const mention =
   /\b(from|join|update|insert into|delete from)\s+"(\w+)"(?:\s+(?!where\b|on\b|set\b|values\b)("\w+"|\w+))?/g;
 
 /**
- * Returns a batch statement in the form of a single one, with parameters instead of the input's columns.
+ * Returns a batch statement rewritten for a single record, with parameters instead of the input's columns.
  * Written rows are joined to their input by organization and ID.
  */
 function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | 'lane'>[] {
@@ -214,7 +219,7 @@ function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | '
   return [{ name: many.name, text, lane }];
 }
 
-/** Returns the parts of a statement that are not restricted to the organization of its first parameter. */
+/** Returns the parts of a statement that are not restricted to the organization in its first parameter. */
 function unbound({ text }: Pick<Statement, 'text'>): string[] {
   const wrong: string[] = [];
   const needed = new Map<string, number>();
@@ -238,7 +243,7 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
     }
   }
   for (const [column, times] of needed) {
-    // A join can be restricted by the joined row, which is restricted itself.
+    // A join can be restricted by the organization of the joined row, which is also restricted.
     const bound = ['$1::bigint', 't."organization_id"', '_w."organization_id"'].reduce(
       (sum, one) => sum + text.split(`${column} = ${one}`).length - 1,
       0,
@@ -352,7 +357,7 @@ for (const resource of resources) {
           (text) => `'${text}'`,
         ),
         `'${resource.name}/batch'`,
-        // Literals of the lookup by digits.
+        // Literals in the lookup by digits.
         ...["'\\D'", "'g'", "'^00'"],
       ]);
       for (const { text } of prepared) {
@@ -366,7 +371,7 @@ for (const resource of resources) {
 
     test("have unique names within PostgreSQL's length limit", () => {
       const texts = new Map<string, string>();
-      // Batch statements have no name and are planned each time.
+      // Batch statements do not have a name and are planned each time.
       for (const { name, text } of prepared.filter(({ lane }) => lane !== 'batch')) {
         assert.equal(texts.get(name) ?? text, text, `${name} stands for two texts`);
         assert.ok(Buffer.byteLength(name) <= 63, name);

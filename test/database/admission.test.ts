@@ -1,4 +1,4 @@
-// Admission: which statements run, wait or are rejected, and in which order.
+// Admission: which statements run, wait or are rejected, and in what order.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
@@ -31,19 +31,19 @@ const bounds: AdmissionLimits = {
   waitMs: 60_000,
 };
 
-/** Work that runs until it is ended, in the order of its start. */
+/** Creates work that runs until the test ends it, and lists running work in the order in which it started. */
 function works({ run }: Admission) {
   const started: { name: string; end: () => void }[] = [];
   const ask = (lane: Parameters<Admission['run']>[0], organization: string, name = organization) => {
     const asked = run(lane, organization, () => new Promise<void>((end) => started.push({ name, end })));
-    // Work that still waits at the end of its test is rejected after a minute.
+    // Work still waiting at the end of its test is rejected after a minute.
     asked.catch(() => {});
     return asked;
   };
   return {
     ask,
     names: () => started.map(({ name }) => name).join(' '),
-    /** Ends the work at this index and lets its consequences happen. */
+    /** Ends the work at this index and lets the work waiting for it start. */
     end: async (index: number) => {
       started[index]?.end();
       await new Promise(setImmediate);
@@ -69,8 +69,8 @@ describe('the limits of a service', () => {
         if (lane === 'batch' || lane === 'export') assert.equal(running('greedy'), 1);
         ask(lane, 'modest');
         assert.equal(running('modest'), pool === 8 && ['batch', 'scan'].includes(lane) ? 0 : 1);
-        // Batches, which are slow, never occupy all of the connections for writes, and writes never all of
-        // those for reads.
+        // Batches, which are slow, never occupy all connections for writes, and writes never occupy all
+        // connections for reads.
         for (const each of organizations) ask(lane, each);
         if (lane === 'batch') {
           ask('write', 'writer');

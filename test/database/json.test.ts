@@ -22,7 +22,7 @@ onBothDrivers(
       acme = await instance().organization('acme');
     });
 
-    /** The output of row_to_json for a statement's rows. */
+    /** Returns the output of row_to_json for a statement's rows. */
     async function byDatabase({
       text,
       values,
@@ -84,7 +84,7 @@ onBothDrivers(
         const { operations } = resourceOf('loose');
         const one = operations.read.statement(operations.read.plan(inputOf({}, String(made.json.id))));
         assert.ok(one);
-        // Not through `call`: values stored by manual SQL do not have to match the description.
+        // Do not use `call`, because values stored with manual SQL do not have to match the description.
         const read = await fetch(`${instance().url}/api/v1/loose/${made.json.id}`, {
           headers: { authorization: `Bearer ${key}` },
         });

@@ -24,7 +24,7 @@ const options = {
 const validator = new Validator(options).addVocabulary(['x-expected', 'enumDescriptions']);
 validator.addSchema(editorSchemas([]).get('_resource') ?? {}, '_resource.json');
 
-/** Returns whether an editor would mark an error in one of the files. */
+/** Returns whether an editor would report an error in one of the files. */
 function isMarked(files: Files): boolean {
   const sources = Object.entries(files).map(([file, text]) => ({ file, text }));
   const schemas = editorSchemas(sources);
@@ -35,7 +35,10 @@ function isMarked(files: Files): boolean {
   });
 }
 
-/** Errors that JSON Schema cannot express: they depend on two places, the file name, other files or a calculation. */
+/**
+ * Errors that JSON Schema cannot detect, because they depend on two locations, the file name, other files or
+ * a calculation.
+ */
 const beyondSchemas = [
   /^crm_x\.yaml.*names that start with/,
   /^events\.yaml.*is reserved for event subscriptions/,

@@ -18,7 +18,7 @@ const head = [
 ];
 const things = (...lines: string[]) => [...head, ...lines, ''].join('\n');
 
-/** Returns the issues in a text, which must be found within a second. */
+/** Returns the issues in a definition, which must be found within a second. */
 const issuesOf = (text: string): readonly YamlIssue[] =>
   takes(1000, () => {
     try {
@@ -30,7 +30,7 @@ const issuesOf = (text: string): readonly YamlIssue[] =>
     }
   });
 
-/** Returns the YamlError thrown by the work. */
+/** Asserts that the work throws a YamlError, and returns it. */
 function assertYamlError(work: () => unknown): YamlError {
   try {
     work();

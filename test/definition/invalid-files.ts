@@ -1,8 +1,8 @@
-// Invalid files with their expected messages, for the checks of definitions and for the editor schemas.
+// Invalid files with their expected messages, for the definition checks and for the editor schemas.
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { operators } from '../../engine/query/operators.ts';
 
-/** Texts by file name. */
+/** File contents, keyed by file name. */
 export type Files = Readonly<Record<string, string>>;
 
 export const head = [
@@ -107,7 +107,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     { ...shared, 'a.yaml': 'common: all\nfields:\n  owner_id: { type: string }\n' },
     'a.yaml:3:3  "owner_id" is already a shared field',
   ],
-  // Values of omitted fields.
+  // Values for omitted fields.
   [
     things('  a: { type: date }'),
     'things.yaml:4:3  a date field needs "nullable: true", "required: true" or a default',
@@ -134,7 +134,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     things('  a: { type: string, nullable: true, default: x }'),
     'things.yaml:4:38  "nullable" and "default" are mutually exclusive: remove one',
   ],
-  // Texts.
+  // Strings.
   [
     things('  a: { type: string, enum: [x], suggested: [y] }'),
     'things.yaml:4:33  "enum" and "suggested" are mutually exclusive: remove one',

@@ -5,7 +5,7 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
 import { type Files, head, things, wrongFiles } from './invalid-files.ts';
 
-/** Returns the messages for files, or an empty list if they are valid. */
+/** Returns the error messages for files, or an empty list if they are valid. */
 function messagesOf(files: Files): string[] {
   try {
     checkSources(Object.entries(files).map(([file, text]) => ({ file, text })));

@@ -119,7 +119,7 @@ const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lin
     { 'own/x.yaml': 'extends: leads\nfields:\n  birthday: { nullable: true }\n' },
     'own/x.yaml:3:3  unknown field "birthday" of leads. A new field needs "type".',
   ],
-  // Issues of the merged definition are reported in the file that causes them.
+  // Issues in the merged definition are reported in the file that causes them.
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  name: { maxlength: 3 }\n' },
     'own/x.yaml:3:11  unknown key "maxlength". Use "max_length".',

@@ -1,5 +1,5 @@
-// The OpenAPI description in other tools: linters and parsers report nothing, and generators produce working
-// clients.
+// The OpenAPI description in other tools: linters and parsers do not report problems, and generators produce
+// working clients.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,9 @@ async function run(cwd: string, program: string, ...options: readonly string[]):
   return stdout;
 }
 
-/** The file of a package's only command. Two versions of Orval cannot both be linked under its name. */
+/**
+ * Returns the file of a package's only command. Two versions of Orval cannot both be linked under one name.
+ */
 function commandOf(name: string): string {
   const folder = join(root, 'node_modules', name);
   const { bin } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
@@ -35,7 +37,7 @@ function commandOf(name: string): string {
   return join(folder, typeof bin === 'string' ? bin : (Object.values(bin)[0] ?? ''));
 }
 
-/** Configurations of generators that are not in docs/api.md. */
+/** Configurations for generators that are not in docs/api.md. */
 const others: Readonly<Record<string, string>> = {
   'kubb.config.ts': `
 import { pluginClient } from '@kubb/plugin-client';

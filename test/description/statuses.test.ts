@@ -1,5 +1,5 @@
 // Executes every example in the description and produces every documented status. `send` checks that each
-// response matches the description, and the runner names statuses that no test produced.
+// response matches the description, and the runner lists the statuses that no test produced.
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { after, before, describe, test } from 'node:test';
@@ -26,7 +26,7 @@ const settings = settingsFile(
   variables,
 );
 
-/** Errors thrown in every operation, because they can occur anywhere. */
+/** Errors to be thrown in every operation, because they can occur anywhere. */
 const anywhere: Readonly<Record<string, () => Error>> = {
   internal: () => new Error('a mistake'),
   database_failed: () => errors.database(new Error('lost')),
@@ -71,13 +71,13 @@ for (const driver of drivers) {
       const { email, password } = person;
       return instance.call('POST /auth/login', { body: { email, password } });
     };
-    /** The operations whose paths start with a prefix. */
+    /** Returns the operations whose paths start with a prefix. */
     const operations = (prefix: string) =>
       description.operations().filter(({ template }) => template.startsWith(prefix));
     const pathOf = (template: string, id: string) =>
       template.replace('{id}', id).replace('{customer}', 'acme');
     const secrets = { 'x-inbound-secret': secret, 'x-acme-key': newSecret('acme') };
-    /** An operation's credentials. */
+    /** Returns the credentials for an operation. */
     const credentials = (template: string): Call => {
       if (template.startsWith('/events/')) return { key: events };
       if (template.startsWith('/api/v1/') || template === '/events') return { key };
@@ -85,17 +85,17 @@ for (const driver of drivers) {
       const headers = template === '/api/booking-forms/whatsapp' ? {} : secrets;
       return template === '/webhooks/inbound-leads' ? { headers } : { key: secret, headers };
     };
-    /** The first content type of a body. */
+    /** Returns a body's first content type. */
     const typeOf = (part: unknown): string =>
       Object.keys(object(object(part).content))[0] ?? 'application/json';
-    /** The first example of a request or response body, or undefined if it has none. */
+    /** Returns the first example of a request or response body, or undefined if it does not have examples. */
     const exampleOf = (part: unknown): unknown => {
       const { examples } = object(object(object(part).content)[typeOf(part)]);
       return object(Object.values(object(examples))[0]).value;
     };
     const ask = (method: string, path: string, call: Call): Promise<Answer> =>
       send(instance.url, `${method.toUpperCase()} ${path}`, call);
-    /** Creates a record of a path's resource from the example of its create operation. */
+    /** Creates a record of a path's resource from the example for its create operation. */
     const make = (template: string): Promise<Answer> => {
       const path = template.replace(/\/(?:\{id\}|\{id\}\/history|batch|import)$/, '');
       const create = operations(path).find((each) => each.template === path && each.method === 'post');
@@ -112,7 +112,7 @@ for (const driver of drivers) {
           'requestBody' in operation,
           `${method} ${template} has an example`,
         );
-        // A batch names records in its body.
+        // A batch specifies record IDs in its body.
         const body = made === undefined ? example : withId(example, Number(made.json.id));
         const headers = { 'content-type': typeOf(operation.requestBody) };
         const answer = await ask(method, path, { key, ...(body !== undefined && { body, headers }) });
@@ -243,18 +243,20 @@ for (const driver of drivers) {
   });
 }
 
-/** A batch body with another record's ID. */
+/** Returns a batch body with another record's ID. */
 function withId(body: unknown, id: number): unknown {
   const { records, ids } = object(body);
   if (Array.isArray(ids)) return { ...object(body), ids: [id] };
   return Array.isArray(records) ? { ...object(body), records: [{ ...object(records[0]), id }] } : body;
 }
 
-/** A body without values that differ between callers or between creating and updating batches. */
+/**
+ * Returns a body without the values that differ between callers, or between batches that create and update.
+ */
 function ofCaller(body: Json): Json {
   if (Array.isArray(body.results)) return { results: Object.keys(object(body.results[0])) };
   if (Array.isArray(body.data)) return { ...body, data: [ofCaller(object(body.data.at(0)))] };
-  // Only the names of a change's properties: its values are another resource's.
+  // Keep only the names of a change's properties, because the values belong to another resource.
   if ('position' in body) return Object.fromEntries(Object.keys(body).map((name) => [name, true]));
   const { id, organization_id, created_at, updated_at, sla_due_date, ...same } = body;
   return Object.fromEntries(

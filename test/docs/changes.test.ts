@@ -1,5 +1,5 @@
-// The paths that docs/changes.md, docs/architecture.md and other pages refer to exist, and docs/changes.md lists every
-// file of a change that adds an object of a kind.
+// The paths that docs/changes.md, docs/architecture.md and other pages refer to exist, and docs/changes.md
+// lists every file to change when adding an object of each kind.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import {
@@ -18,7 +18,7 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 
 const root = join(import.meta.dirname, '../..');
-/** Source files and folders in a page's inline code. */
+/** Returns the source files and folders in a page's inline code. */
 const paths = (page: string): string[] => [
   ...new Set(
     [
@@ -41,7 +41,7 @@ const rows = [...readFileSync(join(root, 'docs/changes.md'), 'utf8').matchAll(/^
 
 test('docs/changes.md lists at least twelve changes', () => assert.ok(rows.length >= 12));
 
-/** An edit of an existing file, which inserts text before or after a text that occurs in it. */
+/** An edit that inserts text before or after a string in an existing file. */
 interface Edit {
   readonly file: string;
   readonly before?: string;
@@ -49,13 +49,13 @@ interface Edit {
   readonly insert: string;
 }
 
-/** A toy member of a kind: files in `toys/`, and edits. */
+/** A toy object of one kind, consisting of files in `toys/` and edits. */
 interface Toy {
   readonly files: readonly string[];
   readonly edits: readonly Edit[];
 }
 
-/** Toys by the name of the change in docs/changes.md. */
+/** Toys, keyed by the name of the change in docs/changes.md. */
 const toys: Readonly<Record<string, Toy>> = {
   'a field type': {
     files: ['engine/fields/money.ts'],
@@ -214,7 +214,7 @@ const toys: Readonly<Record<string, Toy>> = {
   },
 };
 
-/** Contract tests of the kinds. They need no database server: modules run on PGlite. */
+/** Contract tests of the kinds. They do not need a database server, because modules run on PGlite. */
 const contractTests = [
   'test/docs/documentation.test.ts',
   'test/docs/toys.ts',

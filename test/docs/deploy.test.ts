@@ -14,7 +14,7 @@ import { project } from '../support/process.ts';
 const read = (name: string) => readFileSync(join(project, name), 'utf8');
 const dockerfile = read('Dockerfile');
 const known = Object.values(variables).map(({ name }) => name);
-/** Names of variables that the service would ignore. */
+/** Returns the names of variables that the service would ignore. */
 const unknownIn = (names: readonly string[]) =>
   names.filter((name) => !/^NODE_/.test(name) && name !== 'PUBLIC_URL' && !known.includes(name));
 
@@ -134,7 +134,7 @@ describe('the systemd unit', () => {
     try {
       run('verify');
     } catch (cause) {
-      // The program exists only where the unit is installed.
+      // The program exists only on machines where the unit is installed.
       const lines = String((cause as { stderr: string }).stderr)
         .trim()
         .split('\n');

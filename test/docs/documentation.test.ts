@@ -23,7 +23,7 @@ const pages = [
     .map((file) => `docs/${file}`),
 ];
 
-/** Every name must occur in a page as code. */
+/** Asserts that every name occurs in a page as code. */
 function mentions(page: string, names: readonly string[]): void {
   const text = read(page);
   for (const name of names)
@@ -53,7 +53,7 @@ describe('complete pages', async () => {
   mentions('docs/administrators.md', whole);
 });
 
-/** Valid fragments in links to a page: its headings, as GitHub names them, and its anchors. */
+/** Returns the valid link fragments for a page: its headings, as GitHub names them, and its anchors. */
 const anchors = (text: string): string[] => [
   ...[...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
     title

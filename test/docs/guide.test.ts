@@ -26,10 +26,10 @@ const steps: readonly Step[] = guide
     ),
   );
 
-/** Marks the end of a step's output, after the status of its last command. */
+/** Marks the end of a step's output. Follows the exit status of its last command. */
 const end = '\x1e';
 
-/** Converts a text to a pattern: white space is ignored, and … matches anything. */
+/** Converts printed output to a pattern that ignores white space and in which … matches anything. */
 const pattern = (shown: string) => {
   const literal = withoutSpaces(shown).replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   return new RegExp(`^${literal.replaceAll('…', '.*?')}$`, 's');

@@ -1,4 +1,4 @@
-// The night in docs/operations.md: four faults in a running service, and their effects on its screens, log,
+// The night in docs/operations.md: four faults in a running service, and their effects on its pages, log,
 // admin port, metrics, API and `crm doctor`. Every line in the page's blocks must have been printed.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { makeDatabaseIn, type Server, startPostgres } from '../support/postgres.
 import { crm, migrated, type Service, serve, until } from '../support/process.ts';
 import { eventsTo, startReceiver } from '../support/receiver.ts';
 
-/** Sources of the lines in a block of the page. */
+/** Possible sources of the lines in the page's blocks. */
 const voices = ['readyz', 'metrics', 'api', 'log', 'screen', 'doctor'] as const;
 type Voice = (typeof voices)[number];
 
@@ -39,7 +39,7 @@ const lines: readonly Line[] = page.split(/^### /m).flatMap((text) => {
   );
 });
 
-/** Converts words to a pattern: … matches anything. */
+/** Converts a line to a pattern in which … matches anything. */
 const pattern = (words: string) =>
   new RegExp(words.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '[^\\n]*?'));
 
@@ -51,7 +51,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
   const file = settingsFile({});
   const said = new Map<string, Record<Voice, string>>();
 
-  /** The text of a screen, as a user sees it. */
+  /** Returns the text of an admin UI page as a user sees it. */
   const screen = async (path: string): Promise<string> => {
     const { text } = await browser.get(path);
     return readable(text.replace(/<[^>]+>/g, ' ')).replace(/\s+/g, ' ');
@@ -137,7 +137,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
   test('the disk is full', async (t) => {
     if (disk === undefined) return t.skip('not permitted: to mount a disk of its own');
     disk.fill();
-    // Space that the database has already reserved still fits some writes.
+    // Some writes still fit into space that the database has already reserved.
     const records = Array.from({ length: 500 }, (_, n) => ({ last_name: `n${n}`.repeat(40) }));
     await until(
       async () => (await api('POST /api/v1/leads/batch', { records })).startsWith('5'),

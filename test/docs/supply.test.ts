@@ -1,4 +1,5 @@
-// Installed packages are exactly those in the lock file: each has a hash there, and few can run scripts.
+// Installed packages are exactly those in the lock file: each package has a hash there, and only a few can
+// run scripts.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

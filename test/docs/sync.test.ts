@@ -1,4 +1,5 @@
-// The programs in docs/sync.md as printed: an event receiver, and a sync that survives being killed.
+// Runs the programs exactly as printed in docs/sync.md: an event receiver, and a sync that can be killed and
+// restarted.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -81,7 +82,7 @@ onBothDrivers(
           key: acme.key,
           headers: { accept: 'application/x-ndjson' },
         });
-        // account_name comes from another record, and a change to that record is not a change to this one.
+        // account_name comes from another record, whose changes are not changes to this record.
         const own = ({ account_name: _, ...record }: Record<string, unknown>) => record;
         const there = list.text
           .trim()

@@ -34,7 +34,7 @@ for (const [, kind, block = '', key] of page.matchAll(/^```(\w+)\n([\s\S]*?)^```
 
 const end = '\x1e';
 const withoutSpaces = (given: string) => given.replace(/\s/g, '');
-/** Converts a text to a pattern: white space is ignored, and … matches anything. */
+/** Converts printed output to a pattern that ignores white space and in which … matches anything. */
 const pattern = (shown: string) =>
   new RegExp(
     `^${withoutSpaces(shown)
@@ -70,7 +70,8 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
   let outputs: readonly string[] = [];
   let written = '';
   let isUpgraded = false;
-  // Below the range for outgoing connections, because the page names the port before anything listens on it.
+  // Below the port range for outgoing connections, because the page contains the port before anything listens
+  // on it.
   const port = randomInt(20_000, 32_000);
 
   const start = async (cwd: string, args: readonly string[]): Promise<string> => {
@@ -97,7 +98,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
     service?.kill('SIGINT');
     if (service?.exitCode === null) await once(service, 'exit');
   };
-  /** The first terminal's output since the last call. */
+  /** Returns the first terminal's output since the last call. */
   const told = async (): Promise<string> => {
     await until(
       () => /Press y|Serving the saved definitions.*\n|are served\.\n/.test(written),
@@ -168,7 +169,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
       .join('')
       .replaceAll('127.0.0.1:3000', `127.0.0.1:${port}`)
       .replace('KEY=crm_…', `KEY=$(cat ${at('key')})`)
-      // An empty cluster that is made already.
+      // Copies an existing empty cluster.
       .replace('npm install\n', `cp -r ${at('data')} data\n`);
     const ran = promisify(execFile)('sh', ['-c', script], {
       cwd: at('crm'),
@@ -196,7 +197,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
   }
 });
 
-/** Creates the next version, with a new column in a platform table and a new field of leads. */
+/** Creates the next version, with a new column in a platform table and a new field for leads. */
 function nextVersion(folder: string): void {
   const edit = (name: string, from: string, to: string) => {
     const before = readFileSync(join(folder, name), 'utf8');

@@ -21,7 +21,7 @@ for (const [name, effect] of Object.entries(effects)) {
           written: '_some',
           placeholder: (value) => `$${bound.push(value({ caller } satisfies WriteInput))}`,
         });
-        // PostgreSQL would not run a SELECT that nothing reads.
+        // PostgreSQL would not run a SELECT whose result is not read.
         assert.match(text, /^_some_[a-z]+ as \((insert|update|delete) .*\)$/s);
         assert.match(text, /from _some\b/);
         // The organization comes from the written row, never from the request.

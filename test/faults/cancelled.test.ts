@@ -1,5 +1,5 @@
-// The server cancels a statement that is no longer needed: its client disconnected, it timed out, or the
-// process is stopping.
+// The server cancels a statement that is no longer needed because its client has disconnected, it has timed
+// out, or the process is stopping.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
@@ -34,7 +34,7 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     await server?.stop();
   });
 
-  /** Statements on leads waiting for the lock. */
+  /** Returns the statements on leads that are waiting for the lock. */
   const waiting = () =>
     connected(url, async (client) => {
       const { rows } = await client.query<{ pid: number; query: string }>(

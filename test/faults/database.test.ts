@@ -13,7 +13,7 @@ const limits = {
   DATABASE_CONNECT_TIMEOUT_MS: '700',
   DATABASE_STATEMENT_TIMEOUT_MS: '1500',
 } as const;
-/** Longer than all limits together, shorter than a client's timeout. */
+/** Longer than all time limits combined, but shorter than a client's timeout. */
 const boundMs = 6_000;
 
 describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
@@ -36,7 +36,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     await server?.stop();
   });
 
-  /** One request of each kind. */
+  /** Returns one request of each kind. */
   const requests = () => [
     service.call('GET /api/v1/leads', { key }),
     service.call(`GET /api/v1/leads/${lead}`, { key }),
@@ -46,7 +46,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   ];
   const isServed = async () => (await service.call('GET /api/v1/leads', { key })).status === 200;
 
-  /** Asserts a 500 that suggests a retry and reveals no internals. */
+  /** Asserts that a response is a 500 that suggests a retry and does not reveal internals. */
   function assertFailed(answer: Answer): void {
     assert.equal(answer.status, 500, answer.text);
     assertErrorShape(answer);
@@ -56,7 +56,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     assert.doesNotMatch(answer.text, /ECONN|postgres|127\.0\.0\.1|timeout|timed out|terminat/i);
   }
 
-  /** Waits for work that the limits end, while the database stays in this state. */
+  /** Waits for work that is ended by time limits while the database stays in this state. */
   const bounded = <T>(work: Promise<T>): Promise<T> => within(boundMs, work);
 
   /** Locks every lead while the work runs. */
@@ -74,7 +74,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   test('returns 500 while PostgreSQL is stopped and recovers by itself after its start', async () => {
     for (let time = 0; time < 2; time++) {
       await server.pause();
-      // Immediately, and again once the pool has noticed that its connections are closed.
+      // Test immediately, and once more when the pool has noticed that its connections are closed.
       for (let round = 0; round < 2; round++) {
         for (const answer of await bounded(Promise.all(requests()))) assertFailed(answer);
       }
@@ -113,7 +113,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
       assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
       const took = performance.now() - began;
       assert.ok(took >= Number(limits.DATABASE_STATEMENT_TIMEOUT_MS) - 100, `${took} ms`);
-      // The server has cancelled it too: no statement is waiting.
+      // The server has cancelled it too, so no statement is waiting.
       const waiting = await connected(url, (client) =>
         client.query(`select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`),
       );

@@ -1,4 +1,4 @@
-// sslmode and its parameters against real servers with and without TLS. Each mode must behave as in libpq.
+// sslmode and its parameters, tested on real servers with and without TLS. Each mode must behave as in libpq.
 import assert from 'node:assert/strict';
 import { appendFileSync, chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Events while a process is killed, the database restarts and the receiver sometimes fails: no event is
-// lost, and each record's events arrive in order.
+// Events while a process is killed, the database restarts and the receiver sometimes fails: no event is lost,
+// and the events for each record arrive in order.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -15,8 +15,8 @@ const writers = 6;
 const dice = diceOf(11);
 
 /**
- * Includes the embedded database only with `--whole`: each start takes seconds, and the tested code is the
- * same.
+ * Includes the embedded database only with `--whole`, because each start takes seconds and the tested code is
+ * the same.
  */
 const tested = process.argv.includes('--whole')
   ? drivers
@@ -32,7 +32,7 @@ for (const driver of tested) {
     const taken = new Map<number, number[]>();
     before(async () => {
       receiver = await startReceiver();
-      // Retry delays double: an event that failed five times would delay the test by half a minute.
+      // Retry delays double, so an event that failed five times would delay the test by half a minute.
       const failures = new Map<unknown, number>();
       receiver.behave('/events', (response, { event: { data }, headers }) => {
         const failed = failures.get(headers['webhook-id']) ?? 0;
@@ -78,7 +78,7 @@ for (const driver of tested) {
       const call = (request: string, body?: unknown): Promise<Answer | undefined> =>
         choose(nodes)
           .call(request, { key, ...(body !== undefined && { body }) })
-          // Of a process that is gone; it is unknown whether it was written.
+          // The process was killed, and it is unknown whether it stored the write.
           .catch(() => pause(20).then(() => undefined));
       const ids: number[] = [];
       let [isWritten, written] = [false, 0];

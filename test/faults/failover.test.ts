@@ -1,5 +1,5 @@
-// Several hosts: a primary and its hot standby. Writes go to the host that accepts them, and none is lost by
-// being sent to the other.
+// Several hosts: a primary and its hot standby. Writes go to the host that accepts them, and no write is lost
+// because it was sent to the other host.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -25,7 +25,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     database = (await makeDatabase(primary.url)).url;
     await migrate(readConfig({ DATABASE_URL: database }), modelOf([]));
     standby = await primary.standby();
-    // The standby comes first, so that a host that merely responds is not enough.
+    // List the standby first, because connecting to any host that responds must not be sufficient.
     instance = await startInstance('postgresql', {
       environment: { DATABASE_URL: both('read-write'), ...limits },
     });

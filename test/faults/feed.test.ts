@@ -1,5 +1,5 @@
-// The change feed while processes are killed: it has every change exactly once, and no change that did not
-// happen.
+// The change feed while processes are killed. It contains every change exactly once, and no change that did
+// not happen.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -37,7 +37,7 @@ for (const driver of drivers) {
       const call = (request: string, body?: unknown): Promise<Answer | undefined> =>
         choose(nodes)
           .call(request, { key, ...(body !== undefined && { body }) })
-          // Of a process that is gone; it is unknown whether it was written.
+          // The process was killed, and it is unknown whether it stored the write.
           .catch(() => pause(20).then(() => undefined));
       const get = async (path: string): Promise<Answer> => (await call(`GET ${path}`)) ?? get(path);
       const copy = new Copy(get);

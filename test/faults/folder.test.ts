@@ -194,7 +194,8 @@ describe('the data folder', { concurrency: 1 }, () => {
       ['most files', () => files() >= 700],
       ['the whole', () => existsSync(cluster)],
     ];
-    // Each start continues from the state that the previous one left behind. The last is not interrupted.
+    // Each start continues from the state that the previous start left behind. The last start is not
+    // interrupted.
     for (const [what, hasCome] of [...moments, ['open', undefined] as const]) {
       const opening: Process = start([], { DATA_DIR: folder }, opener);
       const hasOpened = () => opening.stdout() === 'open\n';

@@ -1,5 +1,5 @@
-// Writes executed in one batch: each request gets its own response, and a failing write does not affect the
-// others.
+// Writes executed in one batch: each request receives its own response, and a failing write does not affect
+// the other writes.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -17,7 +17,7 @@ describe('batched writes', () => {
   let instance: Instance;
   let groups: WriteBatcher;
   let organizations: readonly Organization[];
-  /** Counts the writes executed in a batch and those that had to run alone after a failed batch. */
+  /** Numbers of writes executed in a batch and of writes that had to run alone after a failed batch. */
   const counts = { together: 0, alone: 0 };
 
   before(async () => {

@@ -1,4 +1,4 @@
-// A service that is killed during an import: the stored records are a prefix of the file, in complete
+// After the service is killed during an import, the stored records are a prefix of the file, in complete
 // batches.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';

@@ -1,6 +1,6 @@
-// Faults under load, with a record of every acknowledged write: no write is lost or duplicated, and service
-// recovers. Short in a test run. `npm run faults` runs each fault for its maximum duration and prints the
-// table.
+// Faults under load, with a record of every acknowledged write: no write is lost or duplicated, and the
+// service recovers. Short in a test run. `npm run faults` runs each fault for its maximum duration and prints
+// the table.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -15,7 +15,7 @@ import { isMeasured, promised } from '../support/promised.ts';
 import { copyFolder } from '../support/templates.ts';
 
 const scaled = <T>(short: T, long: T): T => (isMeasured ? long : short);
-/** Time until service recovers after the database returns and after a process starts. */
+/** Time limits for recovery after the database returns and after a process starts. */
 const databaseBoundMs = promised(5_000);
 const startBoundMs = promised(10_000);
 
@@ -33,7 +33,7 @@ const titles = [
   'longest outage',
 ];
 
-/** Causes a fault, prints its row and checks it. */
+/** Causes a fault, prints its table row and checks the outcome. */
 async function shows(
   name: string,
   driver: Driver,
@@ -54,7 +54,7 @@ async function shows(
 
 after(() => process.stdout.write(`\n${formatTable(titles, rows)}\n\n`));
 
-/** A random moment between two acknowledgements. */
+/** Waits until a random moment between two acknowledgements. */
 const anywhere = () => pause(Math.random() * 5);
 
 const ofProcesses: Readonly<Record<string, Pick<Fault, 'strike'>>> = {
@@ -153,7 +153,7 @@ describe('PostgreSQL', { concurrency: 1 }, () => {
     }),
   };
 
-  /** Closes the service's connections and occupies all of the server's connections for some seconds. */
+  /** Closes the service's connections and occupies all of the server's connections for a few seconds. */
   async function fillServer(url: string): Promise<void> {
     const held: Promise<unknown>[] = [];
     const { promise: end, resolve: release } = Promise.withResolvers<void>();
@@ -204,7 +204,7 @@ describe('a full disk', { concurrency: 1 }, () => {
         const before = load.failed();
         on.fill();
         try {
-          // Space that the database has already reserved still fits some writes.
+          // Some writes still fit into space that the database has already reserved.
           await until(() => load.failed() > before + 20, 'find no room', 120_000);
           await pause(scaled(500, 10_000));
         } finally {
@@ -233,7 +233,7 @@ describe('a full disk', { concurrency: 1 }, () => {
     await copyFolder(migrated, folder);
     return { environment: { DATA_DIR: folder }, remove: async () => {} };
   }
-  /** Creates a database whose tables are on the disk. The write-ahead log is elsewhere, as is usual. */
+  /** Creates a database whose tables are on the disk. The write-ahead log is on another disk, as is usual. */
   async function tablespaceOn(folder: string) {
     const server = await startPostgres();
     const url = await makeDatabaseIn(server, folder);

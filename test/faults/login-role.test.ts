@@ -1,4 +1,5 @@
-// The database role of the service: fewer connections than the pools are configured for, and a password from a file that is rotated.
+// The service's database role: fewer connections than the pools are configured for, and a password from a
+// file that is rotated.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -46,7 +47,7 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
     const failures: string[] = [];
     const each = async (name: string, body?: object) => {
       let { status, text } = await service.call(name, { key, ...(body && { body }) });
-      // On a slow machine some requests wait too long for a slot. Clients retry a 503 later.
+      // On a slow machine, some requests wait too long for a slot. Retry after a 503, as clients do.
       for (let retry = 0; status === 503 && retry < 600; retry++) {
         await pause(100);
         ({ status, text } = await service.call(name, { key, ...(body && { body }) }));
@@ -65,12 +66,12 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
 
   const changeRole = (password: string) =>
     connected(server.url, (client) => client.query(`alter role limited password '${password}'`));
-  /** Ends all connections of the service. */
+  /** Terminates all of the service's connections. */
   const disconnect = () =>
     connected(server.url, (client) =>
       client.query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'limited'`),
     );
-  /** One request for each kind of connection. */
+  /** Sends one request for each kind of connection. */
   const requests = (): Promise<Answer[]> =>
     Promise.all([
       service.call('GET /api/v1/leads', { key }),
@@ -80,7 +81,7 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
       service.call('GET /auth/me', { key }),
     ]);
   const areServed = async () => (await requests()).every(({ status }) => status < 300);
-  /** The reasons in the log since a position in it. */
+  /** Returns the reasons logged since a position in the log. */
   const reasons = (start: number) =>
     service
       .stderr()

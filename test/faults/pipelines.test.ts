@@ -1,4 +1,5 @@
-// Statements that share a connection: whatever happens to some of them, every answer is the one to its own question.
+// Statements that share a connection: whatever happens to some of them, every caller receives the result of
+// its own statement.
 // PIPELINE_ANSWERS=100000 node test/run.ts test/faults/pipelines.test.ts
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -16,7 +17,7 @@ const answers = Number(process.env.PIPELINE_ANSWERS ?? 3000);
 const clients = 48;
 const perOrganization = 30;
 
-/** A statement of the lane `read`. */
+/** Returns a statement in the lane `read`. */
 const short = (name: string, text: string, ...values: string[]) =>
   ({ lane: 'read', name, text, values }) as const;
 const echo = (value: string) => short('echo', 'select $1::text', value);
@@ -48,19 +49,20 @@ describe('statements that share a connection', () => {
   after(() => instance.close());
 
   const run = (statement: ReturnType<typeof short>) => pipelines.run(statement, '1');
-  // On a busy machine, any statement can be late and is then left to the pool; a connection can be given up. What must hold at
-  // any time is asserted; what only holds with the connections that were there at first is tried until it does.
+  // On a busy machine, any statement can be late, in which case it runs in the pool, and a connection can be
+  // given up. The tests assert conditions that must always hold, and retry if a condition requires the
+  // initial connections.
   const isReady = async () => (await run(echo('ready')))?.[0]?.[0] === 'ready';
   const ready = () => until(isReady, 'a connection');
   const administrate = (text: string, values: unknown[] = []) =>
     connected(url, (client) => client.query(text, values));
-  /** Runs the same on both connections: what leaves in the second turn finds the first connection behind. */
+  /** Runs the same statements on both connections. In the second turn, the first connection is still busy. */
   async function onBoth(statements: readonly ReturnType<typeof short>[]) {
     const asked = statements.map(run);
     await turn();
     return Promise.all([...asked, ...statements.map(run)]);
   }
-  /** Process ids of the servers behind the shared connections. */
+  /** Returns the process IDs of the server processes for the shared connections. */
   async function backends(): Promise<string[]> {
     const found = await onBoth(
       Array.from({ length: 10 }, () => short('pid', 'select pg_backend_pid()::text')),
@@ -76,7 +78,7 @@ describe('statements that share a connection', () => {
       const asked: ReturnType<typeof run>[] = [];
       for (let index = 0; index < 3000; index++) {
         asked.push(run(echo(String(index))));
-        // Statements of the next tick take the other connection.
+        // Statements sent in the next tick use the other connection.
         if (index % 100 === 99) await turn();
       }
       const results = await Promise.all(asked);
@@ -121,7 +123,7 @@ describe('statements that share a connection', () => {
       const asked = [pipelines.run(slow, `slow ${tries}`), ...echoes(0, 50)];
       await turn();
       const [first, ...others] = await Promise.all([...asked, ...echoes(50, 110)]);
-      // Had it run to its end, it would have a row.
+      // If the slow statement had been completed, it would have returned a row.
       assert.equal(first, undefined);
       for (const [index, rows] of others.entries())
         assert.ok(rows === undefined || rows[0]?.[0] === String(index));
@@ -136,7 +138,8 @@ describe('statements that share a connection', () => {
   test('what waits behind a late statement goes to the pool, and its connection is given up', async () => {
     await bothReady();
     const sleeps = (index: number) => short(`sleeps behind ${index}`, 'select pg_sleep(30)::text');
-    // One turn, one connection: had it been kept, each would run until it is late, and the last one would respond.
+    // Statements sent in one turn share a connection. If the connection had been kept, each statement would
+    // run until it is late, and the last one would return a row.
     const [first, ...others] = await Promise.all([
       run(short('pid', 'select pg_backend_pid()::text')),
       ...Array.from({ length: 4 }, (_, index) => run(sleeps(index))),
@@ -148,7 +151,8 @@ describe('statements that share a connection', () => {
       const found = await backends();
       return found.length === 2 && !found.includes(pid);
     }, 'have another connection instead');
-    // One that is late with nothing behind it costs other organizations nothing: its connection stays.
+    // A late statement with no others behind it does not affect other organizations, so its connection is
+    // kept.
     let tries = 4;
     await until(async () => {
       await bothReady();
@@ -159,7 +163,9 @@ describe('statements that share a connection', () => {
   });
 
   describe('one that takes long, but not too long', () => {
-    /** Statements that last until it is unlocked, on connections that give them time: how long is up to the test. */
+    /**
+     * Returns a statement that runs until the test releases the lock. The connections do not have timeouts.
+     */
     const lasting = (name: string, lock: number) =>
       short(name, 'select pg_advisory_lock_shared($1::int)::text', String(lock));
     async function withLocked(work: (unlock: () => Promise<unknown>, lock: number) => Promise<boolean>) {
@@ -235,7 +241,7 @@ describe('statements that share a connection', () => {
       await until(async () => (await sizeOf()) === size, 'the result');
       assert.equal(pipelines.laneOf(echo(''), organization), undefined, organization);
     }
-    // On a busy machine one may also be slow; then it is tried again.
+    // On a busy machine, this statement can be slow too, in which case it is retried.
     await until(async () => {
       const rows = await pipelines.run(short('many', many, '10'), 'small');
       return rows?.length === 10 && pipelines.laneOf(echo(''), 'small') === 'short read';
@@ -262,7 +268,10 @@ describe('statements that share a connection', () => {
       return (await Promise.all(asked)).map((rows) => rows?.[0]?.[0]?.length);
     };
     const isAvoided = (organization: string) => pipelines.laneOf(echo(''), organization) === undefined;
-    /** Time from before it was avoided until it no longer was: a busy machine only makes it longer. */
+    /**
+     * Returns the time until the organization is no longer avoided, in milliseconds. It is longer on a busy
+     * machine.
+     */
     const avoidedFor = async () => {
       let start = 0;
       await until(async () => {
@@ -275,7 +284,7 @@ describe('statements that share a connection', () => {
       return performance.now() - start;
     };
     await avoidedFor();
-    // A second at first, then two.
+    // The organization is avoided for one second the first time, and for two the second time.
     const second = await avoidedFor();
     assert.ok(second > 1500, `${second} ms`);
   });
@@ -293,7 +302,7 @@ describe('statements that share a connection', () => {
     const { promise: open, resolve: opened } = Promise.withResolvers<void>();
     let started = 0;
     let late = 0;
-    /** How many had started on the shared connections when the first one ran in the pool. */
+    /** Number of lists started on the shared connections when the first list ran in the pool. */
     let startedBefore: number | undefined;
     const held: Pipelines['run'] = async (...given) => {
       started++;
@@ -313,7 +322,7 @@ describe('statements that share a connection', () => {
       await until(() => started === 4, 'four lists');
       opened();
       for (const { json } of await Promise.all(lists)) assert.equal((json.data as unknown[]).length, 20);
-      // A late one is run in the pool too, without a result that shows its size.
+      // A late list also runs in the pool, but without a result that shows its size.
       if (late === 0) assert.equal(startedBefore, 4);
       assert.ok(started < lists.length, `${started}`);
     } finally {
@@ -322,7 +331,7 @@ describe('statements that share a connection', () => {
     }
   });
 
-  /** Numbers from 1 to that of each input, as records. */
+  /** Prepares a list that returns the numbers from 1 to the input as records. */
   const counting = (order: string) =>
     prepare<string>(
       `counted ${order}`,
@@ -366,7 +375,7 @@ describe('statements that share a connection', () => {
     await ready();
     const none = Array.from({ length: 4 }, () => undefined);
     assert.deepEqual(await counted(`order by _p."n", _number`, ['2', '2', '2', '2']), none);
-    // Others that leave at the same time have nothing to do with it.
+    // Lists sent at the same time are not affected.
     await until(async () => {
       const [failed, others, next] = await Promise.all([
         counted('', ['2', '2', 'x', 'x']),
@@ -432,7 +441,7 @@ describe('statements that share a connection', () => {
         if (rows === undefined) continue;
         assert.ok(Number(rows[0]?.[1]) <= statementsPerConnection);
       }
-      // Both connections have been there all the time.
+      // Both connections must have been open the whole time.
       if (!isDeepStrictEqual(await backends(), before)) return false;
       const ids = new Set(found.map((rows) => rows?.[0]?.[0]));
       if (ids.size !== 2 || ids.has(undefined)) return false;
@@ -464,7 +473,7 @@ describe('statements that share a connection', () => {
     const wrong: string[] = [];
     let isOver = false;
 
-    /** Asks for a record or a list and compares what comes with what was asked for. */
+    /** Requests a record or a list, and checks that the response matches the request. */
     async function ask(number: number): Promise<void> {
       const organization = organizations[number % organizations.length];
       const id = organization?.ids[(number * 7) % perOrganization];
@@ -492,7 +501,7 @@ describe('statements that share a connection', () => {
       if (!isRight) wrong.push(`${path} of ${organization.slug}: ${text.slice(0, 300)}`);
     }
     const client = async () => {
-      // On a busy machine more of them are late.
+      // On a busy machine, more statements are late.
       const isEnough = () => asked >= answers && inPipelines >= answers / 4 && right >= answers / 2;
       while (!isEnough() && asked < 20 * answers) await ask(asked++);
     };

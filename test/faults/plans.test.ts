@@ -46,7 +46,7 @@ for (const driver of drivers) {
       });
       return statement ?? assert.fail(`no statement for ${path}`);
     }
-    /** Blocks that the server reads for a statement. */
+    /** Returns the number of blocks that the server reads for a statement. */
     async function blocks(text: string, values: Runnable['values'] = []): Promise<number> {
       const explain = `explain (analyze, buffers, format json) ${text}`;
       const [[found] = []] = await instance.database.run({ lane: 'list', name: '', text: explain, values });
@@ -57,7 +57,7 @@ for (const driver of drivers) {
     }
 
     test('are replaced shortly after, without intervention', async () => {
-      // Executed often enough for a generic plan.
+      // Execute the lists often enough for a generic plan.
       for (let count = 0; count < 8; count++) for (const path of lists) await list(path);
       const times = 'now() + make_interval(secs => g), now()';
       const entityManager = instance.database.orm.em.fork();
@@ -85,8 +85,8 @@ for (const driver of drivers) {
       for (const path of lists) {
         const { name, text, values } = await list(path);
         const parameters = values.map((value) => (value === null ? 'null' : literal(String(value))));
-        // With the plan that was created while the tables were empty, on the same connection, and with a new
-        // plan.
+        // Compare the plan created while the tables were empty, which the same connection still uses, with a
+        // new plan.
         const found = [await blocks(`execute "${name}" (${parameters})`), await blocks(text, values)];
         assert.ok(Math.max(...found) < 100, `${path}: ${found} blocks`);
       }

@@ -69,7 +69,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
       );
       assert.deepEqual(new Set(made.map(({ status }) => status)), new Set([201]), made[0]?.text);
       const ids = made.map(({ json }) => json.id);
-      // Several rounds: a named statement would reach a connection that does not know it.
+      // Run several rounds, in which a named statement would reach a connection on which it is not prepared.
       for (let round = 0; round < 5; round++) {
         const all = await Promise.all(
           ids.flatMap((id) => [
@@ -88,7 +88,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
       await connected(direct.url, async (client) => {
         await client.query('begin');
         await client.query('lock table leads in access exclusive mode');
-        // Only their timeout ends them: the lock is held until then.
+        // Only their timeouts can end these requests, because the lock is held until then.
         const [list, write] = await Promise.all([
           instance.call('GET /api/v1/leads', { key }),
           instance.call('POST /api/v1/leads', { key, body: { last_name: 'waits' } }),

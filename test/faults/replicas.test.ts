@@ -1,5 +1,4 @@
-// Reads from replicas, whatever state the replicas are in: a primary, a real standby, and two nodes that use
-// both.
+// Reads from replicas in any state, with a primary, a real standby, and two nodes that use both.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -124,7 +123,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       const id = await create();
       assert.equal(await status(id), 200);
       assert.equal(await status(id, acme.key, other.call), 200, 'on the other node');
-      // Until then the replica can return the previous state.
+      // Until then, the replica can return the previous state.
       await soonerThan(maxLagMs, async () => (await status(id, reader)) === 200);
       await until(() => /^is \d+ ms behind$/.test(problem() ?? ''), 'say how far behind it is');
       const before = onReplica;
@@ -161,7 +160,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
         fc.asyncProperty(
           fc.array(fc.array(step, { maxLength: 10 }), { minLength: 2, maxLength: 4 }),
           async (clients) => {
-            // Each client has its own records, so it knows their state.
+            // Each client uses its own records, so it can predict their state.
             await Promise.all(
               clients.map(async (steps) => {
                 const records: { id: string; name: string }[] = [];
@@ -202,8 +201,9 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   });
 
   /**
-   * Reads from six clients until the work is done. @param work gets a function that waits until each client
-   * has received another response to a whole request @returns the statuses
+   * Reads from six clients until the work is done.
+   * @param work receives a function that waits until each client has completed another request
+   * @returns the statuses
    */
   const reading = async (work: (served: () => Promise<void>) => Promise<void>) => {
     const id = await create();

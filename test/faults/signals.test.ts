@@ -1,5 +1,5 @@
-// What each signal does to a service with one process or several, whether a terminal or a supervisor sends
-// it.
+// The effect of each signal on a service with one or several processes, whether a terminal or a supervisor
+// sends it.
 import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import {
   until,
 } from '../support/process.ts';
 
-/** Child processes of a process. */
+/** Returns the IDs of a process's children. */
 const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
 
@@ -26,7 +26,8 @@ for (const workers of [1, 2]) {
     let service: Service;
     const withSecret = (secret: string) => ({ partners: { inbound_leads: { secrets: [secret] } } });
     const settings = settingsFile(withSecret('first-partner-secret'));
-    // A file behind a symbolic link changes without an event: only the signal makes it known.
+    // A file behind a symbolic link changes without an event, so the service notices it only after the
+    // signal.
     const folder = temporaryFolder();
     const link = join(folder.path, 'config.yaml');
     before(async () => {
@@ -38,7 +39,7 @@ for (const workers of [1, 2]) {
         WORKERS: String(workers),
         MIGRATE_ON_START: 'true',
         LOG_LEVEL: 'fatal',
-        // Longer than a test: a process that waits for this delay does not stop.
+        // Longer than a test, so a process that waits for this delay does not stop.
         STOP_DELAY_MS: '600000',
       };
     });
@@ -56,7 +57,7 @@ for (const workers of [1, 2]) {
       return code;
     };
     const isServed = async () => (await service.call('GET /docs/openapi.json')).status === 200;
-    /** Whether every process accepts a secret: concurrent requests reach all of them. */
+    /** Returns whether every process accepts a secret. Concurrent requests reach all processes. */
     const takes = async (secret: string) => {
       const headers = { 'x-inbound-secret': secret };
       const request = () => service.call('POST /webhooks/inbound-leads', { headers, body: {} });

@@ -1,4 +1,4 @@
-// PostgreSQL or the network stops responding: every wait is limited, and service recovers by itself.
+// PostgreSQL or the network stops responding: every wait is limited, and the service recovers on its own.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createServer, type Server as TcpServer } from 'node:net';
@@ -19,7 +19,7 @@ const limits = {
   DATABASE_CONNECT_TIMEOUT_MS: '1500',
   DATABASE_STATEMENT_TIMEOUT_MS: '1000',
 };
-/** The connection and statement timeouts and the grace period, with a margin. */
+/** Sum of the connection timeout, statement timeout and grace period, with a margin, in milliseconds. */
 const boundMs = 5_000;
 
 /** Arguments of a process that exits when the server has responded to a sleeping statement. */
@@ -74,7 +74,7 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
           ];
           const result = await within(boundMs, Promise.all(requests));
           for (const answer of result) {
-            // Requests that got no slot receive 503.
+            // Requests that did not get a slot receive 503.
             const status = answer.json.code === 'overloaded' ? 503 : 500;
             assert.equal(answer.status, status, answer.text);
             assertErrorShape(answer);
@@ -94,7 +94,7 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
       const select = (text: string) => database.run({ name: '', text, values: [] });
       await Promise.all(Array.from({ length: 3 }, () => select('select 1::text')));
       await frozen(async () => {
-        // Whether it has a connection already depends on timing.
+        // The error depends on whether the statement already has a connection.
         const lost = inFlight
           ? assert.rejects(
               select('select 2::text'),
@@ -110,7 +110,8 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
   test('returns connections to the pool after transactions lost them', async () => {
     const database = await openDatabase(readConfig(environment), []);
     const pool = (await database.orm.em.getConnection().getNativeClient()) as Pool;
-    // Lost before the last statement, while waiting for it, and during the rollback of a failed transaction.
+    // Connections are lost before the last statement, while waiting for it, and during the rollback of a
+    // failed transaction.
     const losses: readonly ((tables: Tables) => Promise<unknown>)[] = [
       async (tables) => {
         const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tables);
@@ -160,7 +161,7 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
     const database = await openDatabase(readConfig(environment), []);
     try {
       const select = (text: string) => database.run({ name: '', text, values: [] });
-      // Only this process limits the statement: on a busy machine the server might be late too.
+      // Only this process limits the statement, because the server might also be late on a busy machine.
       await select(`select set_config('statement_timeout', '0', false)`);
       const slow = select('select pg_sleep(0.8)::text');
       const freeAt = performance.now() + Number(limits.DATABASE_STATEMENT_TIMEOUT_MS) + 1_500;
@@ -169,7 +170,7 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
         execFileSync(process.execPath, responded, { env: { ...process.env, ...environment } });
         while (performance.now() < freeAt);
       };
-      // From setImmediate, so that timers run before the received data is read.
+      // Call it from setImmediate, so that timers run before the received data is read.
       setTimeout(() => setImmediate(work), 100);
       assert.deepEqual(await slow, [['']]);
     } finally {

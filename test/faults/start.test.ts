@@ -1,4 +1,4 @@
-// First and later starts, rejected starts, and how a service stops.
+// First and later starts, failing starts, and how a service stops.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ import { opened } from '../support/wire.ts';
 const names = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
 const migrations = readdirSync(readConfig({}).migrations).filter((file) => /^Migration.*\.ts$/.test(file));
 
-/** Provides each test of a suite with a database, empty or migrated. */
+/** Provides each test in a suite with an empty or migrated database. */
 function withStorage(driver: Driver, more: Environment = {}, make = emptyStorage) {
   const made: Storage[] = [];
   after(() => Promise.all(made.map((storage) => storage.remove())));

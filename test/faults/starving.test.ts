@@ -1,5 +1,5 @@
-// One organization requests as much as it can while others are still served. Measurements: npm run
-// bench:starve.
+// One organization sends as many requests as it can, while other organizations are still served. Run "npm run
+// bench:starve" for measurements.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { statementsPerConnection } from '../../engine/database/named-statements.ts';
@@ -40,7 +40,7 @@ describe('one organization cannot starve another', () => {
   });
   after(() => instance.close());
 
-  /** Requests of every kind succeed with a key that has not been looked up before. */
+  /** Asserts that requests of every kind succeed with a key that has not been looked up before. */
   async function assertModestServed(): Promise<void> {
     const { key } = await modest.makeKey();
     const requests: [request: string, body?: unknown][] = [
@@ -148,7 +148,7 @@ describe('one connection for lists', { concurrency: 1 }, () => {
       environment: {
         DATABASE_POOL: '3',
         DATABASE_CONNECT_TIMEOUT_MS: '700',
-        // No statement times out: the test decides how long each takes.
+        // No statement times out, because the test determines how long each one takes.
         DATABASE_STATEMENT_TIMEOUT_MS: '600000',
         DATABASE_LIST_TIMEOUT_MS: '600000',
       },
@@ -193,7 +193,7 @@ describe('one connection for lists', { concurrency: 1 }, () => {
     for (const shape of [...shapes, ...shapes.slice(0, 3)]) {
       const answer = await instance.call(`GET /api/v1/leads?${shape}`, { key });
       assert.equal(answer.status, 200, answer.text);
-      // Used between all others, so it stays prepared.
+      // This statement is used between all others, so it stays prepared.
       assert.equal((await instance.call('GET /api/v1/leads?page=6', { key })).status, 200);
       assert.ok((await count()) <= statementsPerConnection);
     }

@@ -1,4 +1,4 @@
-// What operators and load balancers see of a service, and how it stops: no request is lost, and it always
+// A service as seen by operators and load balancers, and how it stops: no request is lost, and it always
 // exits.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -73,7 +73,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
   test('serves /livez and /readyz on the admin port', async () => {
     const live = await send(adminOf(service), 'GET /livez');
     assert.deepEqual([live.status, live.json], [200, { status: 'ok' }]);
-    // On a busy machine, a probe of the database can time out.
+    // On a busy machine, a database probe can time out.
     await until(isReady, 'be ready');
     const ready = await readyz();
     assert.deepEqual([ready.status, ready.json], [200, { status: 'ready', checks: fine }]);
@@ -101,7 +101,8 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
   });
 
   /**
-   * Calls /readyz until the database has been probed again. @returns the reasons for which it was not ready
+   * Calls /readyz until the database has been probed again.
+   * @returns the reasons why the service was not ready
    */
   const readyUntilProbed = (): Promise<readonly string[]> =>
     connected(url, async (client) => {
@@ -215,7 +216,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
         const isLast = index === 1 && isNoticed;
         const next = await serve({ ...environment, ...(isLast && { STOP_DELAY_MS: '600000' }) });
         nodes[index] = await added(next);
-        // The machine was too busy for the balancer, so lost requests do not count.
+        // The machine was too busy for the balancer to notice the stop, so lost requests do not count.
         if (!isNoticed) [outcomes, lost] = [{}, balancer.lost()];
       }
     }
@@ -226,7 +227,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
     service = nodes[0].node;
     const other = nodes[1].node;
 
-    // What a client of the node sees during the restart.
+    // Check the responses that the node's clients receive while it stops.
     other.signal('SIGTERM');
     await until(async () => (await send(adminOf(other), 'GET /readyz')).status === 503, 'not ready');
     const { json } = await send(adminOf(other), 'GET /readyz');
@@ -241,7 +242,8 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
     server.freeze();
     try {
       const get = 'GET /api/v1/leads?page=2 HTTP/1.1\r\nHost: crm\r\n';
-      // The first request needs no database: once it is answered, the second has been read too.
+      // The first request does not need the database. Once it has been answered, the second has been read,
+      // too.
       socket.send(`${get}\r\n${get}Authorization: Bearer ${key}\r\n\r\n`);
       await until(() => socket.text().startsWith('HTTP/1.1 401 '), 'be in flight');
       service.signal('SIGTERM');

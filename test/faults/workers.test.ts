@@ -1,5 +1,5 @@
-// WORKERS: several processes serve one instance. A dead worker is replaced without affecting the others, and
-// background work runs once.
+// WORKERS: several processes serve one instance. A dead worker is replaced without affecting the other
+// workers, and background work runs once.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, get } from 'node:http';
@@ -84,20 +84,20 @@ test('reports a problem when workers hang repeatedly despite replacements', () =
   assert.equal(pulse.problem(), undefined, 'no worker has hung for a while');
 });
 
-/** Runs the command line so that a process that gets SIGUSR2 is in a synchronous loop from then on. */
+/** Options that run the command line so that SIGUSR2 puts a process in an endless synchronous loop. */
 const blockable: Options = {
   program: ['--import', `data:text/javascript,process.on('SIGUSR2',()=>{for(;;);})`, ...commandLine],
 };
 
 /**
- * Whether a child already runs a worker's program. The supervisor waits for the start of the program, so stopping the child
- * earlier would stop the supervisor too.
+ * Returns whether a child already runs a worker's program. The supervisor waits for the program to start, so
+ * stopping the child earlier would stop the supervisor too.
  */
 function runsWorker(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'latin1').includes('NODE_UNIQUE_ID=');
   } catch {
-    // It has exited.
+    // The process has exited.
     return false;
   }
 }
@@ -140,7 +140,7 @@ test('kills and replaces a blocked or stopped worker; /livez fails when no worke
     assert.equal(await livez(), 200);
   }
 
-  // Each replacement is stopped too, so replacing does not help.
+  // Each replacement is stopped too, so replacing workers does not help.
   const halted = new Set<number>();
   await until(
     async () => {
@@ -212,7 +212,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       ADMIN_PORT: '0',
       DATABASE_POOL: '32',
       STOP_DELAY_MS: '500',
-      // A test stops a worker until others have responded.
+      // A test stops a worker until other workers have responded.
       WORKER_TIMEOUT_MS: '120000',
       DATABASE_LOCK_TIMEOUT_MS: '20000',
       DATABASE_STATEMENT_TIMEOUT_MS: '20000',
@@ -236,7 +236,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
   const fine = { database: 'ok', migrations: 'ok', configuration: 'ok', draining: 'ok', workers: 'ok' };
 
   const scrape = async () => (await send(String(service.printed.admin), 'GET /metrics')).text;
-  /** Number of requests for contacts in /metrics. */
+  /** Returns the number of requests for contacts in /metrics. */
   const counted = async () =>
     sumOf(
       samplesOf(await scrape(), 'crm_http_request_duration_seconds_count').filter(
@@ -244,7 +244,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       ),
     );
 
-  /** @returns the status of a list, or the error */
+  /** Requests a list. @returns its status, or the error message */
   const request = (agent: Agent): Promise<string> =>
     new Promise((resolve) => {
       const headers = { authorization: `Bearer ${key}` };
@@ -261,8 +261,8 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     });
 
   /**
-   * Clients that send one request after another until they are stopped, each on one connection or on a new
-   * one per request.
+   * Starts clients that send one request after another until they are stopped. Each client uses one
+   * connection, or a new one for each request.
    */
   const startClients = (count: number, keepAlive = true) => {
     const outcomes: Record<string, number> = {};
@@ -382,7 +382,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     const asked = Array.from({ length: 6 }, async () => {
       outcomes.push(await request(new Agent()));
     });
-    // The requests that the other worker accepts.
+    // Wait for the requests that the other worker accepts.
     await until(() => outcomes.length === 5, 'serve all but one');
     process.kill(stopped, 'SIGKILL');
     await until(() => outcomes.length === 6, 'end the last one');

@@ -1,5 +1,5 @@
-// Every statement started by a request, on every route of the router, goes through admission for the organization of
-// the request.
+// Every statement started by a request, on every route in the router, goes through admission for the
+// request's organization.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Watched, watchAdmission } from '../support/admitted.ts';
@@ -24,7 +24,10 @@ const { environment } = settingsFile(
   { ...variables, ...partnerSecrets },
 );
 
-/** Matches statements of background work. A request's statement that matches has lost its request. */
+/**
+ * Matches statements of background work. If a request's statement matches, the statement has lost its
+ * association with the request.
+ */
 const background = [
   /^(begin|commit|rollback|transaction)\b/i,
   /^(events_look|ledger_lag)$/,
@@ -40,7 +43,9 @@ const background = [
   /meta_leadgen_id|crm_(received_messages|secret_uses|erasures)|hashtextextended/,
 ];
 
-/** Look-ups of a session and its memberships, which are cached for a moment. Their organization is still unknown. */
+/**
+ * Lookups of a session and its memberships, which are cached briefly. Their organization is still unknown.
+ */
 const authentication = /from "crm_(sessions|memberships)" as "[sm]"/;
 
 /** Returns the body that a route's own clients send. */

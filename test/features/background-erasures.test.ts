@@ -82,7 +82,7 @@ onBothDrivers('erasures in the background', (instance) => {
       /restartley/i,
       'requests are sealed',
     );
-    // Simulates a process that died after claiming the erasure: the claim has expired.
+    // Simulate a process that died after claiming the erasure, and whose claim has expired.
     await tablesOf(instance().database)
       .updateTable('crm_erasures')
       .set({ state: 'erasing', claimed_until: new Date(Date.now() - 1000) })

@@ -1,4 +1,5 @@
-// Many records in one request: which are written, what is reported for each, and when nothing is written.
+// Many records in one request: which records are written, what is reported for each record, and when nothing
+// is written.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { cpuWithServer } from '../support/clock.ts';

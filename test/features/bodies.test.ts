@@ -1,4 +1,4 @@
-// Bodies of POST and PUT: their form as a whole, and values with the wrong JSON type.
+// POST and PUT bodies: their overall form, and values with the wrong JSON type.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { kinds, wrongValues } from '../support/every-type.ts';

@@ -1,7 +1,7 @@
-// The cost of any input is linear and bounded. Every route of the router gets hostile heads, and hostile bodies of
-// every content type it accepts, up to its own limit, plain and compressed. Cost is the thread's CPU time relative to
-// a calibration loop in the same process, and the number of allocated bytes. No request may fail with a server error,
-// and errors stay small.
+// The cost of any input is linear and bounded. Every route in the router receives hostile heads, and hostile
+// bodies of every content type that it accepts, up to its own limit, plain and compressed. Cost is the
+// thread's CPU time relative to a calibration loop in the same process, and the number of allocated bytes. No
+// request may fail with a server error, and errors stay small.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -28,16 +28,21 @@ import { entries, organization, variables } from '../support/payments.ts';
 import { startProvider } from '../support/providers.ts';
 import { openScreens } from '../support/screens.ts';
 
-/** Maximum time without a return to the event loop, in runs of the calibration loop (2 ms on an idle machine). */
+/**
+ * Maximum time without returning to the event loop, in runs of the calibration loop (2 ms on an idle
+ * machine).
+ */
 const mostStall = 50;
 /**
- * Maximum CPU time of a request, of each MiB of its body, and of each line of a file, in runs of the calibration
- * loop.
+ * Maximum CPU time for a request, for each MiB of its body, and for each line of a file, in runs of the
+ * calibration loop.
  */
 const mostCpu = { request: 60, mebibyte: 60, line: 0.05 };
-/** Maximum bytes allocated by a request, for each byte of its body, and for each line of a file. */
+/**
+ * Maximum number of bytes allocated for a request, for each byte of its body, and for each line of a file.
+ */
 const mostAllocated = { request: 32 * 1024 * 1024, byte: 64, line: 16 * 1024 };
-/** Maximum bytes of an error response in JSON. */
+/** Maximum size of a JSON error response, in bytes. */
 const mostErrorBytes = 64 * 1024;
 /**
  * Maximum number of attempts for a request that costs too much, with growing delays. The lowest cost counts, because
@@ -51,7 +56,7 @@ const newlines = (count: number, byte: number): number => (byte === 10 ? count +
 /** Size of a body before compression. */
 interface Size {
   readonly bytes: number;
-  /** Lines of a file. */
+  /** Number of lines in a file. */
   readonly lines: number;
 }
 const none: Size = { bytes: 0, lines: 0 };
@@ -80,11 +85,14 @@ const mustReach = [
   'a form with a file 400',
   'a form with a file 403',
 ];
-/** Targets of the same kind take turns with the smaller bodies: each target gets one body out of this many. */
+/**
+ * Targets of the same kind take turns with the smaller bodies: each target receives one body out of this
+ * many.
+ */
 const shares = 20;
-/** Bytes of a body that another route of the same kind gets at full size. */
+/** Size of a body that another route of the same kind receives at full size, in bytes. */
 const smaller = 64 * 1024;
-/** Bytes of a file that another driver gets at full size. */
+/** Size of a file that is sent at full size with the other driver, in bytes. */
 const smallest = 4 * 1024;
 
 const graph = await startProvider();
@@ -133,7 +141,9 @@ for (const driver of drivers) {
     /** Shortest time of the calibration loop so far. */
     let unitMs = calibrate();
 
-    /** Returns the exceeded limits of a request. Runs the calibration loop again if the request was slow. */
+    /**
+     * Returns the limits that a request exceeded. Runs the calibration loop again if the request was slow.
+     */
     function excessOf({ stallMs, cpuMs, allocated }: Work, { bytes, lines }: Size): string[] {
       const most = mostCpu.request + (mostCpu.mebibyte * bytes) / mebibyte + mostCpu.line * lines;
       const mostBytes = mostAllocated.request + mostAllocated.byte * bytes + mostAllocated.line * lines;
@@ -155,7 +165,7 @@ for (const driver of drivers) {
     async function exchange(name: string, send: () => Promise<Got>, size: Size = none): Promise<Got> {
       let response: Got | undefined;
       let excess: string[] = [];
-      // The embedded database also works on this thread, so its own work counts there.
+      // The embedded database runs on this thread, so its own work would be measured, too.
       const measured = driver === 'postgresql';
       for (let attempt = 0; attempt < (measured ? tries : 1); attempt++) {
         if (attempt > 0) await pause(attempt * 20);
@@ -218,7 +228,7 @@ for (const driver of drivers) {
           }
         }
       };
-      // Routes of a module share the code that reads heads, but each kind of route parses queries itself.
+      // A module's routes share the code that reads heads, but each kind of route has its own query parsing.
       const module = ({ method, route }: Target) => `${method} ${route.url.split('/').slice(0, 3).join('/')}`;
       await distribute(Map.groupBy(targets, module).values(), Object.keys(heads), (target, name) =>
         send(target, '', heads[name] ?? {}),
@@ -253,7 +263,7 @@ for (const driver of drivers) {
       }
     });
 
-    /** Kinds of targets with the statuses they returned. */
+    /** Kinds of targets, with the status codes that they returned. */
     const reached = new Set<string>();
 
     test('hostile bodies', async () => {
@@ -262,7 +272,8 @@ for (const driver of drivers) {
         for (const [place, target] of alike.entries()) {
           for (const [index, body] of hostileBodies(target.expected).entries()) {
             const full = index % alike.length === place;
-            // Drivers differ only in what the database rejects, so the embedded driver gets each body on one route.
+            // Drivers differ only in what the database rejects, so with the embedded driver, each body is
+            // sent to only one route.
             if (driver === 'embedded' && !full) continue;
             // The other targets of a kind take turns with smaller bodies.
             if (!full && (index + place) % shares > 0) continue;

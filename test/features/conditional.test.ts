@@ -1,4 +1,5 @@
-// Conditional requests: a record's entity tag changes with its text, and decides whether a request is served.
+// Conditional requests: a record's entity tag changes with its content, and determines whether a request is
+// served.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { takesAtMost } from '../support/clock.ts';
@@ -133,7 +134,7 @@ onBothDrivers(
       }
       test('long runs of blanks are read in linear time', async () => {
         const value = `"a",${' '.repeat(15_000)}x`;
-        // Quadratic parsing took a hundred times as long.
+        // Quadratic parsing would take a hundred times as long.
         await takesAtMost(20, async () => {
           for (let count = 0; count < 5; count++)
             assert.equal((await call(`GET ${lead.path}`, { 'if-match': value })).status, 400);

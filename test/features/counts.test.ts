@@ -1,4 +1,4 @@
-// Prefer: count=… returns the number of records on all pages.
+// With `Prefer: count=…`, the response contains the number of records on all pages.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';

@@ -1,4 +1,5 @@
-// Pages cost the same at any cursor: compares the blocks the server reads for the first and the last of 1,000 pages.
+// Pages cost the same at any cursor. Compares the number of blocks that the server reads for the first and
+// last of 1,000 pages.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -57,7 +58,7 @@ describe('the cost of pages by cursor', () => {
       const [, next = ''] = /^<([^>]*)>; rel="next"/.exec(before.headers.get('link') ?? '') ?? [];
       const last = await blocks(next);
       assert.equal((await get(next)).json.page, records / 20);
-      // Within these 20 records, a page can start on the next page of the index or table.
+      // These 20 records can extend into another page of the index or table.
       assert.ok(last <= 1.2 * first + 3, `${first} blocks for the first page, ${last} for the last`);
     });
   }

@@ -1,4 +1,4 @@
-// Cursors: following Link headers in every order, also during writes, and where each cursor is accepted.
+// Cursors: following Link headers in every order, including during writes, and where each cursor is accepted.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -17,7 +17,9 @@ function linkOf(answer: Answer, relation: string): string | undefined {
   return links.map((link) => /^<(.*)>; rel="(\w+)"$/.exec(link)).find((link) => link?.[2] === relation)?.[1];
 }
 
-/** A resource whose records can lack a creator and an editor although the fields are not declared `nullable`. */
+/**
+ * A resource whose records might not have a creator or an editor, although these fields are not `nullable`.
+ */
 const signed = {
   file: 'signed.yaml',
   text: `fields:
@@ -277,7 +279,7 @@ onBothDrivers(
           async (sort, dir, writes) => {
             const { key, id } = await instance().organization(`walk-${++organizations}`);
             const path = '/api/v1/leads';
-            // One batch creates equal timestamps. Every third record has no owner.
+            // One batch creates equal timestamps. Every third record does not have an owner.
             await instance().database.run({
               name: '',
               text: `insert into leads (organization_id, created_at, updated_at, last_name, owner_id)

@@ -1,4 +1,5 @@
-// While the process stops, requests in progress are completed, and later requests on open connections get a 503.
+// While the process stops, requests in progress are completed, and later requests on open connections receive
+// a 503.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -20,8 +21,8 @@ test('completes requests in progress on kept-alive connections and answers later
 
   const [begun, next] = [await opened(instance.url), await opened(instance.url)];
   const answers = (text: string) => text.match(/HTTP\/1\.1 \d{3}/g) ?? [];
-  // Each connection has completed one request and is kept alive. One then sends part of a body, the other part of a
-  // head.
+  // Each connection has completed one request and is kept alive. One connection then sends part of a body,
+  // and the other sends part of a head.
   for (const [socket, more] of [
     [begun, post],
     [next, get.slice(0, 40)],
@@ -80,7 +81,7 @@ test('completes responses in progress and closes their connections', async () =>
     received += chunk.length;
   });
   socket.resume();
-  // Far below the time for which an idle connection is kept open.
+  // Much shorter than the time for which an idle connection is kept open.
   await within(60_000, closed);
   assert.ok(received > 10_000_000, String(received));
 });
@@ -125,7 +126,7 @@ test('idle connections: a request sent during shutdown gets a 503 or a clean clo
       socket.write(post.slice(0, 30));
       setImmediate(() => socket.write(post.slice(30)));
     };
-    // Before the service closes its side, during the close, and after the client has noticed it.
+    // Send before the service closes its side, during the close, and after the client has noticed the close.
     if (index % 3 === 0) send();
     else if (index % 3 === 1) setImmediate(() => setImmediate(send));
     else socket.once('end', send);

@@ -33,7 +33,11 @@ interface Upload {
   readonly connection?: 'close' | 'keep-alive';
 }
 
-/** Sends a complete request before reading. @returns the status. @throws if the connection is reset */
+/**
+ * Sends a complete request before reading the response.
+ * @returns the status
+ * @throws if the connection is reset
+ */
 async function upload(
   base: string,
   { line, key, type, framing, coding, bytes, connection }: Upload,

@@ -1,4 +1,5 @@
-// Texts that were never set are empty, and a record can be sent back as it was read, regardless of its patterns.
+// Strings that were never set are empty, and a record can be sent back as it was read, regardless of its
+// patterns.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onBothDrivers } from '../support/instance.ts';

@@ -15,17 +15,17 @@ import { until } from '../support/process.ts';
 
 const email = 'Zoë.Quill@example.com';
 const phone = '+49 170 5550199';
-/** Patterns of the person's data, in any spelling, none of which may remain. */
+/** Patterns that match the person's data in any spelling. No match may remain. */
 const traces = [/zo.{1,8}\.quill/i, /0?1?70\s*5550199/, /Quillfeather/];
 const other = 'somebody.else@example.com';
 
 /**
- * Tables of organizations without personal data from records: names entered by members, states, hashes, IP addresses,
- * accounts.
+ * Organization tables without personal data from records. They contain names entered by members, states,
+ * hashes, IP addresses and accounts.
  */
 const nobodys = [
   'crm_api_keys',
-  // Sealed and expires.
+  // Its rows are sealed and expire.
   'crm_erasures',
   'crm_event_resources',
   'crm_event_subscriptions',

@@ -1,4 +1,4 @@
-// Error responses are bounded, whatever the request contains.
+// Error responses are limited in size, regardless of the request.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';

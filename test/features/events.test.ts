@@ -1,4 +1,5 @@
-// The change feed returns every change exactly once, in a dependable order, to callers allowed to see it.
+// The change feed returns every change exactly once, in a reliable order, to callers that are allowed to see
+// it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -18,7 +19,7 @@ import { type Answer, type Organization, onBothDrivers } from '../support/instan
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
-/** Yields the events of a stream as objects keyed by field name. */
+/** Yields a stream's events as objects keyed by field name. */
 async function* events(response: Response): AsyncGenerator<Record<string, string>, undefined> {
   let text = '';
   for await (const chunk of response.body ?? []) {
@@ -49,7 +50,10 @@ onBothDrivers(
       assert.equal(answer.status, 200, answer.text);
       return { changes: answer.json.data as Change[], next: String(answer.json.next) };
     };
-    /** Starts a wait for a change that does not happen. @returns a function that returns whether it is over */
+    /**
+     * Starts a wait for a change that does not happen.
+     * @returns a function that returns whether the wait has ended
+     */
     const waitInVain = (query: string, signal: AbortSignal): (() => boolean) => {
       let isOver = false;
       const end = () => {
@@ -117,7 +121,7 @@ onBothDrivers(
       const cut = await read(`after=${second.next}`, other.key);
       assert.equal(cut.changes.length, 3);
       assert.equal((await read(`after=${cut.next}`, other.key)).changes.length, 1);
-      // The previous record counts towards the size of a page, although it is stored in another row.
+      // The previous record counts towards a page's size, although it is stored in another row.
       const id = await make('leads', large, other.key);
       const { next } = await read('after=now', other.key);
       for (const last_name of ['a', 'b', 'c', 'd'])
@@ -167,8 +171,8 @@ onBothDrivers(
       await make('accounts', { name: 'Not asked for' });
       await pause(300);
       const id = await make('leads', { last_name: 'Awaited' });
-      // Each wait returns on the change rather than on its timeout: before a wait that started last and has a shorter
-      // timeout.
+      // Each wait ends because of the change rather than its timeout, that is, before a wait that started
+      // last and has a shorter timeout.
       const stop = new AbortController();
       const isOver = waitInVain(`after=${await now()}&wait=24&resources=cases`, stop.signal);
       for (const { changes } of await Promise.all(waiting))
@@ -181,7 +185,7 @@ onBothDrivers(
       const other = await instance().organization(fresh('many'));
       const start = await now(other.key);
       const waiting = Array.from({ length: 51 }, () => get(`after=${start}&wait=25`, { key: other.key }));
-      // One of them returns immediately, and the others when there is a change.
+      // One wait returns immediately, and the others return when there is a change.
       assert.equal((await Promise.race(waiting)).status, 503);
       await make('leads', { last_name: 'Awaited' }, other.key);
       const statuses = (await Promise.all(waiting)).map(({ status }) => status).sort();
@@ -330,7 +334,7 @@ onBothDrivers(
         }>`select pg_backend_pid() as pid, pg_current_xact_id()`.execute(tables);
         after = await make('leads', { last_name: 'After' });
         assert.deepEqual((await read(`after=${start}`)).changes, []);
-        // Transactions of the server's other databases can be older for a moment.
+        // Transactions in the server's other databases can be older for a moment.
         await until(
           async () => (await findFeedBlocker(database)).pid === String(rows[0]?.pid),
           'it to be the oldest',

@@ -10,7 +10,7 @@ import { until } from '../support/process.ts';
 import { type Scenario, scenarios } from '../support/scenario.ts';
 
 const [csv, ndjson] = ['text/csv', 'application/x-ndjson'];
-/** More than one batch of an indexed order. */
+/** Number of records, which does not fit into one batch of an indexed list. */
 const many = 1150;
 
 onBothDrivers(
@@ -48,7 +48,7 @@ onBothDrivers(
     const lines = (text: string) => text.split('\n').slice(0, -1);
     const ids = (text: string) => lines(text).map((line) => String(JSON.parse(line).id));
 
-    /** Returns every record of a list, page by page, as JSON text. */
+    /** Reads a list page by page and returns all of its records as JSON text. */
     async function byPages(query: string): Promise<unknown[]> {
       const records: unknown[] = [];
       for (let path: string | undefined = `/api/v1/leads${query}`; path !== undefined; ) {
@@ -210,7 +210,7 @@ onBothDrivers(
     });
 
     describe('readers', () => {
-      /** Opens an export and reads only the head of the response. */
+      /** Opens an export and reads only the response head. */
       async function open(key = alpha.key): Promise<IncomingMessage> {
         const headers = {
           authorization: `Bearer ${key}`,
@@ -236,7 +236,7 @@ onBothDrivers(
           reader.once('end', () => resolve({ complete: size }));
         });
       before(async () => {
-        // Exceeds the buffers of a connection.
+        // Exceeds a connection's buffers.
         const text = `update leads set description = repeat('y', 20000) where organization_id = $1::bigint`;
         await instance().database.run({ name: '', text, values: [alpha.id] });
       });
@@ -275,7 +275,7 @@ onBothDrivers(
           });
           return count;
         };
-        // Background work can be between two statements of its own.
+        // Background work might be between two of its statements.
         await until(async () => (await idle()) === '0', 'hold none');
       });
     }

@@ -52,7 +52,7 @@ const instants = [
   '2026-02-28T19:00:00.000001Z',
   '0001-01-01T00:00:00+12:00',
 ];
-/** JSON texts to store and to filter by. */
+/** Returns the JSON texts to store and to filter by. */
 const valuesOf = (type: FieldType): readonly string[] => {
   if (type.text !== undefined) return texts.map((text) => JSON.stringify(text));
   if (type.json.format === 'date-time') return instants.map((text) => JSON.stringify(text));
@@ -341,7 +341,7 @@ onBothDrivers('the filters of the five resources', (instance) => {
   test('docs/reference.md lists all of them', () => {
     const page = readFileSync(join(projectFolder, 'docs/reference.md'), 'utf8');
     const rowOf = (name: string) => page.split('\n').find((line) => line.startsWith(`| ${name} `)) ?? '';
-    /** Returns the fields and operators in a table row: `a`, `b` eq in; `c` gt. */
+    /** Returns the fields and operators in a table row, for example `a`, `b` eq in; `c` gt. */
     const declaredIn = (row: string) =>
       (row.split('|')[2] ?? '').split(';').flatMap((part) => {
         const words = part

@@ -1,5 +1,5 @@
-// Renamed fields and resources: callers can still use the old names while `alias: true` is set, and are told the end
-// date.
+// Renamed fields and resources: callers can still use the old names while `alias: true` is set, and receive
+// the end date.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';

@@ -1,5 +1,5 @@
-// The change log has one row for every change to a record, whichever route made it, with the caller, the time and the
-// previous record.
+// The change log contains one row for every change to a record, regardless of the route, with the caller, the
+// time and the previous record.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { records } from '../../engine/records/records.ts';
@@ -11,7 +11,7 @@ import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-/** A resource with two references to itself and a secret field. */
+/** A resource with a secret field and two references to the same resource. */
 const family = {
   file: 'family.yaml',
   text: `

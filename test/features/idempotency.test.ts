@@ -234,7 +234,8 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
               return rows.length > 0;
             }, 'wait for the account');
             assert.equal((await contact(second.url)).status, 409);
-            // A node runs one batch of an organization at a time, so a second batch would wait there.
+            // A node runs only one of an organization's batches at a time, so a second batch would wait
+            // there.
             if (done === 201) assert.equal((await contact(url)).status, 409);
           });
           const answer = await first;

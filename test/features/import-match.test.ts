@@ -1,5 +1,5 @@
-// Imports that match records by unique fields: importing the same file again changes nothing, and later lines update
-// records of earlier ones.
+// Imports that match records by unique fields: reimporting a file changes nothing, and later lines update the
+// records of earlier lines.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
@@ -85,7 +85,7 @@ onBothDrivers(
       ['update', 'create'],
     ] as const) {
       const without = [{ object: 'people', actions: ['list', left] }] as const;
-      /** Counts the people whose email address starts with a text, by age. */
+      /** Counts the people of this age whose email address starts with a string. */
       const ages = async (start: string, age: number) => {
         const rows = await instance().database.run({
           name: '',
@@ -104,7 +104,7 @@ onBothDrivers(
           ]),
         );
         const { key } = await acme.makeKey({ profile: `without ${revoked}` });
-        // Half of each batch exists already.
+        // Half of each batch already exists.
         const email = (index: number) => `${revoked}-${index}@x`;
         const existing = Array.from({ length: 1000 }, (_, index) => ({ email: email(2 * index), age: 2 }));
         assert.deepEqual((await load('', ...existing)).counts, [1000, 0, 0]);
@@ -173,7 +173,7 @@ onBothDrivers(
             return sent;
           });
           assert.equal(answer.status, 403, answer.text);
-          // A batch that waits for a lock for too long is not written.
+          // A batch that waits too long for a lock is not written.
           assert.ok([0, 1000].includes(await ages(start, 3)), 'nothing of the second batch is written');
         });
       }

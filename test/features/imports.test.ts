@@ -1,4 +1,5 @@
-// Imports: the result of each line, what is reported, and what is written if an import stops or is interrupted.
+// Imports: the result for each line, the report, and the records written if an import stops or is
+// interrupted.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';

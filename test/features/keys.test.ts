@@ -204,7 +204,7 @@ onBothDrivers('API keys', (instance) => {
     test('an expired key', async () => {
       const { key, id } = await organization.makeKey({ expiresAt: new Date(Date.now() + 3_600_000) });
       await becomes(key, 200, 401, async () => {
-        // Before a client could notice, but after the cached key has to be read again.
+        // Soon, but late enough for the cached key to be reread first.
         const expiresAt = new Date(Date.now() + 1500);
         await tablesOf(instance().database)
           .updateTable('crm_api_keys')

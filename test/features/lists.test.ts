@@ -1,4 +1,4 @@
-// Lists: pages, orders and filters, over every field of every resource.
+// Lists: pages, sort orders and filters, for every field of every resource.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
@@ -11,7 +11,7 @@ import { definitions, isStored, kindOf, make, pathOf, writable } from '../suppor
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
 import { recordStatements } from '../support/statements.ts';
 
-/** Default orders: those in the contract, and the one chosen for cases. */
+/** Default orders: the orders in the contract, and the order chosen for cases. */
 const defaultOrders: Readonly<Record<string, readonly [field: string, direction: 'asc' | 'desc']>> = {
   accounts: ['name', 'asc'],
   contacts: ['last_name', 'asc'],
@@ -19,7 +19,7 @@ const defaultOrders: Readonly<Record<string, readonly [field: string, direction:
   opportunities: ['created_at', 'desc'],
   cases: ['created_at', 'desc'],
 };
-/** Filterable fields: those in the contract, and additional ones. */
+/** Filterable fields: the fields in the contract, and additional fields. */
 const filters: Readonly<Record<string, readonly string[]>> = {
   accounts: ['name', 'website'],
   contacts: ['email', 'account_id'],
@@ -68,7 +68,7 @@ function value(field: Field, number: number): string {
   }
 }
 
-/** Gives server-set fields values of which many are equal and some are null. */
+/** Sets server-set fields to values of which many are equal and some are null. */
 const scatter = ({ name, fields }: ResourceDefinition) => {
   const number = `(id % 5)`;
   const values: Readonly<Record<string, string>> = {
@@ -85,7 +85,7 @@ const scatter = ({ name, fields }: ResourceDefinition) => {
 
 onBothDrivers('lists', (instance) => {
   let alpha: Organization;
-  /** Every record of alpha by resource, in creation order. */
+  /** Alpha's records, keyed by resource and in creation order. */
   const all = new Map<string, readonly ExactRecord[]>();
   const recordsOf = ({ name }: ResourceDefinition) => all.get(name) ?? [];
 

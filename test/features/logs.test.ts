@@ -1,4 +1,5 @@
-// Log entries for requests, slow statements, rejected logins and settings, none of which ever contain a secret.
+// Log entries for requests, slow statements, rejected logins and settings, none of which ever contains a
+// secret.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -50,7 +51,7 @@ for (const driver of drivers) {
       folder.remove();
     });
 
-    /** Returns the log lines of one request, after asserting that they contain no secret. */
+    /** Returns the log lines for a request, after asserting that they do not contain secrets. */
     const linesOf = async (request: string, call: Parameters<Instance['call']>[1] = {}) => {
       const all = await logged(async (lines) => {
         await instance.call(request, call);

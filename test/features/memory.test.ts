@@ -1,4 +1,4 @@
-// What clients can make the process hold in memory: unread responses, request bodies and connections.
+// Memory that clients can make the process use: unread responses, request bodies and connections.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -18,7 +18,7 @@ afterEach(() => {
   opened.clear();
 });
 
-/** Opens a connection whose client reads only when asked to. */
+/** Opens a connection whose client reads only when the test requests it. */
 async function open(url: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -142,7 +142,8 @@ describe('slow readers', () => {
       socket.on('data', (chunk: Buffer) => {
         read += chunk.length;
         socket.pause();
-        // Not slower, because the client's kernel accepts more only after a large part of its buffer has been read.
+        // Do not read more slowly, because the client's kernel accepts more data only after a large part of
+        // its buffer has been read.
         setTimeout(() => socket.resume(), 5);
       });
       socket.resume();
@@ -175,7 +176,7 @@ describe('slow readers', () => {
       );
       return socket;
     };
-    // Together half of 4 MiB.
+    // Together, they are half of 4 MiB.
     const sending = [await post(megabyte), await post(megabyte)];
     await until(async () => {
       const third = await post(megabyte);

@@ -89,7 +89,7 @@ for (const driver of drivers) {
         const visit = async (_: unknown, index: number) => {
           const number = from + index;
           await database.admission.run('read', `9${number}`, async () => {});
-          // Requests take most of the time, so only every tenth iteration sends them.
+          // Requests take most of the time, so only every tenth iteration sends requests.
           if (index % 10 > 0) return;
           await app.inject({
             url: `/api/v1/leads/${number}?org=organization-${number}&x${number}=1`,
@@ -110,7 +110,7 @@ for (const driver of drivers) {
     test('lanes: counts running, waiting and rejected statements, and organizations at their limit', async () => {
       const { admission } = instance.database;
       const { promise, resolve } = Promise.withResolvers<void>();
-      const bound = 2; // Limit for streams of one organization.
+      const bound = 2; // Maximum number of streams per organization.
       const running = Array.from({ length: bound + 3 }, () => admission.run('stream', '77', () => promise));
       const other = admission.run('stream', '78', () => promise);
       const ofStreams = async (name: string) =>
@@ -259,7 +259,7 @@ for (const driver of drivers) {
 const byName = (a: { name?: string | undefined }, b: { name?: string | undefined }) =>
   String(a.name).localeCompare(String(b.name));
 
-/** Returns the metric names in a text, without the suffixes of histograms. */
+/** Returns the metric names in a document, without the suffixes of histograms. */
 const namesIn = (text: string): string[] =>
   [...text.matchAll(/\b(?:crm|nodejs|process)_[a-z0-9_]+\b/g)].map(([name]) =>
     name.replace(

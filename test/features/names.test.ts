@@ -1,5 +1,5 @@
-// Organizations, profiles, keys, integrations and members get names of one visible line wherever they are entered,
-// and names stored earlier cannot add headers or lines to an email.
+// Names of organizations, profiles, keys, integrations and members must be one visible line wherever they are
+// entered, and names stored earlier cannot add headers or lines to an email.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { singleLine, tablesOf } from '../../engine/tables/index.ts';

@@ -1,4 +1,5 @@
-// TypeScript does not name any resource or field: the API is defined in the YAML files alone.
+// The TypeScript code does not name any resource or field, because the API is defined in the YAML files
+// alone.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -50,7 +51,10 @@ const withoutComments = (text: string): string =>
     (whole, quoted?: string) => quoted ?? whole.replace(/[^\n]/g, ' '),
   );
 
-/** Yields identifiers and words in strings, and their parts: accountId also yields account, lead_score also lead. */
+/**
+ * Yields identifiers and words in strings, and their parts: accountId also yields account, and lead_score
+ * also yields lead.
+ */
 function* words(text: string): Generator<{ word: string; whole: boolean; line: number }> {
   for (const [index, line] of withoutComments(text).replace(otherCase, '').split('\n').entries()) {
     for (const [identifier] of line.matchAll(/[A-Za-z][A-Za-z0-9_]*/g)) {

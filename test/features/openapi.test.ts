@@ -35,7 +35,7 @@ onBothDrivers('The API description', (instance) => {
     ajv.addSchema({ $id: 'api', components: inAjv(document.components) });
   });
 
-  /** A part of the document that can be a reference. */
+  /** Resolves a part of the document that can be a reference. */
   const resolved = (part: unknown): Json => {
     const { $ref } = object(part);
     if (typeof $ref !== 'string') return object(part);

@@ -1,4 +1,4 @@
-// Organizations on the command line: listing, renaming, exporting, and deleting with all rows.
+// Organizations on the command line: listing, renaming, exporting, and deleting with all of their rows.
 import assert from 'node:assert/strict';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-/** Resources whose tables refer to each other in a circle, one of them also to itself. */
+/** Resources whose tables refer to each other in a circle. One table also refers to itself. */
 const circle = [
   `singular: squad
 common: all
@@ -44,7 +44,7 @@ onBothDrivers(
     const tables = () => tablesOf(instance().database);
     const run = (...args: string[]) => runCommand(instance(), args);
 
-    /** Returns the organization's number of rows in every table with an organization column. */
+    /** Returns the number of the organization's rows in every table with an organization column. */
     const rowsOf = async ({ id }: Organization): Promise<Record<string, number>> => {
       const counts: Record<string, number> = {};
       for (const name of await tenantTables()) {
@@ -63,7 +63,7 @@ onBothDrivers(
       return rows.map(({ table_name }) => table_name);
     };
 
-    /** Inserts a row into each of these tables that has none, whatever its columns are. */
+    /** Inserts a row into each of these tables that is empty, whatever its columns are. */
     const fill = async ({ id, user }: Organization): Promise<void> => {
       const filled: Record<string, string> = { crm_organizations: id, crm_users: user };
       const value = (type: string): unknown => {
@@ -350,7 +350,7 @@ onBothDrivers(
           run('org', 'rename', 'acme', '--name', 'x'),
           /organization "acme" does not exist/,
         );
-        // Cached keys do not refer to it either.
+        // Cached keys do not refer to the organization either.
         assert.equal((await instance().call('GET /api/v1/leads', { key: globex.key })).status, 200);
       });
 

@@ -1,5 +1,5 @@
-// Quotas in config.yaml: creates beyond the limit are rejected wherever records and keys are created, and nothing
-// else is.
+// Quotas in config.yaml: creates beyond the limit are rejected wherever records and keys are created, and
+// nothing else is rejected.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
@@ -186,7 +186,8 @@ onBothDrivers(
         gate = new Promise<void>((resolve) => {
           open = resolve;
         });
-        // Rejected by the last count. Once that is old enough, a new count starts and waits at the gate.
+        // Rejected because of the last count. Once that count is old enough, a new one starts and waits at
+        // the gate.
         const before = counts;
         let late: Promise<boolean> | undefined;
         await until(() => {
@@ -220,7 +221,7 @@ onBothDrivers(
           (cause) => assert.fail(String(cause)),
         );
         const finish = await admit(busy.id, 6);
-        // The first attempt that finds an old count counts again, and finds no records.
+        // The first attempt after the count has expired starts a new count, which finds no records.
         const tooMany = { code: 'quota_exceeded' };
         const start = performance.now();
         await until(async () => {
@@ -243,7 +244,7 @@ onBothDrivers(
         const bodies = Array.from({ length: 40 }, (_, index) => ({ last_name: `P${index}` }));
         const all = await Promise.all(bodies.map((body) => ask('POST', 'leads', body)));
         const passed = all.filter(({ status }) => status === 201).length;
-        // Records created during a count can count twice until the next count.
+        // Records created during a count can be counted twice until the next count.
         assert.ok(passed > 0 && passed <= 14, String(passed));
         await until(async () => {
           await ask('POST', 'leads', { last_name: 'Q' });

@@ -1,5 +1,5 @@
-// read_only in config.yaml: while it is true, no route of the router changes anything, but reads and logins still
-// work.
+// read_only in config.yaml: while it is true, no route in the router changes anything, but reads and logins
+// still work.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';

@@ -1,5 +1,5 @@
-// Constraints and triggers that the operator added to the database: a rejection is the caller's error rather than the
-// server's, and only the rejected record is blamed.
+// Constraints and triggers that the operator added to the database: a rejection counts as the caller's error
+// rather than the server's, and is reported only for the rejected record.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';

@@ -1,5 +1,5 @@
-// ?q= finds records with every word in one of the searched fields, regardless of case, and treats pattern characters
-// literally.
+// ?q= finds records that contain each word in any searched field, regardless of case, and treats pattern
+// characters literally.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { searchLimits } from '../../engine/query/search.ts';
@@ -106,7 +106,9 @@ onBothDrivers('?q=', (instance) => {
   });
 });
 
-/** Returns the plan of a search, as the server generates it without knowing the words. */
+/**
+ * Returns the plan for a search. On PostgreSQL, this is the generic plan, which does not depend on the words.
+ */
 async function planOf({ driver, database, resources }: Instance, { id }: Organization): Promise<string> {
   const leads = resources.find(({ name }) => name === 'leads');
   assert.ok(leads);
@@ -127,7 +129,7 @@ async function planOf({ driver, database, resources }: Instance, { id }: Organiz
   await run(`insert into leads (organization_id, created_at, updated_at, last_name, company)
     select ${id}, now(), now(), md5(n::text), md5((n + 7)::text) from generate_series(1, 5000) n`);
   await run('vacuum analyze leads');
-  // PGlite does not accept placeholders without values, but it plans with values too.
+  // PGlite does not accept placeholders without values, so it explains the statement with its values.
   const explained =
     driver === 'embedded'
       ? database.run({ name: '', text: `explain ${statement.text}`, values: statement.values })

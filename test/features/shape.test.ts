@@ -1,4 +1,4 @@
-// Projections: the fields of a record and the referenced records that a caller requests.
+// Projections: the record fields and referenced records that a caller requests.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import fc from 'fast-check';

@@ -226,7 +226,7 @@ onBothDrivers(
         [created.status, problemOf(created)],
         [400, 'the slug "wanted" is reserved. Choose another one.'],
       );
-      // The operator, who writes config.yaml, can claim it.
+      // The operator, who writes config.yaml, can claim the slug.
       assert.equal((await run('org', 'create', wanted)).json.slug, wanted);
     });
   },

@@ -1,5 +1,5 @@
-// Streamed responses end when their caller loses access, however slowly they are read, and each read is bounded in
-// bytes.
+// Streamed responses end when their caller loses access, however slowly they are read, and the size of each
+// read is limited.
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
@@ -24,20 +24,20 @@ import { project, until } from '../support/process.ts';
 type Headers = Readonly<Record<string, string>>;
 
 interface StreamCase {
-  /** Its route and content type. */
+  /** The stream's route and content type. */
   readonly stream: string;
-  /** Its URL in the organization `:org`. */
+  /** The stream's URL in the organization `:org`. */
   readonly url: string;
   readonly headers?: Headers;
-  /** A URL that needs the same permission and sends no stream. */
+  /** A URL that needs the same permission but does not send a stream. */
   readonly probe: string;
-  /** Whether API keys and tokens authenticate its callers; otherwise session cookies do. */
+  /** Whether callers authenticate with API keys and tokens instead of session cookies. */
   readonly isApi?: true;
-  /** Whether only administrators can read it; otherwise a grant suffices. */
+  /** Whether only administrators can read the stream. Otherwise, a grant suffices. */
   readonly needsAdministrator?: true;
-  /** Whether it has nothing to send. */
+  /** Whether the stream does not have anything to send. */
   readonly isIdle?: true;
-  /** Maximum bytes of one read, in addition to one record. */
+  /** Maximum size of one read, in addition to one record, in bytes. */
   readonly maxBytes: number;
 }
 
@@ -93,14 +93,14 @@ const cases: readonly StreamCase[] = [
   },
 ];
 
-/** Callers of all streams that lose access together. */
+/** Callers of all streams, who lose access at the same time. */
 interface Callers {
-  /** Returns the credentials for a stream of an organization; undefined if these callers cannot have it. */
+  /** Returns the credentials for an organization's stream, or undefined if these callers cannot open it. */
   readonly headersFor: (each: StreamCase, organization: number) => Headers | undefined;
   readonly revoke: (tables: Tables) => Promise<void>;
 }
 
-/** A stream in progress and the number of checks of its caller. */
+/** A stream in progress, and the number of times its caller was checked. */
 interface Sent {
   readonly body: Readable;
   readonly checks: { started: number; pending: number };
@@ -174,7 +174,9 @@ for (const driver of drivers) {
         }),
       );
 
-    /** Creates and logs in a member of all organizations, an administrator unless grants are passed. */
+    /**
+     * Creates and logs in a member of all organizations, who is an administrator unless grants are passed.
+     */
     async function member(only?: typeof grants) {
       const parts = organizations.map((organization) => ({ organization, ...(only && { grants: only }) }));
       const person = await makePerson(instance, parts);
@@ -243,7 +245,7 @@ for (const driver of drivers) {
       assert.deepEqual([...new Set(withoutHead)].sort(), [...new Set(tested)].sort());
     });
 
-    // Drivers differ only in how they read, so one of them suffices.
+    // Drivers differ only in how they read, so one driver is sufficient.
     if (driver === 'postgresql') {
       for (const [name, callersOf] of Object.entries(revocations)) {
         test(`each ends with the next check of its caller after ${name}`, async (t) => {
@@ -262,8 +264,8 @@ for (const driver of drivers) {
           ).flat();
           t.after(() => all.map(({ stream }) => stream.response.destroy()));
           for (const { each, stream } of all) assert.ok(!stream.body.closed, `${each.url} has not ended`);
-          // Their timers have the same interval as this one and are in the same list, so each checks its caller
-          // between two ticks unless its last check is still running.
+          // The streams' timers have the same interval as this timer and are in the same list, so each stream
+          // checks its caller between two ticks unless its last check is still running.
           const unchecked: string[] = [];
           const checksOfAll = () => all.map(({ stream: { checks } }) => ({ ...checks }));
           let previous: ReturnType<typeof checksOfAll> | undefined;
@@ -351,7 +353,7 @@ test('no handler writes to the connection of a response', () => {
   );
 });
 
-/** Counts the checks of a request's caller from now on. */
+/** Counts how many times a request's caller is checked from now on. */
 function countChecks(sending: FastifyRequest): Sent['checks'] {
   const checks = { started: 0, pending: 0 };
   const { assertAllowed } = sending;
@@ -365,7 +367,7 @@ function countChecks(sending: FastifyRequest): Sent['checks'] {
   return checks;
 }
 
-/** Creates records that do not compress well, a change to each of them, and many entries in the activity. */
+/** Creates records that do not compress well, a change to each record, and many activity entries. */
 async function fill(
   { database }: Instance,
   organization: string,

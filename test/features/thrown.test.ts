@@ -1,5 +1,5 @@
-// Errors thrown inside the service: the caller's response and the log, on the API and in the admin UI. Error messages
-// can contain input, so neither includes them.
+// Errors thrown inside the service: the caller's response and the log, in the API and the admin UI. Error
+// messages can contain input, so neither includes them.
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { after, before, describe, test } from 'node:test';
@@ -13,13 +13,13 @@ const hidden = 'what-nobody-may-read';
 const failed = 'the server failed';
 const database = 'The database did not respond as expected';
 
-/** The admin UI's texts for errors of the API. */
+/** The admin UI's messages for API errors. */
 const pageTexts: Readonly<Record<string, string>> = {
   [failed]: 'Something went wrong. Try again later.',
   'not found': 'Page not found.',
 };
 
-/** Values that can be thrown, by name: a factory, and the caller's response. */
+/** Values that can be thrown, keyed by name: a factory, and the response that the caller receives. */
 const thrown: Readonly<Record<string, readonly [make: () => unknown, status: number, text: string]>> = {
   'an error': [() => new Error(hidden), 500, failed],
   'a type error': [() => new TypeError(hidden), 500, failed],

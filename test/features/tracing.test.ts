@@ -31,7 +31,9 @@ for (const driver of drivers) {
       await collector.close();
     });
 
-    /** Returns the spans of the request with this ID: its own first, then its statements. */
+    /**
+     * Returns the spans for the request with this ID: the request's span first, then its statements' spans.
+     */
     const spansOf = async (id: string) => {
       const own = () => collector.spans.find(({ attributes }) => attributes['crm.request_id'] === id);
       await until(() => own() !== undefined, 'be sent');
@@ -63,7 +65,7 @@ for (const driver of drivers) {
         [3, span.trace, 'list'],
       );
       assert.match(statement.name, /^leads/);
-      // The two clocks are read in different ways.
+      // The two spans read the clock in different ways, so their times can differ slightly.
       const early = 5_000_000n;
       assert.ok(statement.start + early >= span.start && statement.end <= span.end + early);
       assert.ok(!JSON.stringify([span.attributes, statement.attributes]).includes('what-was-sent'));

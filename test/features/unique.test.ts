@@ -1,4 +1,4 @@
-// Unique fields within an organization: which values are equal, and how a duplicate is reported.
+// Unique fields within an organization: which values count as equal, and how a duplicate is reported.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';

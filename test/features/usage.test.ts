@@ -1,4 +1,5 @@
-// Which API keys used which resources and fields, so that `crm plan` can report them before one is removed.
+// Which API keys used which resources and fields, so that `crm plan` can report these keys before a resource
+// or field is removed.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';

@@ -19,7 +19,9 @@ interface Reply {
   readonly body: string;
 }
 
-/** Parses the responses of a connection. Bodies have a Content-Length, but responses to HEAD have no body. */
+/**
+ * Parses a connection's responses. Bodies have a Content-Length, but responses to HEAD do not have a body.
+ */
 function replies(text: string, isHead = false): Reply[] {
   const responses: Reply[] = [];
   for (let rest = text; rest !== ''; ) {
@@ -88,7 +90,7 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
   const list = 'GET /api/v1/leads HTTP/1.1';
   const close = 'Connection: close';
 
-  /** Rejected before there is a request. The connection is closed. */
+  /** Bytes that are rejected before there is a request. The connection is then closed. */
   const broken: Readonly<Record<string, () => string | Uint8Array>> = {
     'Content-Length and Transfer-Encoding': () =>
       `${head(post, json, 'Content-Length: 5', 'Transfer-Encoding: chunked')}${chunk(lead)}0${crlf}${crlf}`,
@@ -263,7 +265,7 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
   test('slow heads and bodies do not block other requests', async () => {
     const { server } = instance.app;
     const { headersTimeout } = server;
-    // On a busy machine, the other requests can take longer than the timeout for heads.
+    // On a busy machine, the other requests can take longer than the head timeout.
     server.headersTimeout = 120_000;
     after(() => {
       server.headersTimeout = headersTimeout;
@@ -276,7 +278,7 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
       Array.from({ length: 20 }, () => instance.call('GET /api/v1/leads', { key: organization.key })),
     );
     for (const { status } of answers) assert.equal(status, 200);
-    // A head sent in many chunks is accepted once complete.
+    // A head sent in many chunks is accepted once it is complete.
     const [first] = slow;
     assert.ok(first);
     for (const byte of ` crm${crlf}Authorization: Bearer ${organization.key}${crlf}${close}${crlf}${crlf}`)

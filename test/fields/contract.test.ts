@@ -1,5 +1,5 @@
-// One contract for every field type in the registry. New types are covered without a change here, because
-// the expectations follow from their abilities (columns, order, equals, refers …) and their JSON schema.
+// Contract for every field type in the registry. New types are covered without a change here, because the
+// expectations follow from their abilities (columns, order, equals, refers …) and their JSON schema.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { FieldType } from '../../engine/fields/type.ts';
@@ -28,7 +28,10 @@ import {
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
 
 const list = '/api/v1/loose';
-/** The fields of `loose` with a type: a nullable one, and a plain one if the type has an empty value. */
+/**
+ * Returns the names of the `loose` fields with this type: a nullable field, and a plain field if the type has
+ * an empty value.
+ */
 const fieldsOf = (name: string, type: FieldType) =>
   type.empty === undefined ? [`n_${name}`] : [`n_${name}`, `p_${name}`];
 
@@ -36,7 +39,7 @@ onBothDrivers(
   'every field type',
   (instance) => {
     let main: Organization;
-    /** A record for references. */
+    /** ID of a record that references can point to. */
     let known: string;
     before(async () => {
       main = await instance().organization('main');

@@ -15,8 +15,8 @@ const isValid = (text: string): boolean => {
 };
 
 /**
- * Texts that complete an unfinished token at the end of a JSON text, and texts that might have to follow a
- * token.
+ * Strings that complete an unfinished token at the end of a JSON text, and strings that might have to follow
+ * a token.
  */
 const tokenEnds = [
   ...['', '0', '"', 'n"', '0"', '00"', '000"', '0000"', '""', 'true', 'rue', 'ue', 'e'],
@@ -24,7 +24,7 @@ const tokenEnds = [
 ];
 const followers = ['', ':0', '"":0'];
 
-/** The closing brackets of the containers that are open at the end of a text. */
+/** Returns the closing brackets for the containers that are open at the end of a JSON text. */
 function openContainers(text: string): string {
   let closers = '';
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"?|[[\]{}]/gs)) {
@@ -34,13 +34,13 @@ function openContainers(text: string): string {
   return closers;
 }
 
-/** Returns whether a text is the start of a valid JSON text, by trying ways to complete it. */
+/** Returns whether a string is the start of a valid JSON text, by trying ways to complete it. */
 const isPrefix = (text: string): boolean =>
   tokenEnds.some((tokenEnd) =>
     followers.some((follower) => isValid(text + tokenEnd + follower + openContainers(text + tokenEnd))),
   );
 
-/** Checks the offset of the first error in a text, and returns it in characters. */
+/** Checks the offset of the first error in a JSON text, and returns it in characters. */
 function check(json: string): number | undefined {
   const bytes = Buffer.from(json);
   const text = bytes.toString();
@@ -56,7 +56,8 @@ function check(json: string): number | undefined {
 }
 
 describe('offset of the first error', () => {
-  // `^` precedes the unexpected character; without it the text is valid, and at the end it is incomplete.
+  // `^` precedes the unexpected character. A text without `^` is valid, and a text that ends with `^` is
+  // incomplete.
   for (const marked of [
     ...[
       '{}',
@@ -198,7 +199,7 @@ describe('offset of the first error', () => {
       ],
     ] as [string, string][]) {
       const text = Buffer.from(start + part.repeat(size / part.length));
-      // Usually 2 to 15 loops; quadratic time would take thousands.
+      // This usually takes 2 to 15 loops. Quadratic time would take thousands.
       await takesAtMost(150, async () => positionAt(text, jsonErrorOffset(text) ?? 0));
     }
   });

@@ -1,5 +1,5 @@
-// A batch has the same effect as single requests. When many clients upsert by the same key concurrently,
-// each key gets one record.
+// A batch has the same effect as single requests. When many clients concurrently upsert by the same key, one
+// record is created for each key.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -14,7 +14,7 @@ import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
 /**
- * A body of a resource with every field type: each field is absent, null, valid or, occasionally, invalid.
+ * A body for a resource with every field type. Each field is absent, null, valid or, occasionally, invalid.
  */
 const loose = fc
   .tuple(
@@ -52,7 +52,7 @@ onBothDrivers(
         }
       ).results;
     };
-    /** A record without the fields that differ between two records with the same body. */
+    /** Returns a record without the fields that differ between two records with the same body. */
     const shown = async (id: unknown) =>
       (await instance().call(`GET /api/v1/loose/${id}`, { key })).text.replace(/"id":\d+,/, '');
 

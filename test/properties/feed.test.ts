@@ -1,5 +1,5 @@
-// A client that reads only the change feed ends with exactly the database's state, whatever is written
-// concurrently.
+// A client that reads only the change feed ends with exactly the database's state, regardless of concurrent
+// writes.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -36,7 +36,7 @@ for (const driver of drivers) {
     /** IDs of records that might exist. Other clients can have deleted them. */
     type Ids = Record<(typeof resources)[number], number[]>;
 
-    /** Executes one write in a random way. */
+    /** Executes one random write. */
     async function write(dice: () => number, ids: Ids): Promise<void> {
       const choose = <T>(all: readonly T[]): T => all[Math.floor(dice() * all.length)] as T;
       const call = (request: string, body?: unknown) =>
@@ -75,7 +75,7 @@ for (const driver of drivers) {
       await choose(ways)();
     }
 
-    /** Several writes in a slow transaction, which is sometimes rolled back. */
+    /** Executes several writes in a slow transaction, which is sometimes rolled back. */
     async function inTransaction(dice: () => number, ids: Ids, name: string): Promise<void> {
       const [{ database, resources }] = nodes as [Instance];
       const principal = {

@@ -1,4 +1,4 @@
-// Sends 10,000 arbitrary requests to a running server. There is no 5xx, every error has the documented
+// Sends 10,000 arbitrary requests to a running server. No response is a 5xx, every error has the documented
 // shape, no data of another organization is shown or changed, memory does not grow, and the server keeps
 // responding.
 import assert from 'node:assert/strict';
@@ -14,8 +14,8 @@ import { assertErrorShape } from '../support/scenario.ts';
 const batch = 50;
 const batches = 200;
 /**
- * Batches after which memory is measured: a warm-up until caches are full and functions compiled, then two
- * intervals.
+ * Numbers of batches after which memory is measured: a warm-up until caches are full and functions are
+ * compiled, then two intervals.
  */
 const ends = [60, 130, batches];
 /** The minimum of this many measurements counts, because V8's caches vary. */
@@ -30,12 +30,12 @@ const measured = 3;
 const growth = 2 * 1024 * 1024;
 
 setFlagsFromString('--expose-gc');
-// V8 drops compiled functions that have not been called for a while, and compiles them again later. A slow
+// V8 drops compiled functions that have not been called for a while, and recompiles them later. A slow
 // machine drops more.
 setFlagsFromString('--no-flush-bytecode');
 const collectGarbage = runInNewContext('gc') as (how: Readonly<Record<string, string>>) => void;
 function heap(): number {
-  // As if memory had run out, so that V8 clears its own caches too.
+  // Collect garbage as if memory had run out, so that V8 clears its own caches, too.
   collectGarbage({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   const { heapUsed, arrayBuffers } = process.memoryUsage();
   return heapUsed + arrayBuffers;
@@ -43,7 +43,7 @@ function heap(): number {
 
 const secret = 'marker-of-beta';
 
-/** Asserts what every response guarantees. */
+/** Asserts the properties that every response must have. */
 function assertSound({ method }: OddRequest, answer: Answer): void {
   // 501: a partner endpoint without a secret.
   const sound = (answer.status >= 200 && answer.status < 500) || answer.status === 501;
@@ -77,7 +77,7 @@ onBothDrivers('10,000 odd requests', (instance) => {
     try {
       const lists = fc.noShrink(fc.array(requests, { minLength: batch, maxLength: batch, size: 'max' }));
       const property = fc.asyncProperty(lists, async (list) => {
-        // All concurrently, over 16 connections.
+        // Send all requests concurrently, over 16 connections.
         for (const status of await Promise.all(list.map((odd) => ask(odd)))) {
           seen.set(status, (seen.get(status) ?? 0) + 1);
         }

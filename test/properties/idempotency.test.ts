@@ -1,5 +1,5 @@
-// A client that retries each create until it gets a response creates each record exactly once, whatever gets
-// lost.
+// A client that retries each create until it receives a response creates each record exactly once, whichever
+// requests or responses are lost.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -16,7 +16,7 @@ const creation = (key: string, name: string): Call => ({
   headers: { 'idempotency-key': name },
 });
 
-/** Companies of all leads with this prefix, one per lead. */
+/** Returns the companies with this prefix, one for each lead. */
 async function companies(url: string, key: string, mark: string): Promise<string[]> {
   const pages = await walk(
     { call: (request, call) => send(url, request, call) },
@@ -34,8 +34,8 @@ onBothDrivers('Creates through a lossy network', (instance) => {
   });
 
   /**
-   * Sends one request and loses three of ten responses: it does not read them, or the connection is closed
-   * midway.
+   * Sends a request and loses three of ten responses, by not reading the response or by closing the
+   * connection midway.
    */
   async function lossy(name: string, dice: () => number): Promise<string | undefined> {
     const { body, headers } = creation(key, name);

@@ -1,5 +1,5 @@
 // Tenant isolation: whatever one organization's key requests, in any order, no response reveals another
-// organization's data and no row of another organization changes.
+// organization's data and none of its rows change.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
@@ -12,7 +12,7 @@ import { sourcesWith } from '../support/sources.ts';
 const definitions = checkSources(await sourcesWith());
 const slugs = ['alpha', 'beta', 'gamma'] as const;
 const perResource = 3;
-/** A marker in every text of one organization's records. */
+/** Returns the marker in every string of an organization's records. */
 const mark = (slug: string) => `marker-of-${slug}`;
 const missing = '987654321';
 
@@ -78,7 +78,7 @@ const step: Arbitrary<Step> = fc.oneof(
  */
 const claimedOrganization = fc.constantFrom('', 'alpha', 'beta', 'gamma', '1', '2', '3', 'nowhere');
 
-/** Number of a resource's references. Resources without references are created first. */
+/** Returns the number of a resource's references. Resources without references are created first. */
 const references = ({ fields }: (typeof definitions)[number]) =>
   fields.filter((field) => field.to !== undefined).length;
 
@@ -116,8 +116,8 @@ onBothDrivers('tenants', (instance) => {
     ids[at(caller, distance)]?.[resource]?.[place] ?? missing;
 
   /**
-   * A write's body: own text, links to the picked records, and another organization's values for read-only
-   * fields.
+   * Returns a write's body: the caller's own text, links to the picked records, and another organization's
+   * values for read-only fields.
    */
   function bodyOf(caller: number, { resource, links, claims }: Write): string {
     const fields = definitions.find(({ name }) => name === resource)?.fields ?? [];
@@ -140,7 +140,7 @@ onBothDrivers('tenants', (instance) => {
     });
   }
 
-  /** Asserts that a response contains no other organization's data. */
+  /** Asserts that a response does not contain another organization's data. */
   function assertNothingForeign(caller: number, answer: Answer): void {
     const own = organizations[at(caller, 0)];
     for (const distance of [1, 2]) {
@@ -161,7 +161,10 @@ onBothDrivers('tenants', (instance) => {
 
   type Send = (request: string, body?: string) => Promise<Answer>;
 
-  /** Sends as the caller, claiming another organization in every possible way. */
+  /**
+   * Returns a function that sends requests as the caller, claiming another organization in every possible
+   * way.
+   */
   const sender = (caller: number, claimed: string): Send => {
     const key = organizations[at(caller, 0)]?.key ?? '';
     const headers = { 'x-org-slug': claimed, 'x-organization-id': claimed };
@@ -248,7 +251,7 @@ onBothDrivers('tenants', (instance) => {
           [ids.alpha?.[to]?.[0], missing].map(async (id) => {
             const answer = await instance().call(request, { key, body: { [field]: Number(id) } });
             assert.equal(answer.status, 400);
-            // The message names the ID that was sent.
+            // The message contains the ID that was sent.
             const text = JSON.stringify(errorOf(answer));
             assert.ok(text.includes(`${field} ${id} does not exist in ${to}`), text);
             return text.replaceAll(`${field} ${id} `, `${field} `);

@@ -1,4 +1,4 @@
-// Clients that read, modify and write with If-Match never lose an update, whatever else happens to the
+// Clients that read, modify and write with If-Match never lose an update, regardless of other changes to the
 // record.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';

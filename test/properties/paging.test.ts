@@ -22,7 +22,7 @@ import {
 import { sourcesWith } from '../support/sources.ts';
 
 /**
- * Texts with the same first 100 characters, which an index cannot distinguish, of one to four bytes per
+ * Strings with the same first 100 characters, which an index cannot distinguish, with one to four bytes per
  * character.
  */
 const long = ['p', 'é', '世', '🌍'].flatMap((character) =>
@@ -32,7 +32,7 @@ const long = ['p', 'é', '世', '🌍'].flatMap((character) =>
 );
 const texts = ['', 'a', 'A', 'b', 'ab', 'a b', 'Ä', 'ä', '!', '~', ...long];
 
-/** Few distinct values, so that many are equal. */
+/** Generates few distinct values, so that many are equal. */
 function tiedValue({ type, to }: Field): Arbitrary<string> {
   if (to !== undefined) return fc.constant('null');
   if (type.text === undefined) return fc.constantFrom('null', ...valuesOf(type));
@@ -49,7 +49,7 @@ const rowsOf = ({ definition }: Resource) =>
     { requiredKeys: [] },
   );
 
-/** Values for `?sort=`, or any field if the parameter is ignored. */
+/** Returns the values for `?sort=`, or any field if the parameter is ignored. */
 const choicesOf = ({ sort }: ResourceDefinition) =>
   sort.choices.size === 0 ? ['id'] : [...sort.choices.keys()];
 
@@ -57,7 +57,7 @@ const choicesOf = ({ sort }: ResourceDefinition) =>
 interface Ask {
   readonly sort: string | undefined;
   readonly dir: 'asc' | 'desc' | undefined;
-  /** Values for filters, from the (existing) records at these positions. */
+  /** Filters whose values come from existing records at these positions. */
   readonly filters: readonly { readonly field: string; readonly places: readonly number[] }[];
 }
 
@@ -81,7 +81,7 @@ const asks = ({ definition }: Resource): Arbitrary<Ask> =>
     ),
   });
 
-/** The records that the list must return, in order, and its query string. */
+/** Returns the records that the list must contain, in order, and its query string. */
 function expected({ definition }: Resource, all: readonly ExactRecord[], ask: Ask) {
   const selectable = definition.sort.choices.size > 0;
   const by = definition.fields.find(({ name }) => selectable && name === ask.sort) ?? definition.sort.field;
@@ -118,8 +118,8 @@ function expected({ definition }: Resource, all: readonly ExactRecord[], ask: As
 }
 
 /**
- * Stores records and gives many of them the same timestamps. @returns the records by ID, as the service
- * returns them
+ * Stores records and assigns the same timestamps to many of them.
+ * @returns the records by ID, as the service returns them
  */
 async function store(
   instance: Instance,

@@ -1,5 +1,5 @@
-// PATCH returns the same result as PUT of the record merged with the patch, and is rejected if that PUT is
-// rejected.
+// PATCH returns the same result as a PUT with the record merged with the patch, and is rejected if that PUT
+// is rejected.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
@@ -49,7 +49,7 @@ onBothDrivers(
           field.to === undefined ? [] : [[field.name, '999999999'] as const],
         );
         const body = bodyText(resource, ids, wrong);
-        // Including bodies without required fields.
+        // Include bodies without required fields.
         const few = fc
           .tuple(body, fc.array(fc.constantFrom(...fields.map((field) => field.name))))
           .map(([text, left]) =>

@@ -1,5 +1,5 @@
-// PUT returns the same result as POST of the same body, with ID, organization, owner, created-by, created_at
-// and every other read-only field preserved. PUT rejects what POST rejects.
+// PUT returns the same result as POST with the same body, with ID, organization, owner, created-by,
+// created_at and every other read-only field preserved. PUT rejects every body that POST rejects.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
@@ -24,7 +24,7 @@ import { sourcesWith } from '../support/sources.ts';
 const sources = await sourcesWith(...everyType);
 const definitions = checkSources(sources);
 
-/** Fields that the server sets on every write. */
+/** Returns whether the server sets the field on every write. */
 const renewed = (field: Field) => field.set === 'editor' || field.set === 'updated';
 const isStored = (field: Field) => field.type.columns !== undefined;
 
@@ -33,7 +33,7 @@ onBothDrivers(
   (instance) => {
     let keys: { user: string; nobody: string };
     let organization: string;
-    /** IDs of the organization's own records and of one foreign record, by resource. */
+    /** IDs of the organization's own records and one foreign record, keyed by resource. */
     const own: Record<string, string[]> = {};
     const foreign: Record<string, string> = {};
 

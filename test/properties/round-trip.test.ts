@@ -1,5 +1,5 @@
-// A file that is exported and imported into an empty organization is exported again with the same bytes,
-// except for values that the server sets.
+// An exported file that is imported into an empty organization and re-exported has the same bytes, except for
+// values that the server sets.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
@@ -27,7 +27,7 @@ onBothDrivers(
           const { type } = formatOf(format);
           const target = await instance().organization(`target-${driver}-${++runs}`);
           const path = `/api/v1/${name}`;
-          /** An organization's export without the columns that the server sets. */
+          /** Returns an organization's export without the columns that the server sets. */
           const exportOf = async ({ key }: Organization) => {
             const { status, text } = await instance().call(`GET ${path}?sort=id`, {
               key,

@@ -76,7 +76,7 @@ for (const [name, part] of parts) {
             const query = { [parameter]: value };
             plan = list.plan({ caller: { principal, requestId: '' }, query });
           } catch {
-            // The parameter rejects this value, so it reaches no statement.
+            // The parameter rejects this value, so it does not reach a statement.
             continue;
           }
           const statement = list.statement(plan);

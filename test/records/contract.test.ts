@@ -17,7 +17,7 @@ const resources = compileResource(
 );
 const principal = { kind: 'key', actor: '3', name: null, organization: '42', user: '7', grants: {} } as const;
 
-/** A body with every required field. */
+/** Returns a body with every required field. */
 const bodyOf = ({ definition: { fields } }: (typeof resources)[number]): Body =>
   Object.fromEntries(
     fields.flatMap((field) => (field.required === true ? [[field.name, field.type.examples?.[0]]] : [])),

@@ -1,4 +1,4 @@
-// Rows of statements are decoded by column name and type.
+// Statement rows are decoded by column name and type.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { cell, rowDecoder, rowKinds } from '../../engine/sql/decode.ts';

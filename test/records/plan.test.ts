@@ -1,4 +1,4 @@
-// Plans: what a request asks for, as data, validated without a database.
+// Plans: requests as data, validated without a database.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -39,11 +39,11 @@ const createPlan = ({ operations }: Resource, body: Body, request: OperationInpu
   operations.create.plan({ ...request, body });
 const replacePlan = ({ operations }: Resource, id: string, body: Body, request: OperationInput) =>
   operations.replace.plan({ ...request, id, body });
-/** The values that a create statement binds. */
+/** Returns the values that a create statement binds. */
 const created = (body: Body, request: OperationInput = input()) =>
   leads.operations.create.statement(createPlan(leads, body, request))?.values ?? [];
 
-/** The status and messages with which a plan rejects a request. */
+/** Returns the status, fields and message with which a plan rejects a request. */
 function refusal(plan: () => unknown): { status: number; fields: string[]; message: string } {
   try {
     plan();

@@ -1,5 +1,5 @@
-// Request bodies are parsed as JSON with every number kept exact, or rejected with 400. Compared with exact
-// arithmetic on BigInt.
+// Request bodies are parsed as JSON with every number kept exact, or rejected with 400. The numbers are
+// compared with exact BigInt arithmetic.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -13,7 +13,7 @@ import { compareNumbers, exact } from '../support/reading.ts';
 const read = (body: string | Uint8Array, contentType: string | undefined = 'application/json') =>
   readBody(contentType, typeof body === 'string' ? Buffer.from(body) : Buffer.from(body));
 
-/** The message of a 400, or the result. */
+/** Returns the result, or the message of a 400 error. */
 function outcome(run: () => unknown): unknown {
   try {
     return run();
@@ -177,7 +177,7 @@ describe('readBody', () => {
   });
 });
 
-/** A parsed value with each number as `{ number }`, as `exact` reads it. */
+/** Returns a parsed value with each number as `{ number }`, as `exact` returns it. */
 function described(value: unknown): unknown {
   if (value instanceof ExactNumber) return { number: value.source };
   if (typeof value === 'number') return { number: Object.is(value, -0) ? '-0' : String(value) };
@@ -186,7 +186,7 @@ function described(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, described(item)]));
 }
 
-/** Whether two such trees are equal, comparing numbers by their exact value. */
+/** Returns whether two such trees are equal, comparing numbers by their exact value. */
 function same(a: unknown, b: unknown): boolean {
   if (typeof a !== 'object' || a === null || typeof b !== 'object' || b === null) return a === b;
   if ('number' in a && 'number' in b) return compareNumbers(String(a.number), String(b.number)) === 0;

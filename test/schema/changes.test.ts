@@ -1,4 +1,4 @@
-// Every kind of schema change: the tables after it, its statements, and its form in a migration file.
+// Every kind of schema change: the resulting tables, its statements, and its form in a migration file.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -193,7 +193,7 @@ describe('schema changes', { concurrency: 1 }, () => {
     const names = readdirSync(room, { recursive: true, encoding: 'utf8' }).filter((name) =>
       name.endsWith('.ts'),
     );
-    // These match names of files and migrations.
+    // These match file names and migration names.
     const others = ['create.ts', 'migration-log.ts', 'sequences.ts'];
     for (const name of names.filter((each) => !others.includes(each))) {
       const code = readFileSync(new URL(name, room), 'utf8');

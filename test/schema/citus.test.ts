@@ -1,6 +1,6 @@
-// Checks all tables and statements against the rules of Citus (https://docs.citusdata.com). Citus itself is
-// not needed: functions with the names of its own, on a real PostgreSQL, read the catalog and reject what
-// Citus would reject.
+// Checks all tables and statements against the rules of Citus (https://docs.citusdata.com). Citus is not
+// required: functions with the same names as those in Citus, on a real PostgreSQL server, read the catalog
+// and reject what Citus would reject.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
@@ -193,7 +193,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     until(async () => (await query(`select from ${table} limit 1`)).rowCount === 1, table);
 });
 
-/** Whether a route belongs to a module. Routes that only reject have many methods. */
+/** Returns whether a route belongs to a module. Routes that only reject requests have many methods. */
 const isOfModule = ({ url, methods }: Route): boolean =>
   !url.startsWith('/api/v1/') && methods.length === 1 && /GET|POST/.test(String(methods));
 
@@ -206,11 +206,11 @@ async function send(instance: Instance, { method, path, headers, expected: { typ
   await instance.call(`${method} ${path}`, { body, headers: sent });
 }
 
-/** Whether a statement is restricted to one organization, by a value or by an inserted column. */
+/** Returns whether a statement is restricted to one organization, by a value or by an inserted column. */
 const isBound = (text: string): boolean =>
   /organization_id"? = (\$\d+|'\d+')/.test(text) || /insert into "?\w+"? \([^)]*organization_id/.test(text);
 
-/** Records the texts of all later statements on the service's pools, which use a subclass of the client. */
+/** Records the text of every later statement on the service's pools, which use a subclass of the client. */
 function watchStatements(): { seen: ReadonlySet<string>; stop: () => void } {
   const seen = new Set<string>();
   const { query } = pg.Client.prototype;

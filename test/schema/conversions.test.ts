@@ -1,4 +1,5 @@
-// Changes of field types: convertible values are kept, and the migration fails and names those that are not.
+// Changes to field types: convertible values are kept, and if there are other values, the migration fails and
+// reports them.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { UserError } from '../../engine/errors.ts';
@@ -10,7 +11,7 @@ import { type Model, modelWith } from '../support/models.ts';
 const things = (field: string, more = '') =>
   `singular: thing\ncommon: all\nfields:\n  value: ${field}\n${more}filters: [value]\n`;
 
-/** The SQL of the values before the migration, and the values of the migrated records. */
+/** The values before the migration, as SQL, and the values of the migrated records. */
 interface Case {
   readonly from: string;
   readonly to: string;

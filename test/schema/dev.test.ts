@@ -1,4 +1,5 @@
-// Definitions that are edited while they are served: what was saved is live, or told, and no request fails.
+// Definitions that are edited while they are served: saved edits are served or reported, and no request
+// fails.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ import { drivers, send } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import { migratedStorage, type Storage, until } from '../support/process.ts';
 
-// On the embedded database the tutorial does the same (test/docs/tutorial.test.ts).
+// The tutorial covers the same steps on the embedded database (test/docs/tutorial.test.ts).
 for (const driver of drivers.slice(-1)) {
   describe(`${driver}: definitions that are edited`, { concurrency: 1 }, () => {
     const isEmbedded = driver === 'embedded';
@@ -27,7 +28,7 @@ for (const driver of drivers.slice(-1)) {
     const call = (request: string, body?: unknown) =>
       send(service.url, request.replace(' ', ' /api/v1/'), { key, body });
     const tells = (text: string) => until(() => told.join('\n').includes(text), text);
-    /** Waits for what an edit does, which on PostgreSQL is asked for. */
+    /** Waits until an edit is served. On PostgreSQL, it must be confirmed first. */
     const live = async (text: string) => {
       if (!isEmbedded) {
         await tells('Press y');

@@ -1,4 +1,5 @@
-// A migration requires explicit intent: nothing is renamed, retargeted or removed from partners by guessing.
+// A migration requires explicit intent: nothing is renamed, retargeted or removed from partners on the basis
+// of a guess.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -29,7 +29,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
   });
   after(() => model.close());
 
-  /** Runs work during an open write transaction, which index builds wait for. */
+  /** Runs work during an open write transaction that index builds wait for. */
   const beforeWriterEnds = (work: () => Promise<void>) =>
     connected(String(model.environment.DATABASE_URL), async (client) => {
       await client.query('begin');
@@ -81,7 +81,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.deepEqual(await model.drift(), []);
   });
 
-  /** Registers a node that does not know the later migrations. */
+  /** Registers a node whose version does not include the later migrations. */
   const withOldNode = () =>
     model.sql(
       `insert into crm_nodes (name, migrations, views, sees_views) values ('old', '[]', 'crm_views_old', true) on conflict (name) do update set seen_at = now()`,
@@ -109,7 +109,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     write('  text: { type: string, renamed_from: title }\n  score: { type: string }\n', 'filters: [text]\n');
     await model.create();
     await interruptedAt(`[{"swap"%`);
-    // Nothing is reported as a difference: what it has done so far is its own.
+    // The completed steps of the unfinished migration are not reported as differences.
     const { pending, unfinished, drift } = await stateOf(model.database, model.config);
     assert.deepEqual([pending, drift], [[], []]);
     assert.match(

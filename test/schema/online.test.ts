@@ -1,4 +1,4 @@
-// Migrations of tables with rows, while others read and write them (PostgreSQL).
+// Migrations of tables with rows while other clients read and write them (PostgreSQL).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { modelOf } from '../../app/instance.ts';
@@ -14,7 +14,7 @@ import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
-/** `ONLINE_ROWS=1000000` measures what docs/maintainers.md says. */
+/** Set `ONLINE_ROWS=1000000` to measure the figures in docs/maintainers.md. */
 const rows = Number(process.env.ONLINE_ROWS ?? 10_000);
 
 suite('migrations while others write', { concurrency: 1 }, () => {
@@ -32,8 +32,8 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await migrate();
     await model.sql('create schema elsewhere');
     await model.sql('create table elsewhere.scans (command text, lock text, rows bigint)');
-    // Records commands of migrations that read the table's rows with a lock that writes wait for. How long writes wait then
-    // depends on the number of rows and on the machine.
+    // Record migration commands that read the table's rows while holding a lock that blocks writes. The time
+    // for which they block writes depends on the number of rows and on the machine.
     const read = `coalesce(pg_stat_get_xact_tuples_returned(to_regclass('things')), 0)`;
     const locks = `from pg_locks where pid = pg_backend_pid() and granted and relation = to_regclass('things')
       and mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
@@ -68,7 +68,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
   });
   after(() => model.close());
 
-  /** Runs work while others write. @param column gets a value too */
+  /** Runs work while another client writes. @param column an additional column that the writes set */
   const writing = async (
     what: string,
     work: (moreWrites: (count: number) => Promise<void>) => Promise<unknown>,
@@ -112,7 +112,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await model.create();
     await writing('an index and a reference', (moreWrites) =>
       connected(url(), async (client) => {
-        // The migration cannot end before this transaction does, and there are writes in between.
+        // The migration cannot end before this transaction ends, and writes continue in the meantime.
         await client.query('begin');
         await client.query(`update things set name = 'held' where organization_id = 1 and id = ${rows}`);
         const migrated = migrate();
@@ -134,7 +134,10 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       ),
     );
     await model.create();
-    /** The query that waits for a lock on the table, by when it began. */
+    /**
+     * Returns the start time of the query waiting for a lock on the table, or an empty string if there is no
+     * such query.
+     */
     const attempt = async () =>
       String(
         await model.sql(
@@ -147,7 +150,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
         await client.query('begin');
         await client.query('select from things limit 1');
         const migrated = migrate();
-        // It tries, gives up so that others continue, and tries again.
+        // The migration tries to get the lock, gives up so that other clients can continue, and retries.
         const attempts = new Set<string>();
         await until(async () => {
           const found = await attempt();
@@ -261,7 +264,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
         'another name',
         '  fax: { type: string, default: none }\n  memo: { type: string, nullable: true, renamed_from: note }\n',
       ],
-      // Nodes that may write null are another matter: it waits for them.
+      // Nodes that can write null are a separate case, because the migration waits for them.
       [
         'no longer nullable',
         '  fax: { type: string, default: none }\n  memo: { type: string }\n',
@@ -472,14 +475,15 @@ suite('migrations while others write', { concurrency: 1 }, () => {
             `${lock.toLowerCase().replace(/(^| )(.)/g, (_, __, first) => first.toUpperCase())}Lock`,
           );
         const ofTable = planned.statements.filter(({ table: name }) => name === 'things' || name === 'items');
-        // Whatever reads or writes rows, for which the lock is held, has exactly the lock that is announced.
+        // Each statement that holds its lock while it reads or writes rows must acquire exactly the announced
+        // lock.
         for (const { sql, lock, touches, title } of ofTable) {
           const mode = real.get(sql);
           if (touches === 'nothing' || mode === undefined) continue;
           assert.equal(modes[mode], modes[announced(lock)], `${what}: ${title}`);
         }
         const strongest = Math.max(...ofTable.map(({ lock }) => announced(lock)));
-        // An index is built concurrently after the transaction.
+        // Indexes are built concurrently, after the transaction.
         if (strongest !== announced('SHARE UPDATE EXCLUSIVE'))
           assert.equal(modes[await held()], modes[strongest], what);
         const checks = ofTable.filter(({ sql }) => sql.startsWith('do '));

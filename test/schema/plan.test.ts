@@ -329,7 +329,8 @@ for (const driver of drivers) {
         new RegExp(`^${between} was skipped, because the later migration ${name} is already applied`, 'm'),
       );
       rmSync(join(folder, `${between}.ts`));
-      // As if the file had had other content then: a process loads a module only once.
+      // Simulate a file that has been edited since. It cannot be edited here, because a process loads a
+      // module only once.
       await sql(`update crm_migrations set checksum = 'other' where name = '${name}'`);
       assert.match(await status(), new RegExp(`^${name} was changed after it was applied`, 'm'));
     });

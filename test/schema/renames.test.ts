@@ -23,7 +23,7 @@ for (const driver of drivers) {
     let key: string;
     let ids: { account: unknown; lead: unknown; case: unknown };
 
-    /** Runs the service for some requests. */
+    /** Runs the service for a few requests. */
     const serving = async <T>(work: (service: Service) => Promise<T>): Promise<T> => {
       const service = await serve({ ...environment, MIGRATE_ON_START: 'true' });
       try {
@@ -35,8 +35,8 @@ for (const driver of drivers) {
       }
     };
     /**
-     * Sends the same batch with the same key, under the first name. @returns whether the batch had already
-     * been executed
+     * Sends the same batch with the same key, under the first name.
+     * @returns whether the batch had already been executed
      */
     const isRepeated = async (call: Service['call']) => {
       const { status, headers, text } = await call('POST /api/v1/cases/batch', {

@@ -1,4 +1,4 @@
-// A running node while its database is extended: requests are not affected (PostgreSQL).
+// Requests to a running node are not affected while its database is extended (PostgreSQL).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
@@ -92,7 +92,7 @@ suite('a running node', { concurrency: 1 }, () => {
     const failures: string[] = [];
     let isDone = false;
     let requests = 0;
-    /** Uses a node as a client of its version would, until it is stopped. */
+    /** Uses a node as a client of its version would, until `isDone` is set. */
     const client = async ({ call }: Service, { lead, cases, path }: Bodies) => {
       const send = async (request: string, body?: unknown) => {
         const response = await call(request.replace(' ', ' /api/v1/'), { key, body });
@@ -203,7 +203,7 @@ suite('a running node', { concurrency: 1 }, () => {
       ).length,
       1,
     );
-    // Grants apply under both names, whichever node changes them.
+    // Grants apply under both names, regardless of the node that changes them.
     await grant('update');
     await sql(`delete from crm_grants where object = 'tickets' and action = 'read'`);
     assert.equal(await grants(), 'cases,update,tickets,update');

@@ -33,7 +33,7 @@ const follow = (browser: Visitor, answer: Answer): Promise<Answer> => {
   assert.equal(answer.status, 303, messageOf(answer));
   return browser.get(answer.headers.get('location') ?? '');
 };
-/** Fills in a form and submits it like a browser, which keeps the values of untouched fields. */
+/** Fills in a form and submits it as a browser does, keeping the values of untouched fields. */
 const fill = async (browser: Visitor, page: string, fields: Record<string, string>): Promise<Answer> => {
   const form = formOf(await browser.get(page));
   return browser.post(form.action, { ...form.values, ...fields });
@@ -450,7 +450,10 @@ onBothDrivers(
       const page = `${data}/accounts/import`;
       const disposition = (name: string) => `content-disposition: form-data; name="${name}"`;
       const part = (head: string, content: string) => `--b\r\n${head}\r\n\r\n${content}\r\n`;
-      /** Sends the start of a form with a Content-Length. Returns the response, which can arrive before the form is complete. */
+      /**
+       * Sends the start of a form with a Content-Length. Returns the response, which can arrive before the
+       * form is complete.
+       */
       const send = async (start: string, length = Buffer.byteLength(start)) => {
         const cookie = [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
         const headers = {
@@ -486,7 +489,7 @@ onBothDrivers(
 
       test('is not read beyond an invalid token', async () => {
         const megabytes = 14 * 1024 * 1024;
-        // The parser recognizes the end of a part by the start of the next one.
+        // The parser recognizes the end of a part when the next part starts.
         const wrong = await send(`${part(disposition('_csrf'), 'wrong')}--b\r\n`, megabytes);
         assert.equal(wrong.status, 403);
         const late = await send(file('x'.repeat(512 * 1024)), megabytes);

@@ -1,4 +1,4 @@
-// Forms of the admin UI: allowed users and origins.
+// Forms in the admin UI: allowed users and origins.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -36,7 +36,7 @@ describe('forms of the admin UI', () => {
     await screens.newEventDelivery();
     const actions = new Set<string>();
     const visited = new Set<string>();
-    /** Collects the forms of a page and of the pages it links to, visiting each kind of URL once. */
+    /** Collects the forms on a page and on the pages it links to, visiting each kind of URL once. */
     const crawl = async (page: string, depth: number): Promise<void> => {
       const kind = page.replace(/\d+/g, 'n');
       if (visited.has(kind)) return;
@@ -173,7 +173,7 @@ describe('forms of the admin UI', () => {
           const answer = await browser.get(page);
           assert.equal(answer.status, 403, page);
           const steady = ({ text }: Answer) => text.replace(/value="[^"]*"/g, '');
-          // A member's page keeps the navigation of the organization.
+          // A member's page keeps the organization's navigation.
           if (!name.startsWith('a member who')) {
             assert.equal(steady(answer), steady(unknown), 'as if the organization did not exist');
           }

@@ -1,4 +1,4 @@
-// The organization's home page lists what needs attention, worst first, each with its next step.
+// The organization's home page lists problems that need attention, each with its next step, worst first.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';

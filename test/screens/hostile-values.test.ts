@@ -1,5 +1,5 @@
-// Whatever values are stored, the size and CPU time of each page are limited, and its bytes are attributed to its
-// organization. Tests every page in the router.
+// The size and CPU time of each page are limited regardless of the stored values, and its bytes are
+// attributed to its organization. Tests every page in the router.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
@@ -19,12 +19,14 @@ import { until } from '../support/process.ts';
 
 /** Maximum size of a page, in bytes. */
 const mostBytes = 1024 * 1024;
-/** Maximum CPU time of a page, in multiples of {@link calibration}. */
+/** Maximum CPU time for a page, in multiples of {@link calibration}. */
 const mostWork = 3;
 /** Maximum attempts for a page that takes longer. The shortest time counts, because garbage collection is unpredictable. */
 const tries = 4;
 
-/** Returns almost a megabyte of text that is about six times as long in HTML, with a recognizable end. */
+/**
+ * Returns almost a megabyte of text that becomes about six times as long in HTML and has a recognizable end.
+ */
 const long = (name: string) => `${name}${'<"\'&`='.repeat(140_000)}THE-END-OF-IT`;
 const versions = 20;
 const manyRecords = 21;
@@ -171,7 +173,7 @@ for (const driver of drivers) {
           });
           // The embedded database runs on this thread, so the time would include its work.
           least = driver === 'embedded' ? 0 : Math.min(least, duration);
-          // Other processes slow down the calibration as much as the page.
+          // Other processes slow down the calibration as much as they slow down the page.
           if (least > mostWork * unit) unit = Math.max(unit, await calibration());
         }
         assert.ok(answer);

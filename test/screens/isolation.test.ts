@@ -1,5 +1,6 @@
-// Tenant isolation of the admin UI: requests every page and form of one organization for another organization with the
-// same IDs. The pages must not show the first organization's data, and the forms must not change its rows.
+// Tenant isolation in the admin UI: requests every page and form of one organization, with the same IDs, for
+// another organization. The pages must not show the first organization's data, and the forms must not change
+// its rows.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
@@ -256,7 +257,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       const _csrf = await by.token('/setup/me');
       for (const { action, fields } of forms) {
         const path = inBeta(action);
-        // Forms for a whole organization contain no row IDs.
+        // Forms for a whole organization do not contain row IDs.
         if (path.startsWith('/setup/organizations/')) continue;
         const typed = { word: 'erase', ...fields, _csrf };
         const answer = await by.post(path, typed);

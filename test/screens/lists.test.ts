@@ -1,4 +1,4 @@
-// Lists of the admin UI: their URL contains search, order and page, and actions return to it.
+// Lists in the admin UI: their URL contains the search, order and page, and actions return to this URL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -89,7 +89,7 @@ test('activity pages and their CSV file contain every line once', async () => {
   }
   assert.equal(created.length, 1037);
   created.reverse();
-  // Within a transaction, activity lines have the order of the rows.
+  // Within a transaction, activity lines are in the order of the rows.
   const shown: string[] = [];
   for (let path = `${activity}?action=create&object=leads`; shown.length < 170; ) {
     const page = await admin.get(path);

@@ -1,4 +1,4 @@
-// Security of the admin UI: headers, cookies, redirects after the login, and secrets in URLs.
+// Admin UI security: headers, cookies, redirects after the login, and secrets in URLs.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { administratorOf, formsOf, shownIn, type Visitor, visitor } from '../support/forms.ts';

@@ -47,7 +47,7 @@ describe('parsing', () => {
     const text = readFileSync(join(project, 'config.yaml'), 'utf8');
     for (const environment of [{}, set]) assert.deepEqual(parse(text, environment), parse('{}', environment));
     const named = Object.fromEntries(Object.keys(set).map((name) => [name, `\${${name}}`]));
-    // The URLs are validated after resolution, so a name in place of a value is not allowed there.
+    // The URLs are validated after resolution, so a variable name in place of a value is not allowed there.
     const [publicUrl, smtpUrl] = ['https://crm.example', 'smtp://mail.example:587'];
     const expected = JSON.stringify(defaults)
       .replaceAll('${PUBLIC_URL}', publicUrl)

@@ -9,7 +9,7 @@ import { type Imports, readImports } from '../support/imports.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { project } from '../support/process.ts';
 
-/** A file and everything that it imports, directly or indirectly. */
+/** Returns a file and all files that it imports directly or indirectly. */
 function reached(imports: Imports, file: string, found = new Set<string>()): ReadonlySet<string> {
   if (found.has(file)) return found;
   found.add(file);

@@ -1,4 +1,4 @@
-// One contract for every error in the table. New entries are covered without a change here.
+// Contract for every error in the table. New entries are covered without a change here.
 import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-// The module structure in docs/architecture.md: which rooms can import which.
+// The module structure in docs/architecture.md: which rooms can import which other rooms.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -16,8 +16,8 @@ const rooms = [
 ].map(([, room = '']) => room);
 
 /**
- * The room of a file: the folder or file in the table that contains it, or its own folder if the table lacks
- * it.
+ * Returns a file's room: the folder or file in the table that contains it, or its own folder if it is not in
+ * the table.
  */
 function roomOf(file: string): string {
   return (
@@ -25,7 +25,7 @@ function roomOf(file: string): string {
   );
 }
 
-/** Describes every violation of the rules. */
+/** Returns a description of every violation of the rules. */
 function violations(imports: Imports): readonly string[] {
   const found: string[] = [];
   for (const [file, targets] of imports) {

@@ -1,5 +1,5 @@
-// Separate instances take the platform's migrations from this package and write those of their resources
-// themselves.
+// Separate instances use the platform's migrations from this package and have their own migrations for their
+// resources.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

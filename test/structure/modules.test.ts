@@ -84,7 +84,7 @@ for (const { name, tables = [], variables: own = {}, openApi, commands } of modu
   });
 }
 
-/** The operation names of an OpenAPI fragment. */
+/** Returns the operation names in an OpenAPI fragment. */
 const operationIds = (fragment: (typeof modules)[number]['openApi']): string[] =>
   Object.values(fragment?.paths ?? {}).flatMap((path) =>
     Object.values(path as Readonly<Record<string, { readonly operationId?: string }>>).flatMap(

@@ -15,7 +15,7 @@ export interface Watched {
   readonly background: string[];
   /** Statements sent while holding a slot. */
   readonly inside: string[];
-  /** Acquired slots, each with its kind of work and organization. */
+  /** Acquired slots, each with the kind of work and the organization. */
   readonly slots: string[];
   /** Number of bytes read by each statement or transaction. */
   readonly bytes: number[];

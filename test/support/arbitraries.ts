@@ -84,8 +84,8 @@ const wellFormed = fc
   .filter((text) => text.isWellFormed() && !text.includes('\0'));
 
 /**
- * JSON values as text, by JSON format, or by JSON type if the type has no format. Other types are represented
- * by their examples.
+ * JSON values as text, by JSON format, or by JSON type if the type does not have a format. Other types are
+ * represented by their examples.
  */
 const byFormat: Readonly<Record<string, Arbitrary<string>>> = {
   int32: fc.integer().map(String),

@@ -17,7 +17,7 @@ export const ofColors = ['color-contrast', 'link-in-text-block'];
 
 /**
  * Returns axe's serious and critical violations on a page, one per line.
- * @param rules the rules to check; default: all
+ * @param rules rules to check (default: all)
  */
 export async function objections(page: Page, rules?: readonly string[]): Promise<string[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe);
@@ -35,8 +35,8 @@ export async function objections(page: Page, rules?: readonly string[]): Promise
 }
 
 /**
- * Checks a page with axe and checks that it is not wider than the window. Saves a screenshot if SCREENSHOTS names a
- * folder.
+ * Checks that axe does not report violations on a page, and that the page is not wider than the window. Saves
+ * a screenshot if SCREENSHOTS names a folder.
  */
 export async function look(page: Page, name: string): Promise<void> {
   assert.deepEqual(await objections(page), [], name);

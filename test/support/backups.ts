@@ -21,7 +21,7 @@ export interface Served extends Pick<Opened, 'config' | 'resources' | 'database'
   readonly close: () => Promise<void>;
 }
 
-/** Serves a storage. Creates the demo organization if the storage is empty. */
+/** Serves a database. Creates the demo organization if the database is empty. */
 export async function served(
   { environment }: Pick<Storage, 'environment'>,
   more: Readonly<Record<string, string>> = {},

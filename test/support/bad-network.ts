@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
 /**
- * Outcome of a request: `drop` cuts it off before it is forwarded, `lose` forwards it and drops the response, `half`
- * truncates the response. A Reply is sent instead of the instance's response.
+ * Outcome of a request: `drop` cuts it off before it is forwarded, `lose` forwards it and drops the response,
+ * and `half` truncates the response. A Reply is sent instead of the instance's response.
  */
 export type Fate = 'pass' | 'drop' | 'lose' | 'half' | Reply;
 interface Reply {

@@ -15,7 +15,7 @@ export interface Balancer {
   readonly url: string;
   readonly add: (node: Backend) => void;
   readonly remove: (node: Backend) => void;
-  /** Returns whether new connections are forwarded to a node. */
+  /** Returns whether the balancer forwards new connections to a node. */
   readonly uses: (node: Backend) => boolean;
   /** Returns the number of connections that no node accepted. */
   readonly lost: () => number;

@@ -12,7 +12,7 @@ export interface World {
   readonly open: (options?: BrowserContextOptions) => Promise<Page>;
 }
 
-/** Shared by all suites in this process; each page has its own context. */
+/** Shared by all suites in this process. Each page has its own context. */
 let launched: Promise<Browser> | undefined;
 after(async () => (await launched)?.close());
 

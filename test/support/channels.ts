@@ -1,4 +1,4 @@
-// Deliveries from each channel's provider, with valid signatures.
+// Deliveries from the provider of each channel, with valid signatures.
 import { type Added, metaSignature, twilioSignature } from './partners.ts';
 
 /** Public origin of the instance, which is part of Twilio's signature. */
@@ -8,7 +8,7 @@ export const publicUrl = 'https://crm.example';
 export interface Sends {
   readonly provider: string;
   readonly type: string;
-  /** Sizes of an accepted delivery and of a rejected one, in bytes. */
+  /** Sizes of an accepted delivery and a rejected delivery, in bytes. */
   readonly sizes: readonly [accepted: number, rejected: number];
   readonly handshake: boolean;
   /** Returns a delivery with one event, which contains a message if the provider supports messages. */
@@ -95,7 +95,7 @@ export const providers: readonly Sends[] = [
   {
     ...meta,
     provider: 'meta-lead-ads',
-    // Lead Ads has no messages, so the text becomes the form's ID.
+    // Lead Ads does not have messages, so the text becomes the form's ID.
     body: (id, text = '') => leadgenBody({ leadgen: `"${id}"`, form: JSON.stringify(text) }),
   },
   { ...meta, provider: 'messenger', body: (id, text = 'Hello') => messaging('page', id, text), from: '7001' },

@@ -1,4 +1,4 @@
-// CPU time limits for tests. They do not depend on other processes on the machine.
+// CPU time limits for tests, which do not depend on other processes on the machine.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import type { Database } from '../../engine/database/database.ts';

@@ -77,7 +77,7 @@ async function rows({ environment, query }: Query): Promise<TextRows> {
 
 let last: Promise<unknown> = Promise.resolve();
 process.on('message', (work: Command | Query) => {
-  // Unexpected failures, as opposed to a failing command, end this process.
+  // Unexpected failures end this process, but failing commands do not.
   last = last.then(async () => process.send?.(await ('query' in work ? rows(work) : outcome(work))));
 });
 process.on('disconnect', () => exit(0));

@@ -193,7 +193,7 @@ export class Description {
 
   /**
    * Returns the validator for a response's schema.
-   * @param of the set of components to which the schema refers
+   * @param of the set of components that the schema refers to
    */
   #validator(place: string, schema: unknown, of: 'api' | 'whole'): ValidateFunction {
     const key = `${of} ${place}`;
@@ -250,7 +250,7 @@ export function ajvFor(options: Options = {}): Ajv2020 {
 }
 
 /**
- * Returns a part of the document with references rewritten for Ajv.
+ * Returns a part of the document with its references rewritten for Ajv.
  * @param id the document's ID in Ajv
  */
 export const inAjv = (part: unknown, id = 'api'): unknown =>

@@ -1,4 +1,4 @@
-// A small disk that tests can fill. It is a tmpfs, which only root can mount, and not on every machine.
+// A small disk that tests can fill. It is a tmpfs, which only root can mount, and only on some machines.
 import { execFileSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-// Test support: searches for a person and erasures, both of which run in the background.
+// Test support: searches for personal data and erasures, both of which run in the background.
 import assert from 'node:assert/strict';
 import { problemOf, type Visitor } from './forms.ts';
 import type { Answer } from './instance.ts';

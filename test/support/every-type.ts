@@ -53,7 +53,7 @@ export const everyType: readonly Source[] = [
   { file: 'tight.yaml', text: tightFields },
 ];
 
-/** Additional values by JSON format or type that would reveal errors in rounding, sign or length. */
+/** Additional values, keyed by JSON format or type, that would reveal errors in rounding, sign or length. */
 const edges: Readonly<Record<string, readonly string[]>> = {
   int64: ['9007199254740993', '-9007199254740993', '9223372036854775807', '-9223372036854775808'],
   number: ['12345678901234.56', '-0.000000000000000000001', '123456789012345678901234567890.123456789'],
@@ -77,7 +77,7 @@ export function valuesOf({ json, examples, refers }: FieldType): string[] {
   return [...new Set([...examples.map((example) => JSON.stringify(example)), ...more])];
 }
 
-/** Strings by JSON format that are just outside what the format allows. */
+/** Strings just outside the range that a format allows, keyed by JSON format. */
 export const beyond: Readonly<Record<string, readonly string[]>> = {
   'date-time': [
     '2026-03-01T24:00:00Z',
@@ -107,7 +107,7 @@ export const beyond: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** The JSON text of one value of each kind. */
+/** JSON text of one value of each kind. */
 export const kinds: Readonly<Record<string, string>> = {
   string: '"some text"',
   number: '7',
@@ -117,7 +117,7 @@ export const kinds: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the JSON texts of values of every other kind, and of numbers and strings outside the type's range.
+ * Returns the JSON texts of values of all other kinds, and of numbers and strings outside the type's range.
  */
 export function wrongValues({ json }: FieldType): string[] {
   const kind = json.type === 'integer' ? 'number' : String(json.type);

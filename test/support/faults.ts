@@ -1,4 +1,4 @@
-// Runs faults on a service under load with its own database, and checks the outcome for both.
+// Causes faults in a service under load and in its database, and checks the outcome.
 
 import { type Environment, type Service, serve, until } from './process.ts';
 import { type Findings, type Load, startLoad } from './write-log.ts';
@@ -81,7 +81,7 @@ export async function runFault(
   }
 }
 
-/** Returns how much of a gap is outside the faults. */
+/** Returns the duration of the part of a gap that is outside the faults, in milliseconds. */
 function beyond(
   [from, to]: readonly [number, number],
   faults: readonly (readonly [number, number])[],

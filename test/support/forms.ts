@@ -15,10 +15,10 @@ export interface Form {
 
 /** A browser session. */
 export interface Visitor {
-  /** Cookies by name, kept between responses. Tests can change them. */
+  /** Cookies, keyed by name and kept between responses. Tests can change them. */
   readonly cookies: Map<string, string>;
   readonly get: (path: string, headers?: Headers) => Promise<Answer>;
-  /** Posts fields unchanged, from a page of the same origin unless the headers override it. */
+  /** Posts fields unchanged, from a page with the same origin unless the headers override it. */
   readonly post: (path: string, fields: Fields, headers?: Headers) => Promise<Answer>;
   /** Opens a page and submits its form with this action, including the hidden fields. */
   readonly submit: (page: string, action: string, fields?: Fields) => Promise<Answer>;
@@ -120,7 +120,7 @@ export async function signIn(
   return browser;
 }
 
-/** Returns the value of a page's option with this text. */
+/** Returns the value of the option with this text on a page. */
 export async function optionOf(browser: Visitor, page: string, text: string): Promise<string> {
   const html = (await browser.get(page)).text;
   const all = [...html.matchAll(/<option value="([^"]*)"[^>]*>([^<]*)</g)];

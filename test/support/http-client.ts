@@ -1,5 +1,5 @@
-// Test support: sends requests over pooled connections. Unlike `fetch`, which does more work than the service under
-// test, it does not ask for a compressed response.
+// Test support: sends requests over pooled connections. Unlike `fetch`, which does more work than the service
+// under test, it does not request a compressed response.
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { brotliDecompressSync, inflateSync, unzipSync, zstdDecompressSync } from 'node:zlib';
 

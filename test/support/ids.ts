@@ -5,7 +5,7 @@ import type { Instance } from './instance.ts';
 
 let next = 5_000_000;
 
-/** Restarts the IDs of several tables at the same unused value and returns it. */
+/** Restarts the IDs of several tables at the same unused value, and returns this value. */
 export async function alignIds(
   { database }: Pick<Instance, 'database'>,
   tables: readonly string[],

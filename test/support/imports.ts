@@ -5,7 +5,7 @@ import { parseSync } from 'oxc-parser';
 
 const project = join(import.meta.dirname, '../..');
 
-/** Files by path relative to the project root, each with the project files that it imports. */
+/** Project files and the project files that each imports. Paths are relative to the project root. */
 export type Imports = ReadonlyMap<string, readonly string[]>;
 
 /**

@@ -34,7 +34,7 @@ export const drivers = (['embedded', 'postgresql'] as const satisfies Driver[]).
 
 /** A response as a client sees it. */
 export interface Answer extends Received {
-  /** The body parsed as JSON. Throws if it is not JSON. */
+  /** The body, parsed as JSON. Throws if the body is not JSON. */
   readonly json: Record<string, unknown>;
 }
 
@@ -222,7 +222,9 @@ async function makeOrganization(database: Database, config: Config, slug: string
 
 let ownServer: Promise<{ url: string; stop: () => Promise<void> }> | undefined;
 
-/** Returns the URL of this run's PostgreSQL server. A file that is run by itself starts its own. */
+/**
+ * Returns the URL of this run's PostgreSQL server. A test file that is run on its own starts its own server.
+ */
 export async function postgresServer(): Promise<string> {
   const shared = process.env.TEST_POSTGRES_URL;
   if (shared !== undefined) return shared;

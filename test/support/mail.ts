@@ -17,7 +17,7 @@ export interface MailServer {
   /** Value for SMTP_URL. */
   readonly url: string;
   readonly arrived: Arrived[];
-  /** `refuse` rejects every recipient; `drop` accepts the message but responds with an error. */
+  /** `refuse` rejects every recipient. `drop` accepts the message but responds with an error. */
   mode: 'accept' | 'refuse' | 'drop';
 }
 

@@ -6,7 +6,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** Returns the samples with a name, which can be part of a histogram. */
+/** Returns the samples with this name, which can be part of a histogram. */
 export const samplesOf = (text: string, name: string): Sample[] =>
   [...text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'))].map(([, labels = '', value]) => ({
     labels: Object.fromEntries(

@@ -1,4 +1,4 @@
-// Test support: a database whose tables follow a test's own definitions and migrations.
+// Test support: a database with tables for a test's own definitions and migrations.
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import '../../app/migration-imports.ts';
@@ -47,7 +47,10 @@ export async function modelWith(driver: Driver) {
     },
     /** Returns the difference between the definitions and the last migration. */
     change: () => changeOf(config, modelOf(resources)),
-    /** Creates a migration. Its name contains a counter, because several can be created within one second. */
+    /**
+     * Creates a migration. Its name contains a counter, because several migrations can be created within one
+     * second.
+     */
     create: async (intent: Intent = {}) => {
       const name = `m${String(++made).padStart(3, '0')}`;
       last = await createMigration(config, modelOf(resources), name, intent);

@@ -13,7 +13,7 @@ interface Account {
 export interface OpenIdProvider {
   readonly issuer: string;
   readonly secret: string;
-  /** Registers an instance as a client, with its redirect URL. */
+  /** Registers an instance with this redirect URL as a client. */
   readonly serve: (redirect: string) => Promise<void>;
   /** Sets the subject of the next login, or undefined to simulate a user who cancels it. */
   readonly comes: (subject: string | undefined, account?: Account) => void;

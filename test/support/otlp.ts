@@ -96,7 +96,7 @@ const messages = (fields: Map<number, Field[]>, number: number): Map<number, Fie
 const first = (fields: Map<number, Field[]>, number: number) => fields.get(number)?.[0];
 const hex = (field: Field | undefined) => (Buffer.isBuffer(field) ? field.toString('hex') : '');
 
-/** Field numbers are defined in opentelemetry/proto. */
+/** Returns the attributes in a field. Field numbers are defined in opentelemetry/proto. */
 const attributesOf = (fields: Map<number, Field[]>, number: number) =>
   Object.fromEntries(
     messages(fields, number).map((pair) => {

@@ -20,7 +20,7 @@ export interface SettingsFile {
   readonly environment: Readonly<Record<string, string>>;
   /** Overwrites the file with YAML text or a value. */
   readonly write: (settings: string | object) => void;
-  /** Replaces the file with another one, as editors do. */
+  /** Replaces the file with a new file, as editors do. */
   readonly replace: (settings: string | object) => void;
 }
 
@@ -129,7 +129,7 @@ export async function onStored<T>(
   }
 }
 
-/** Inserts an event into an integration's inbox, by default a processed one. Returns the item's ID. */
+/** Inserts an event, by default a processed event, into an integration's inbox. Returns the item's ID. */
 export async function delivered(
   { database }: Pick<Instance, 'database'>,
   organization: string,
@@ -167,7 +167,7 @@ export async function unmatchedPayment(
     .execute();
 }
 
-/** Sends a signed delivery of one of Meta's channels. */
+/** Sends a signed delivery for one of Meta's channels. */
 export function deliver(
   { call }: Pick<Instance, 'call'>,
   { path, secret }: Pick<Added, 'path' | 'secret'>,

@@ -1,4 +1,4 @@
-// Payment hooks of five customers: their entries in config.yaml and their providers' deliveries.
+// Payment hooks for five customers: their entries in config.yaml and their providers' deliveries.
 import { hmacBase64, hmacHex, sha256, stripeSignature } from './partners.ts';
 
 /** A purchase: the event's ID and the lead's contact details. */

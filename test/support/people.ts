@@ -37,7 +37,7 @@ let names = 0;
 /** Returns a name that is unique in this process. */
 export const fresh = (what: string): string => `${what}-${++names}`;
 
-/** Creates a user who is a member of these organizations, possibly of none. */
+/** Creates a user who is a member of these organizations. The list can be empty. */
 export async function makePerson(
   instance: Instance,
   parts: readonly Part[],
@@ -86,7 +86,7 @@ export interface LoggedIn {
   readonly jti: string;
   /** The session's ID. */
   readonly session: string;
-  /** Headers for requests from a page of the same origin. */
+  /** Headers for requests from a page with the same origin. */
   readonly byCookie: Readonly<Record<string, string>>;
   /** Headers for requests from a program. */
   readonly byToken: Readonly<Record<string, string>>;
@@ -144,7 +144,7 @@ export interface Node {
 }
 
 /**
- * Starts a second node. On PostgreSQL, it has its own connections; the embedded database supports only one
+ * Starts a second node. On PostgreSQL, it has its own connections. The embedded database supports only one
  * process.
  */
 export async function secondNode(
@@ -260,7 +260,7 @@ export async function activityOf({ database }: Instance, organization: string) {
 
 /**
  * Polls until a condition is met.
- * @throws if a check that started after the limit fails; the duration of a check does not count
+ * @throws if a check that started after the limit fails (the duration of a check does not count)
  */
 export async function soonerThan(limitMs: number, isSo: () => Promise<boolean>): Promise<void> {
   const start = performance.now();

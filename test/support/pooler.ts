@@ -50,7 +50,7 @@ export async function startPooler(
     file,
     `[databases]\n* = host=127.0.0.1 port=${server.port}\n[pgbouncer]\n${lines.join('\n')}\n`,
   );
-  // PgBouncer does not run as root. Neither does PostgreSQL, whose package has created a user.
+  // PgBouncer does not run as root. Neither does PostgreSQL, so its package has created a user.
   const user = process.getuid?.() === 0 ? ['-u', 'postgres'] : [];
   const pooler = spawn(String(program), [...user, file], { stdio: 'ignore' });
   const ended = new Promise((resolve) => pooler.once('exit', resolve));

@@ -33,9 +33,9 @@ for (const event of ['beforeExit', 'exit']) exitHook.unhookEvent(event);
 export interface Server {
   /** URL of the `postgres` database, for the superuser. */
   readonly url: string;
-  /** Shuts the server down cleanly. Its data is kept. */
+  /** Shuts down the server cleanly and keeps its data. */
   readonly pause: () => Promise<void>;
-  /** Starts the server again on the same port after a pause. */
+  /** Restarts the server on the same port after a pause. */
   readonly resume: () => Promise<void>;
   /** Suspends all of its processes. Connections stay open but receive nothing. */
   readonly freeze: () => void;

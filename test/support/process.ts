@@ -31,7 +31,7 @@ export interface Outcome {
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Standard output parsed as JSON. Throws if it is not JSON. */
+  /** Standard output, parsed as JSON. Throws if the output is not JSON. */
   readonly json: Record<string, unknown>;
 }
 
@@ -59,7 +59,7 @@ export interface Service extends Process {
 }
 
 export interface Options {
-  /** Content of standard input, which is closed afterwards. */
+  /** Contents of standard input, which is then closed. */
   readonly input?: string;
   /** Working directory. Default: the project folder. */
   readonly cwd?: string;
@@ -169,7 +169,7 @@ const withJson = (outcome: Omit<Outcome, 'json'>): Outcome => ({
   },
 });
 
-/** Options that run a command in a separate process, to check that it exits by itself. */
+/** Options that run a command in a separate process, to check that it exits on its own. */
 export const apart: Options = { program: commandLine };
 
 /**
@@ -252,7 +252,7 @@ export async function serve(environment: Environment, options?: Options): Promis
 
 /**
  * Waits until a service started with --json is listening.
- * @throws if it ends instead
+ * @throws if the process ends instead
  */
 export async function listening(process: Process): Promise<Service> {
   const ended = process.ended.then(({ code, signal, stderr }) => {
@@ -266,7 +266,7 @@ export async function listening(process: Process): Promise<Service> {
 
 /**
  * Waits for a condition.
- * @throws if it is not met in time; the default limit is long enough for a busy machine
+ * @throws if the condition is not met in time (the default limit is long enough for a busy machine)
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,

@@ -40,7 +40,7 @@ export interface Provider {
   readonly leads: Map<string, object | string>;
   /** Sets the response for leads that are not in the map. */
   readonly everyLead: (lead: (id: string) => object) => void;
-  /** Requests that resulted from a followed redirect; must remain empty. */
+  /** Requests caused by following a redirect, which must remain empty. */
   readonly strayed: string[];
   /** Refuses connections until `open` is called, which uses the same port. */
   readonly shut: () => Promise<void>;

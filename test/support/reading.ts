@@ -64,7 +64,7 @@ const compareText = (a: string, b: string): number =>
 
 const rfc3339 = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:\d\d)$/;
 
-/** Returns the microseconds since 1970 of an RFC 3339 timestamp in the service's format. */
+/** Converts an RFC 3339 timestamp in the service's format to microseconds since 1970. */
 export function instant(text: string): bigint {
   const match = rfc3339.exec(text);
   if (match === null) throw new Error(`${text} is not a timestamp`);
@@ -109,7 +109,7 @@ export async function walk(
   }
 }
 
-/** Returns, for each resource, a hash of all of an organization's rows, read directly from the tables. */
+/** Returns, for each resource, a hash of an organization's rows, read directly from the tables. */
 export async function rowHashes(
   { database, resources }: Pick<Instance, 'database' | 'resources'>,
   organization: string,

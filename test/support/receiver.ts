@@ -24,7 +24,7 @@ export interface Received {
   readonly at: number;
 }
 
-/** How a receiver responds: with a status, or by calling a function. */
+/** A receiver's behavior: respond with this status, or call this function. */
 export type Behaviour = number | ((response: ServerResponse, received: Received) => void);
 
 /** Starts a receiver on a free port. */

@@ -26,7 +26,7 @@ export type Operation = (typeof operations)[number];
 export const hasBody = ({ method }: Operation): boolean =>
   method === 'POST' || method === 'PUT' || method === 'PATCH';
 
-/** Returns the path of a resource or of one record. */
+/** Returns the path of a resource or a record. */
 export const pathOf = ({ name }: Pick<ResourceDefinition, 'name'>, id?: string): string =>
   id === undefined ? `${apiPrefix}/${name}` : `${apiPrefix}/${name}/${id}`;
 
@@ -58,7 +58,7 @@ export function kindOf({
   return format;
 }
 
-/** Returns every resource with each of its writable fields of one kind. */
+/** Returns every resource, paired with each of its writable fields of this kind. */
 export const fieldsOf = (kind: ReturnType<typeof kindOf>) =>
   definitions.flatMap((definition) =>
     writable(definition)
@@ -79,7 +79,7 @@ const samples = {
 /**
  * Returns a field value other than the default, as JSON text.
  * @param mark prefix of every string
- * @param ids targets of references; null for no target
+ * @param ids IDs of the records that references point to. Other references are null.
  */
 export function sample(field: Field, mark: string, ids: Ids = {}): string {
   const kind = kindOf(field);
@@ -122,7 +122,7 @@ export interface Pair {
   readonly betaIds: Ids;
 }
 
-/** Part of every string in the records of the organization beta. */
+/** Part of every string in the beta organization's records. */
 export const secret = 'secret-of-beta';
 
 export async function twoOrganizations(instance: Instance): Promise<Pair> {

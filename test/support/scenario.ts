@@ -5,7 +5,7 @@ import type { Answer, Call, Instance } from './instance.ts';
 
 /** A request and the checks on its response. */
 export interface Scenario {
-  /** Name of the caller's key in {@link Callers}; absent for unauthenticated requests. */
+  /** Name of the caller's key in {@link World.callers}. Absent for unauthenticated requests. */
   readonly as?: string;
   /**
    * Method and path, for example `PUT /api/v1/leads/1`. `{name}` is replaced with a named value that is

@@ -1,4 +1,4 @@
-// The admin UI of an organization `acme`: its pages and all of their forms, with valid fields.
+// The admin UI for an organization named `acme`: its pages and all of their forms, with valid fields.
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { profileId } from '../../plugins/access/profiles/profiles.ts';

@@ -15,7 +15,7 @@ const secrets: Readonly<Record<string, RegExp>> = {
     /correct horse battery staple|a long enough password|one of their own|a-password-typed|the[- ](?:inbound[- ]secret|secret[- ]of[- ]inbound)/,
 };
 
-/** Returns the names of the secrets that occur in a text. */
+/** Returns the names of the secrets that occur in a string. */
 export const secretsIn = (text: string): string[] =>
   Object.entries(secrets).flatMap(([what, pattern]) => {
     const found = pattern.exec(text);

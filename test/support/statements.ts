@@ -24,7 +24,7 @@ export async function recordStatements(
   return made;
 }
 
-/** Replaces the function that runs statements while the work runs. */
+/** Replaces the function that runs statements, for the duration of the work. */
 export async function replacingRun(
   database: Database,
   replace: (run: Database['run']) => Database['run'],

@@ -1,5 +1,5 @@
-// Database templates that are created once per run and copied. Running initdb and creating the tables takes seconds;
-// a copy is fast.
+// Database templates that are created once per run and copied. Running initdb and creating the tables takes
+// seconds, whereas copying is fast.
 import { createHash } from 'node:crypto';
 import {
   cpSync,
@@ -29,7 +29,7 @@ const project = join(import.meta.dirname, '../..');
 const hashOf = (key: string) => createHash('sha256').update(key).digest('hex').slice(0, 16);
 
 let own: string | undefined;
-/** Returns the runner's folder. A file that is run by itself uses its own. */
+/** Returns the runner's folder. A test file that is run on its own uses its own folder. */
 export function templatesFolder(): string {
   const shared = process.env.TEST_TEMPLATES ?? own;
   if (shared !== undefined) return shared;

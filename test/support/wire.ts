@@ -1,4 +1,4 @@
-// Test support: sockets that send raw bytes that no HTTP client would send.
+// Test support: sockets for sending raw bytes that no HTTP client would send.
 import { connect } from 'node:net';
 
 /** A connection to the service. */

@@ -9,8 +9,8 @@ interface Entry {
   readonly name: string;
   id: string;
   /**
-   * Versions that might be stored; undefined represents a missing record. There are several if a response was
-   * lost.
+   * Versions that might be stored, where undefined represents a missing record. There are several if a
+   * response was lost.
    */
   states: readonly (number | undefined)[];
 }
@@ -28,7 +28,7 @@ export interface Findings {
   readonly acknowledged: number;
   /** Number of requests without a successful response. */
   readonly failed: number;
-  /** Acknowledged writes that are not stored as sent. */
+  /** Acknowledged writes that are not stored as they were sent. */
   readonly lost: readonly string[];
   /** Records that are stored twice or were never sent. */
   readonly doubled: readonly string[];
@@ -69,7 +69,7 @@ function versionOf(record: ExactRecord): number | undefined {
   return record.description === body.description && record.rating === body.rating ? version : undefined;
 }
 
-/** Starts a load of several clients, each of which sends one request at a time. */
+/** Starts a load with several clients, each of which sends one request at a time. */
 export function startLoad(target: () => Target, clients: number): Load {
   const ledger: Entry[] = [];
   const counts = { requests: 0, acknowledged: 0, failed: 0 };
@@ -104,7 +104,7 @@ export function startLoad(target: () => Target, clients: number): Load {
 
   /**
    * Sends a write.
-   * @returns whether it was acknowledged; if not, the entry keeps every possible state
+   * @returns whether the write was acknowledged (otherwise, the entry keeps every possible state)
    */
   async function write(entry: Entry, method: string, next: number | undefined): Promise<boolean> {
     const before = entry.states;

@@ -1,4 +1,4 @@
-// A database of the first version with known migrations is upgraded without losing anything.
+// A database created by the first version with known migrations is upgraded without losing anything.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import {
 } from '../support/process.ts';
 
 /**
- * A pg_dump of the first version's data on PostgreSQL 15: two organizations with records, keys, a user, an
+ * A pg_dump of the first version's data from PostgreSQL 15: two organizations with records, keys, a user, an
  * invitation, an integration and its delivery. Its keys and passwords are not used anywhere else.
  */
 const dump = readFileSync(join(import.meta.dirname, 'fixtures/first-version.sql'), 'utf8');

@@ -169,7 +169,7 @@ onBothDrivers(
             [raw, { authorization: `Bearer ${organization.key}` }],
             [raw, { authorization: `Bearer ${of(provider).secret}` }],
             ['{', {}],
-            // Telegram sends its secret; the other providers sign the body.
+            // Telegram sends its secret. The other providers sign the body.
             ...(provider === 'telegram'
               ? []
               : ([

@@ -1,4 +1,5 @@
-// Fairness of the inbox: a flood, slow provider or broken integration of one organization does not delay the others.
+// Fairness of the inbox: one organization's flood, slow provider or broken integration does not delay other
+// organizations.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -115,7 +116,10 @@ onBothDrivers(
         where integration_id = ${integration.id}::bigint and status = 'waiting'`.execute(tables());
       return Number(rows[0]?.count);
     };
-    /** Skips rows that are locked at the moment, because waiting for them could cause a deadlock. */
+    /**
+     * Deletes an integration's items. Skips locked rows at first, because waiting for them could cause a
+     * deadlock.
+     */
     const empty = (integration: Added) =>
       until(async () => {
         const own = sql`select id from crm_inbox where integration_id = ${integration.id}::bigint`;
@@ -408,7 +412,7 @@ onBothDrivers(
   { environment: file.environment },
 );
 
-/** A `Date` class whose clock is off by a number of milliseconds. */
+/** Returns a `Date` class whose clock is off by the given number of milliseconds. */
 function skewed(realDate: DateConstructor, byMs: number): DateConstructor {
   return class extends realDate {
     constructor(...args: [] | [string | number | Date]) {

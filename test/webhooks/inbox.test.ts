@@ -156,7 +156,7 @@ onBothDrivers(
       for (const { id, organization } of [one, one, two, theirs])
         for (const status of ['dead', 'done'])
           await delivered(instance(), organization.id, id, { status, payload: '{' });
-      // A replayed item fails again at its first attempt and then has an error.
+      // A replayed item fails at its first attempt and then has an error.
       const replayed = async (owner: Added) => {
         const items = await inboxOf(instance(), owner);
         return items.filter(({ error }) => error !== '').length;

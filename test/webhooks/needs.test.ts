@@ -9,7 +9,7 @@ import { deliver, inboxOf, integrate, record, settingsFile } from '../support/pa
 import { until } from '../support/process.ts';
 import { startProvider } from '../support/providers.ts';
 
-/** Minimal definitions with the needed fields. */
+/** Returns minimal definitions with the needed fields. */
 function smallest(): Source[] {
   const common = ['id', 'organization_id'].map(
     (name) => `  ${name}: { type: int64, read_only: true, set: ${name.replace('_id', '')} }`,

@@ -1,4 +1,4 @@
-// A payment event creates one opportunity, however often and on whichever node it arrives, and is atomic.
+// A payment event atomically creates one opportunity, however often and on whichever node the event arrives.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';

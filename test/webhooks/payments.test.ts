@@ -1,4 +1,4 @@
-// Payment hooks of five customers, defined by configuration only: authentication and results.
+// Payment hooks for five customers, defined by configuration only: authentication and results.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -23,7 +23,7 @@ import {
 import { exchange, fresh } from '../support/people.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
-/** Variants of the simplest entry, with another organization or without a secret. */
+/** Variants of the simplest entry, with a different organization or without a secret. */
 const [acme] = customers as readonly [Customer, ...Customer[]];
 const { environment } = settingsFile(
   {
@@ -65,7 +65,7 @@ onBothDrivers(
         .selectAll()
         .where('event_id', '=', event)
         .execute();
-    /** Sends a payment of the simplest customer. */
+    /** Sends a payment for the simplest customer. */
     const pay = (body: object | string, name = 'acme') =>
       send(name, typeof body === 'string' ? body : JSON.stringify(body), { 'x-acme-key': newSecret('acme') });
 

@@ -1,4 +1,4 @@
-// Retries of event deliveries: after their receiver has recovered, and when they become dead letters.
+// Event delivery retries: after the receiver has recovered, and until deliveries become dead letters.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type RawBuilder, sql } from 'kysely';

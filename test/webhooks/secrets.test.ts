@@ -1,4 +1,5 @@
-// Secrets at rest: encrypted with the first of AUTH_SECRETS, decrypted with any, encrypted again when the first changes.
+// Secrets at rest: encrypted with the first of AUTH_SECRETS, decrypted with any, and re-encrypted when the
+// first changes.
 
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// `crm simulate`: the deliveries of each provider get the expected responses and are stored.
+// `crm simulate`: each provider's deliveries receive the expected responses and are stored.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -75,7 +75,7 @@ const simulated = async (provider: string, environment: Environment, args: strin
     ),
   );
 
-/** Expected responses of an endpoint to each step. */
+/** Returns the expected responses of an endpoint to each step. */
 const answersOf = (good: string, large = good) => ({
   good: { [good]: 1 },
   duplicate: { [good]: 2 },
@@ -131,7 +131,7 @@ for (const driver of drivers) {
 
     const partners: readonly [provider: string, good: string, arrived: object, kept: string, rows: number][] =
       [
-        // These endpoints have no event IDs, so duplicates are processed twice.
+        // These endpoints do not have event IDs, so duplicates are processed twice.
         ['inbound-leads', '201', { leads: 8 }, 'leads where email like $simulated-%$', 10],
         ['booking-forms-whatsapp', '200', { sent: 8 }, 'crm_messages', 10],
         ...customers.map(({ name }): (typeof partners)[number] => [
@@ -271,7 +271,7 @@ for (const driver of drivers) {
       assert.deepEqual(lines.slice(2), ['Sent 1 unique events. Stored: 1 × done.']);
     });
 
-    // With the embedded database, both sides share one thread.
+    // With the embedded database, the client and the service share one thread.
     const size = driver === 'postgresql' ? 1000 : 200;
     test(`a burst of ${size}: all are stored, none twice`, async () => {
       const before = await inboxCount('whatsapp');

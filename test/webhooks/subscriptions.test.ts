@@ -372,7 +372,7 @@ onBothDrivers(
         await hurry();
         return since204().includes(updated);
       }, 'continue');
-      // A last failing attempt may have been in progress.
+      // A last failing attempt might have been in progress.
       assert.deepEqual([...new Set(since204())], [created, updated]);
       const { rows } = await sql<{ action: string }>`select action from crm_ledger
         where object = 'event subscription' and object_id = ${id}::bigint order by id`.execute(
@@ -459,7 +459,7 @@ onBothDrivers(
       const records = Array.from({ length: 100 }, () => ({ last_name: 'many' }));
       await instance().call('POST /api/v1/leads/batch', { key: as, body: { records } });
       await arrive(fine.received, 100);
-      // Of 128 slots.
+      // Out of 128 slots.
       assert.ok(hanging.received().length < 64, `${hanging.received().length} wait`);
       assert.equal((await instance().call(`DELETE ${hanging.url}`, { key: as })).status, 200);
       assert.equal((await instance().call(`GET ${hanging.url}`, { key: as })).status, 404);
@@ -560,7 +560,7 @@ test('a stopping service does not wait for receivers, and sends unanswered event
   const { rows } = await sql`select status, error from crm_event_deliveries where next_at <= now()`.execute(
     tablesOf(instance.database),
   );
-  // If it had waited for the time limit of a request, the error would be another one.
+  // If the service had waited for the request's time limit, the error would be different.
   assert.deepEqual(rows, [{ status: 'waiting', error: 'the service stopped before the receiver responded' }]);
   await instance.close();
 });

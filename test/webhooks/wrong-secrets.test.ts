@@ -1,5 +1,5 @@
-// Rate limiting of wrong secrets. A valid secret is always accepted, even from the same IP address.
-// Failures are counted in memory, so testing one driver is sufficient.
+// Rate limiting for wrong secrets. A valid secret is always accepted, even from the same IP address. Failures
+// are counted in memory, so testing one driver is sufficient.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import pLimit from 'p-limit';
@@ -28,7 +28,7 @@ const { environment } = settingsFile(
 
 type Headers = Readonly<Record<string, string>>;
 
-/** An endpoint: how to call it with a secret, and its response to a wrong one. */
+/** An endpoint: how to call it with a secret, and its response to a wrong secret. */
 interface Endpoint {
   readonly request: string;
   readonly body?: string;

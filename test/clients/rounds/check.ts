@@ -1,9 +1,9 @@
-/** Fails the round. */
+/** Fails the round unless the condition is met. */
 export function check(condition: unknown, what: string): asserts condition {
   if (!condition) throw new Error(what);
 }
 
-/** The parameters of the next page, as `Link` has them; undefined on the last one. */
+/** Returns the next page's parameters from the `Link` header, or undefined on the last page. */
 export function nextPage(headers: Headers): Record<string, string> | undefined {
   const [, address] = /<([^>]+)>; rel="next"/.exec(headers.get('link') ?? '') ?? [];
   return address === undefined
@@ -11,6 +11,6 @@ export function nextPage(headers: Headers): Record<string, string> | undefined {
     : Object.fromEntries(new URL(address, 'http://relative').searchParams);
 }
 
-/** Leads that the round makes: more than a page of them. */
+/** Number of leads that the round creates, which is more than one page. */
 export const count = 25;
 export const company = 'Clients & Söhne';

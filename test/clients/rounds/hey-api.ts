@@ -10,7 +10,7 @@ import {
 } from '../generated/hey-api/index.ts';
 import { check, company, count, nextPage } from './check.ts';
 
-/** Every request and response is validated by Zod. */
+/** Runs a round in which Zod validates every request and response. */
 export async function round(baseUrl: string, key: string): Promise<void> {
   const client = createClient({ baseUrl, auth: key });
   const source = 'hey-api';
@@ -70,7 +70,7 @@ export async function round(baseUrl: string, key: string): Promise<void> {
   });
   check(dated.data?.close_date === '2026-03-01T09:30:00+02:00', `offsets are kept: ${String(dated.error)}`);
 
-  // Zod would refuse it here.
+  // Zod would reject this body before it is sent.
   const unchecked = { client, requestValidator: undefined };
   // @ts-expect-error: a number is not a company
   const wrong = await createLead({ ...unchecked, body: { company: 7 } });

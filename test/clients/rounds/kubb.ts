@@ -5,7 +5,7 @@ import { getCase } from '../generated/kubb/clients/getCase.ts';
 import { listCases } from '../generated/kubb/clients/listCases.ts';
 import { check, company } from './check.ts';
 
-/** Every response is validated by Zod. */
+/** Runs a round in which Zod validates every response. */
 export async function round(url: string, key: string): Promise<void> {
   const config = {
     baseURL: url,

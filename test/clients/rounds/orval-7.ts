@@ -2,7 +2,7 @@ import { createLead, getLead, listLeads } from '../generated/orval-7.ts';
 import { getLeadResponse, listLeadsResponse } from '../generated/orval-7-zod.ts';
 import { check, company } from './check.ts';
 
-/** Responses are validated by Zod. */
+/** Runs a round in which Zod validates responses. */
 export async function round(_baseUrl: string, key: string): Promise<void> {
   const options = { headers: { authorization: `Bearer ${key}` } };
   const source = 'orval-7';

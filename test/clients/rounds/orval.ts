@@ -11,7 +11,7 @@ import {
 import { CreateOpportunityResponse, GetLeadResponse, ListLeadsResponse } from '../generated/orval-zod.ts';
 import { check, company, count, nextPage } from './check.ts';
 
-/** Responses are validated by Zod. */
+/** Runs a round in which Zod validates responses. */
 export async function round(_baseUrl: string, key: string): Promise<void> {
   const authorization = `Bearer ${key}`;
   const options = (headers: Record<string, string> = {}) => ({ headers: { authorization, ...headers } });

@@ -1,4 +1,4 @@
-// OpenID Connect logins: the user they log in, the accounts they link, and rejected logins.
+// OpenID Connect logins: which user is logged in, which accounts are linked, and rejected logins.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';

@@ -1,4 +1,4 @@
-// Authorization of a request: the caller (key, cookie or token), the organization named by `org`, and the grant.
+// Request authorization: the caller (key, cookie or token), the organization named by `org`, and the grant.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Grant } from '../../../plugins/access/profiles/profiles.ts';
@@ -75,7 +75,10 @@ onBothDrivers('organizations', (instance) => {
     assertErrorShape(answer);
   };
 
-  /** Query strings, and the outcome for users in no, one and several organizations: a slug or an error message. */
+  /**
+   * Query strings, and the outcome for users with no organization, one, and several: a slug or an error
+   * message.
+   */
   const situations: readonly [query: string, ...Record<Which, string>[]][] = [
     ['', { none: noMember, one: 'acme', several: needed }],
     ['?org=', { none: noMember, one: 'acme', several: needed }],

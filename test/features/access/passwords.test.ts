@@ -117,7 +117,8 @@ onBothDrivers('passwords', (instance) => {
         const hashes = await hashesDuring(async () =>
           assert.ok(!(await checkPassword(password, hashesOfUser)).includes(true)),
         );
-        // One hash at the usual cost, of a short text for any input: overlong passwords are not even normalized.
+        // Any input results in one hash of a short string at the usual cost. Overlong passwords are not even
+        // normalized.
         assert.deepEqual(hashes, ['m=19456,t=2, a short password'], `${password.length} characters`);
       }
     }

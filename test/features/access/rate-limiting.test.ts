@@ -1,6 +1,6 @@
-// Rate limiting of logins: after twenty wrong passwords for a user or a hundred from an IP address, unknown devices are
-// rejected. A device that has logged in before is only delayed by its own failures.
-// Attempts are counted in memory, so one driver is sufficient. Concurrent tests hash at the real cost, so that the
+// Rate limiting for logins: after twenty wrong passwords for a user or a hundred from an IP address, unknown
+// devices are rejected. A device that has logged in before is only delayed by its own failures. Attempts are
+// counted in memory, so one driver is sufficient. Concurrent tests hash at the real cost, so that the
 // attempts overlap.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -208,7 +208,7 @@ describe('rate limiting of logins', () => {
         t.after(realCost());
         const ann = await person();
         const cookie = await login(node, ann);
-        // Retry if an overloaded machine returns 503.
+        // Retry if the service returns 503 because the machine is overloaded.
         const served = async () => {
           for (;;) {
             const { status } = await attempt(node, ann.email, ann.password, { cookie });

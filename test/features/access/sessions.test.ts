@@ -1,4 +1,5 @@
-// Sessions: stored as hashes, listed and ended by their user, expired by time, and ended on every node promptly.
+// Sessions are stored as hashes, are listed and ended by their user, expire over time, and end promptly on
+// every node.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';

@@ -1,5 +1,5 @@
-// User tokens (JWT): only live tokens signed by this instance are accepted; all others get the same response.
-// Tokens are validated before any table is read, so one driver is sufficient.
+// User tokens (JWT): only live tokens signed by this instance are accepted, and all other tokens result in
+// the same response. Tokens are validated before any table is read, so one driver is sufficient.
 
 import assert from 'node:assert/strict';
 import { createHmac, createPublicKey, generateKeyPairSync, randomBytes } from 'node:crypto';

@@ -70,7 +70,7 @@ onBothDrivers('users with one email address', (instance) => {
     });
   const organizationsAt = ({ json }: Answer) =>
     (json.organizations as { slug: string }[] | undefined)?.map(({ slug }) => slug);
-  /** Carries out an operator's action on the only user with an email address. */
+  /** Carries out an operator's action on the only user with this email address. */
   const operate = (email: string, act: typeof verifyEmail) =>
     transaction(instance().database, async (tables) =>
       act(tables, commandLine(instance().config), await findUserBy(tables, email)),

@@ -31,7 +31,7 @@ export interface Expected {
   readonly kept: readonly string[];
 }
 
-/** A file of records with this field: the body itself, or part of a form that starts with these parts. */
+/** A file of records with this field, sent as the body, or as part of a form that starts with these parts. */
 export interface ExpectedFile {
   readonly type: 'text/csv' | 'application/x-ndjson' | 'multipart/form-data';
   readonly field: string;
@@ -56,7 +56,7 @@ const compressed = (each: HostileBody): HostileBody => ({
   encoding: 'gzip',
 });
 
-/** Returns every hostile body for a route, some of them also compressed. */
+/** Returns every hostile body for a route, including compressed variants of some bodies. */
 export function hostileBodies(expected: Expected): HostileBody[] {
   const all = plainBodies(expected);
   return [...all, ...all.filter((_, index) => index % compressedEvery === 0).map(compressed)];

@@ -8,7 +8,7 @@ export interface Route {
   readonly url: string;
   /** Maximum body size in bytes. */
   readonly bodyLimit: number;
-  /** Content types that the route declares to send as a stream. */
+  /** Content types that the route sends as a stream, according to its declaration. */
   readonly streams: readonly string[];
   /** Returns whether bodies of a content type are parsed. */
   readonly parses: (type: string) => boolean;

@@ -17,13 +17,13 @@ export interface Target {
   readonly route: Route;
   readonly method: string;
   readonly path: string;
-  /** Routes of one kind share the work: each body is sent at full size to only one of these routes. */
+  /** Routes of the same kind share the work: each body is sent at full size to only one route of a kind. */
   readonly kind: string;
   readonly headers: (raw: Uint8Array, path: string) => Headers;
   readonly expected: Expected;
 }
 
-/** Secrets of the partner endpoints by environment variable. */
+/** The partner endpoints' secrets, keyed by environment variable. */
 export const partnerSecrets = {
   INBOUND_SECRET: 'the-secret-of-inbound-leads',
   BOOKING_FORMS_WHATSAPP_TOKEN: 'the-token-of-booking-forms',
@@ -70,8 +70,8 @@ export interface FileTarget extends Omit<Target, 'expected'> {
 }
 
 /**
- * Returns the ways to send files to a route. Most routes have none. API imports are dry runs, so that lines
- * do not create rows.
+ * Returns the ways to send files to a route. Most routes do not accept files. API imports are dry runs, so
+ * that lines do not create rows.
  */
 export async function fileTargetsOf(world: World, route: Route): Promise<FileTarget[]> {
   const { url } = route;
@@ -228,7 +228,7 @@ async function screen({ screens, clerk }: World, base: Target): Promise<Target> 
 async function channel({ instance, acme }: World, base: Target): Promise<Target> {
   const name = base.route.url.split('/')[3] ?? '';
   const sends = providers.find(({ provider }) => provider === name);
-  // A channel that the tests do not know yet is reached by its path.
+  // A channel that the tests do not cover yet is reached by its path.
   if (sends === undefined) return base;
   const added = await integrate(instance, acme, name);
   const isForm = sends.type !== json;

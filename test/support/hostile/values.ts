@@ -1,5 +1,5 @@
-// Test support: strings, JSON values and bodies that break parsers and patterns whose running time is more
-// than linear.
+// Test support: strings, JSON values and bodies that break parsers and patterns with superlinear running
+// time.
 
 /** A string whose size is chosen later: `start` followed by repetitions of `unit`. */
 export interface LongText {
@@ -70,7 +70,7 @@ const keys = (name: (index: number) => string, most: number) => (bytes: number) 
   return `{${parts.join(',')}}`;
 };
 
-/** JSON values of up to a given number of bytes, to replace one value in a body. */
+/** JSON values that replace one value in a body. Each function receives the maximum size, in bytes. */
 export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonText(text)])),
   'a long integer': (bytes) => '1'.repeat(bytes),
@@ -91,7 +91,7 @@ export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ),
 };
 
-/** Complete bodies of valid or nearly valid JSON, of up to a given number of bytes. */
+/** Complete bodies of valid or nearly valid JSON. Each function receives the maximum size, in bytes. */
 export const jsonBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 keys': keys((index) => index.toString(36), 100_000),
   'a repeated key': keys(() => 'a', 200_000),
@@ -119,7 +119,7 @@ const pairs = (pair: (index: number) => string) => (bytes: number) => {
   return parts.join('&');
 };
 
-/** Complete forms, of up to a given number of bytes. */
+/** Complete forms. Each function receives the maximum size, in bytes. */
 export const formBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 parameters': pairs((index) => `${index.toString(36)}=1`),
   'a repeated parameter': pairs(() => 'a=1'),
@@ -180,8 +180,8 @@ export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> =
 interface HostileLines {
   readonly bytes: (bytes: number) => string | Uint8Array;
   /**
-   * Whether each line is validated. A few bytes then cost as much as in any other record, so a smaller size
-   * is sufficient.
+   * Whether each line is validated. A few bytes then have the same cost as in any other record, so a smaller
+   * size is sufficient.
    */
   readonly isCostly?: true;
 }
@@ -197,7 +197,7 @@ const numberedNames = (bytes: number) => {
 };
 
 /**
- * Returns CSV of up to a given number of bytes, with many columns, lines, cells or quotes.
+ * Returns CSV with many columns, lines, cells or quotes, up to the given number of bytes.
  * @param field a field of the records
  */
 export const csvBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
@@ -225,7 +225,7 @@ export const csvBodies = (field: string): Readonly<Record<string, HostileLines>>
 });
 
 /**
- * Returns NDJSON of up to a given number of bytes, with many lines, keys, values or strings.
+ * Returns NDJSON with many lines, keys, values or strings, up to the given number of bytes.
  * @param field a field of the records
  */
 export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
@@ -249,7 +249,7 @@ export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLine
   nothing: { bytes: () => '' },
 });
 
-/** Form parts of up to a given number of bytes, to follow a valid start. The boundary is `x`. */
+/** Form parts that follow a valid start, up to the given number of bytes. The boundary is `x`. */
 export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => string>> = {
   'empty parts': (start, bytes) => repeated('--x\r\n\r\n\r\n', start)(bytes),
   'parts with a name': (start, bytes) =>

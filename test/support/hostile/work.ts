@@ -7,7 +7,7 @@ const everyMs = 2;
 
 /** Work done by the thread. */
 export interface Work {
-  /** Longest time without a return to the event loop, in milliseconds of CPU time. */
+  /** Longest time without returning to the event loop, in milliseconds of CPU time. */
   readonly stallMs: number;
   /** CPU time, in milliseconds. */
   readonly cpuMs: number;
@@ -58,7 +58,7 @@ const rows = JSON.stringify(
   Array.from({ length: 2000 }, (_, id) => ({ id, name: `name ${id}`, tags: ['a', 'b'], amount: 12.5 })),
 );
 
-/** Typical work of a request: parsing, copying and visiting each byte. Takes about 2 ms. */
+/** Performs work that is typical of a request: parsing, copying and visiting each byte. Takes about 2 ms. */
 function loop(): number {
   let commas = 0;
   for (const byte of Buffer.from(JSON.stringify(JSON.parse(rows)))) if (byte === 44) commas++;

@@ -1,4 +1,5 @@
-// The rest of the project uses the toys without knowing them. Runs in a copy of the project that contains them.
+// The rest of the project uses the toys without referring to them. Runs in a copy of the project that
+// contains them.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -98,7 +98,7 @@ const migrations: DoctorCheck<Pick<DoctorTarget, 'config' | 'database'>> = {
   },
 };
 
-/** All checks of `crm doctor`. */
+/** All `crm doctor` checks. */
 export const checks: readonly DoctorCheck<DoctorTarget>[] = [
   variables,
   unsetReferences,

@@ -48,7 +48,7 @@ function closeUnclaimedConnections(worker: Worker): void {
     for (const handle of unclaimed.values()) handle.close();
     unclaimed.clear();
   };
-  // Node can send more connections until both events have fired.
+  // Node.js can hand over more connections until both events have fired.
   worker.on('disconnect', closeUnclaimed).on('exit', closeUnclaimed);
 }
 

@@ -14,8 +14,8 @@ import type { Pipeline, PipelineOptions } from './pipeline.ts';
  */
 const count = 2;
 /**
- * How long a late statement, or an organization that delayed others, must use the pool, in milliseconds. The
- * time doubles up to a maximum if the delay soon recurs.
+ * How long a slow statement, or an organization that delayed others, is confined to the pool, in
+ * milliseconds. The time doubles, up to a maximum, if the delay soon recurs.
  */
 const [excludeMs, maxExcludeMs] = [1000, 30_000];
 

@@ -68,7 +68,7 @@ export function newCommand({ program, run }: CommandLine<Instance>): void {
     .command('new')
     .description('create a folder for a new instance, with config.yaml, resources and migrations')
     .argument('<folder>', 'a new or empty folder, for example ./my-crm')
-    .option('--engine <spec>', 'the version or file: specification of crm-engine to install')
+    .option('--engine <spec>', 'version or file: specifier of crm-engine to install')
     .addOption(jsonResult())
     .action((folder, { json, engine }) => run(json, createInstance(folder, engine)));
 }

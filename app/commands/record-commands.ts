@@ -155,7 +155,7 @@ function textOf({
     ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}`] : []),
     ...printedLines,
     ...(failed > printedLines.length ? [`and ${failed - printedLines.length} more lines`] : []),
-    ...(stopped ? ['Stopped there. Later lines were not written.'] : []),
+    ...(stopped ? ['The import stopped at this line. Later lines were not written.'] : []),
   ].join('\n');
 }
 
@@ -184,7 +184,7 @@ function queryOf(parameters: readonly string[]): Record<string, readonly string[
   const query: Record<string, string[]> = {};
   for (const parameter of parameters) {
     const [, name = '', value = ''] = /^([^=]+)=(.*)$/s.exec(parameter) ?? [];
-    if (name === '') throw new UserError(`--filter must be like status=New, not ${parameter}`);
+    if (name === '') throw new UserError(`--filter must have the form status=New, not ${parameter}`);
     query[name] = [...(query[name] ?? []), value];
   }
   return Object.fromEntries(

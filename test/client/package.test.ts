@@ -54,7 +54,7 @@ describe('crm client', () => {
     writeFileSync(join(output('full'), 'precious.txt'), '');
     assertRefused(
       await crm(['client', '--output', output('full')], nowhere),
-      /contains files but not a client/,
+      /is not empty and does not contain a client/,
     );
     assert.deepEqual(readdirSync(output('full')), ['precious.txt']);
     const file = join(output('full'), 'precious.txt');
@@ -65,7 +65,7 @@ describe('crm client', () => {
   });
 
   for (const [url, message] of [
-    ['nowhere', /must be like https:/],
+    ['nowhere', /must be a URL such as https:/],
     ['http://127.0.0.1:1', /does not respond/],
   ] as const) {
     test(`--url ${url} fails`, async () =>

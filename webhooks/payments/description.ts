@@ -21,7 +21,7 @@ export const paymentsFragment: Fragment = {
         operationId: 'reportPayment',
         summary: 'Report a payment',
         description:
-          "Converts the payment's lead and creates a Closed Won opportunity, once per event. The authentication header (a shared key or a signature) and the paths of the values in the payload are configured in config.yaml.",
+          "Converts the payment's lead and creates a Closed Won opportunity, once per event. The authentication header (a shared key or a signature) and the paths to the values in the payload are configured in config.yaml.",
         tags: ['partners'],
         security: [],
         requestBody: {

@@ -52,7 +52,7 @@ export function simulateCommands(line: Line): void {
     )
     .addOption(organizationOption())
     .option('--url <origin>', 'URL of a running instance; default: start this instance for the simulation')
-    .option('--endpoint <id>', 'the integration, by the last segment of its URL')
+    .option('--endpoint <id>', 'the integration, identified by the last segment of its URL')
     .option('--secret-stdin', 'read the secret from standard input; default: the stored one')
     .option('--steps <names>', `comma-separated steps: ${stepNames.join(',')}; default: all`)
     .option('--burst <n>', 'number of deliveries in the burst', '1000')

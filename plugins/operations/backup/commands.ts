@@ -69,7 +69,7 @@ const backup = ({ withInstance }: Line, file: string, verify: boolean): Promise<
     const rows = counts.reduce((sum, [, count]) => sum + count, 0);
     return {
       json: { file, bytes, rows, tables: Object.fromEntries(counts), verified: verify },
-      text: `Wrote ${rows} rows of ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', and verified them by a test restore' : ''}.\nThe file contains all data of the database. Protect it as you protect the database.`,
+      text: `Wrote ${rows} rows of ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', and verified them by a test restore' : ''}.\nThe file contains all data in the database. Protect it as you would the database.`,
     };
   });
 
@@ -95,7 +95,7 @@ async function restore(
       ...(migrated.length > 0 ? [`Applied ${migrated.length} later migration(s).`] : []),
       `Sessions ended: ${ended.sessions}. Open invitations ended: ${ended.invites}.`,
       keysText,
-      'Readers of the change feed will get 410 and must start again.',
+      'Change feed readers will get a 410 response and must start over.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };
@@ -163,7 +163,7 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
     text: [
       `Moved ${rows} rows of ${tables} tables and verified every row. To use the new database, ${nextStep}.`,
       'The old database is unchanged. Do not serve it again, or pending messages will be sent twice.',
-      'Readers of the change feed will get 410 and must start again.',
+      'Change feed readers will get a 410 response and must start over.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };

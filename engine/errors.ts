@@ -423,7 +423,7 @@ export const errorEntries = {
   preconditionFailed: {
     status: 412,
     code: 'precondition_failed',
-    meaning: 'The record does not meet `If-Match` or `If-None-Match`.',
+    meaning: 'The record does not satisfy `If-Match` or `If-None-Match`.',
     text: 'The record has changed since it was read',
   },
   /** The body is larger than `limit` bytes. */

@@ -29,7 +29,7 @@ type Line = CommandLine<Instance>;
 const maxPrintedLines = 20;
 
 const formatOption = () =>
-  new Option('--format <format>', 'default: from the file extension').choices(formatNames);
+  new Option('--format <format>', 'default: inferred from the file extension').choices(formatNames);
 const collect = (value: string, previous: readonly string[]): readonly string[] => [...previous, value];
 
 /** Adds the `export` and `import` commands. */
@@ -58,7 +58,7 @@ export function recordCommands(line: Line): void {
     .addOption(formatOption())
     .option('--match <fields>', 'update existing records with the same values in these unique fields')
     .addOption(
-      new Option('--on-error <what>', 'whether to continue or stop after a line that fails')
+      new Option('--on-error <what>', 'whether to continue or stop after a failed line')
         .choices(['continue', 'stop'])
         .default('continue'),
     )

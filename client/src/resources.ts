@@ -73,7 +73,7 @@ export interface AccountInput {
   readonly description?: string | null;
 }
 
-/** The fields of an account to change. Unknown keys are ignored. Null resets a field to its default. */
+/** The fields to change in an account. Unknown keys are ignored. Null resets a field to its default. */
 export interface AccountPatch {
   /** Name of the company. */
   readonly name?: string | null;
@@ -191,7 +191,7 @@ export interface CaseInput {
   readonly description?: string | null;
 }
 
-/** The fields of a case to change. Unknown keys are ignored. Null resets a field to its default. */
+/** The fields to change in a case. Unknown keys are ignored. Null resets a field to its default. */
 export interface CasePatch {
   /** Subject of the case. */
   readonly subject?: string | null;
@@ -299,7 +299,7 @@ export interface ContactInput {
   readonly description?: string | null;
 }
 
-/** The fields of a contact to change. Unknown keys are ignored. Null resets a field to its default. */
+/** The fields to change in a contact. Unknown keys are ignored. Null resets a field to its default. */
 export interface ContactPatch {
   /** The account the person belongs to. */
   readonly account_id?: number | bigint | null;
@@ -452,7 +452,7 @@ export interface LeadInput {
   readonly description?: string | null;
 }
 
-/** The fields of a lead to change. Unknown keys are ignored. Null resets a field to its default. */
+/** The fields to change in a lead. Unknown keys are ignored. Null resets a field to its default. */
 export interface LeadPatch {
   /** First name. */
   readonly first_name?: string | null;
@@ -590,7 +590,7 @@ export interface OpportunityInput {
   readonly description?: string | null;
 }
 
-/** The fields of an opportunity to change. Unknown keys are ignored. Null resets a field to its default. */
+/** The fields to change in an opportunity. Unknown keys are ignored. Null resets a field to its default. */
 export interface OpportunityPatch {
   /** The prospective customer. */
   readonly account_id?: number | bigint | null;
@@ -707,7 +707,7 @@ export type CrmEvent = events.EventOf<CrmResources>;
 export const readEvent: events.EventReader<CrmResources> = (body, headers, secrets) =>
   events.readEventOf<CrmResources>(resources, body, headers, secrets);
 
-/** Error codes of this version of the API. Other versions can return other codes. */
+/** Error codes in this version of the API. Other versions can return other codes. */
 export type ErrorCode =
   | 'invalid_request'
   | 'invalid_json'

@@ -112,7 +112,7 @@ export function patchSchema(fields: readonly Field[], aRecord: string): JsonSche
   const writable = writableOf(fields);
   return {
     type: 'object',
-    description: `The fields of ${aRecord} to change. Unknown keys are ignored. Null resets a field to its default.`,
+    description: `The fields to change in ${aRecord}. Unknown keys are ignored. Null resets a field to its default.`,
     properties: Object.fromEntries(writable.map((field) => [field.name, boundedSchema(field)])),
   };
 }

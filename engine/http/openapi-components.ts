@@ -153,7 +153,7 @@ export const responses = {
     [errors.cursorExpired()],
   ),
   PreconditionFailed: errorResponse(
-    'The record does not match `If-Match` or `If-None-Match`. Nothing was written.',
+    'The record does not satisfy `If-Match` or `If-None-Match`. Nothing was written.',
     [errors.preconditionFailed()],
     preferenceApplied,
   ),

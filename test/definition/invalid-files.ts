@@ -508,11 +508,11 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things(b, 'unique: b'),
-    'things.yaml:5:9  unique must be [ a, b ], or [ [ a, b ], [ c, d ] ], of up to 4 fields each, not "b". Write [ b ].',
+    'things.yaml:5:9  unique must be [ a, b ], or [ [ a, b ], [ c, d ] ], with up to 4 fields each, not "b". Write [ b ].',
   ],
   [
     things(b, 'unique: [[b], b]'),
-    'things.yaml:5:9  unique must be [ a, b ], or [ [ a, b ], [ c, d ] ], of up to 4 fields each',
+    'things.yaml:5:9  unique must be [ a, b ], or [ [ a, b ], [ c, d ] ], with up to 4 fields each',
   ],
   // Duplicates.
   [

@@ -64,7 +64,7 @@ export const paymentsFragment: Fragment = {
                     ignored: {
                       type: 'boolean',
                       const: true,
-                      description: 'The event does not meet the conditions in config.yaml.',
+                      description: 'The event does not satisfy the conditions in config.yaml.',
                     },
                   },
                 },

@@ -166,7 +166,7 @@ function report(
   ]);
   const summary =
     storedCounts === undefined
-      ? "That server's database is not available here. See Setup, Deliveries for the stored events."
+      ? "That server's database is not available here. Open Setup, Deliveries to see the stored events."
       : `Sent ${eventIds.length} unique events. Stored: ${counts(storedCounts)}.`;
   return {
     json: { provider, steps: results, events: eventIds.length, arrived: storedCounts ?? null },

@@ -150,7 +150,7 @@ export const errorEntries = {
   rejectedRequest: {
     status: 400,
     code: 'invalid_request',
-    meaning: 'The request violates HTTP, or the HTTP server rejected it.',
+    meaning: 'The request is not valid HTTP, or the HTTP server rejected it.',
     detail: (status = 400) => ({ status, text: statusText(status) }),
   },
   /** The Host header is missing or repeated (RFC 9112, section 3.2). `count` is the number of Host headers. */
@@ -174,7 +174,7 @@ export const errorEntries = {
   invalidCsv: {
     status: 400,
     code: 'invalid_csv',
-    meaning: 'The body, or one of its lines, is not CSV in UTF-8.',
+    meaning: 'The body, or one of its lines, is not valid CSV in UTF-8.',
     detail: (reason: string) => ({ text: `Invalid CSV: ${reason}` }),
   },
   /** A line is longer than `limit` bytes. */
@@ -187,7 +187,7 @@ export const errorEntries = {
   invalidFields: {
     status: 400,
     code: 'invalid_input',
-    meaning: 'Fields or parameters are invalid; `fields` names them.',
+    meaning: 'Fields or parameters are invalid; `fields` lists them.',
     detail: (fields: readonly FieldIssue[]) => fieldsDetail(fields),
   },
   /** A query parameter is invalid. */
@@ -204,7 +204,7 @@ export const errorEntries = {
       fieldsDetail(
         names.map((field) => ({
           field,
-          message: `${names.join(' and ')} is the same in several records of the batch`,
+          message: `several records in the batch have the same ${names.join(' and ')}`,
         })),
       ),
   },
@@ -220,7 +220,7 @@ export const errorEntries = {
   missingReferences: {
     status: 400,
     code: 'missing_reference',
-    meaning: 'References do not point to existing records of the organization; `fields` names them.',
+    meaning: 'References do not point to existing records in the organization; `fields` lists them.',
     detail: (fields: readonly FieldIssue[]) => fieldsDetail(fields),
   },
   /**
@@ -230,7 +230,8 @@ export const errorEntries = {
   duplicate: {
     status: 409,
     code: 'duplicate',
-    meaning: 'Another record of the organization has the same value of a unique field; `fields` names it.',
+    meaning:
+      'Another record in the organization has the same values in unique fields; `fields` lists the fields.',
     detail: (names: readonly string[], existingId?: string) => {
       const isSingle = names.length === 1;
       const text = `Another record has the same ${names.join(' and ')}`;
@@ -259,7 +260,7 @@ export const errorEntries = {
   itemsRejected: {
     status: 400,
     code: 'items_refused',
-    meaning: 'Records of a batch are invalid, and nothing was written; `fields` names them by index.',
+    meaning: 'Records in a batch are invalid, so nothing was written; `fields` lists them by index.',
     detail: (
       items: ReadonlyMap<string, { readonly message: string; readonly extra: ErrorExtra }>,
       cause?: unknown,
@@ -348,7 +349,7 @@ export const errorEntries = {
     status: 403,
     code: 'quota_exceeded',
     meaning: "The organization has reached a limit set by the instance's operator.",
-    hint: 'Delete some, or ask the operator of this instance for a higher limit.',
+    hint: "Delete some, or ask this instance's operator for a higher limit.",
     detail: (quota: string) => ({ text: `The organization has reached its limit of ${quota}` }),
   },
   /** The caller is not a member, or the organization does not exist. The text does not reveal which. */
@@ -415,21 +416,21 @@ export const errorEntries = {
     status: 410,
     code: 'cursor_expired',
     meaning:
-      "The change feed's cursor is older than the retained changes, or precedes a restore of the database.",
+      'The change feed cursor is older than the retained changes, or was issued before the database was restored.',
     text: 'Changes after this cursor may have been deleted',
     hint: 'Get a new cursor with after=now, read all records again, and then continue with the changes after the new cursor.',
   },
   preconditionFailed: {
     status: 412,
     code: 'precondition_failed',
-    meaning: 'The record does not meet `If-Match` or `If-None-Match`.',
+    meaning: 'The record does not satisfy `If-Match` or `If-None-Match`.',
     text: 'The record has changed since it was read',
   },
   /** The body is larger than `limit` bytes. */
   tooLarge: {
     status: 413,
     code: 'body_too_large',
-    meaning: 'The body exceeds the limit of the path.',
+    meaning: "The body exceeds the path's size limit.",
     detail: (limit: number) => ({ text: `The request body is larger than ${limit} bytes` }),
   },
   expectationFailed: {
@@ -457,7 +458,7 @@ export const errorEntries = {
   rateLimited: {
     status: 429,
     code: 'rate_limited',
-    meaning: 'The key or user has exceeded the rate limit of the instance.',
+    meaning: "The key or user has exceeded the instance's rate limit.",
     text: 'Too many requests',
     hint: 'Try again later.',
     detail: (seconds: number) => ({ headers: retryAfter(seconds) }),
@@ -591,7 +592,7 @@ const fileReasons: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EEXIST: 'it already exists',
   EISDIR: 'it is a folder',
-  ELOOP: 'it contains a loop of symbolic links',
+  ELOOP: 'it contains a symbolic link loop',
   ENOENT: 'it does not exist',
   ENOSPC: 'no space is left on the device',
   ENOTDIR: 'a component of its path is not a folder',

@@ -25,7 +25,7 @@ const unsetReferences: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>
       ({ file, line, column, message }): Finding => ({
         location: `${file}:${line}:${column}`,
         message,
-        advice: 'Set the variable where the server is started, or write the value in the file.',
+        advice: "Set the variable in the server's environment, or put the value in the file.",
       }),
     ),
 };
@@ -41,12 +41,13 @@ function settingsPermissionFindings({ settingsFile: path }: Config, file: Settin
   if (process.platform === 'win32') return [];
   const location = file.parsed.file;
   if ((mode & 0o002) !== 0) {
-    const message = 'any user of this machine can change it, and thus decide which clients can write records';
+    const message =
+      'any user on this machine can change it and thereby decide which clients can write records';
     return [{ location, message, advice: `Restrict access: chmod o-w ${path}` }];
   }
   const [secret] = secretsInFile(file);
   if (secret === undefined || (mode & 0o004) === 0) return [];
-  const message = `any user of this machine can read its secrets, for example ${secret.name}`;
+  const message = `any user on this machine can read its secrets, for example ${secret.name}`;
   const advice = `Restrict access: chmod o= ${path}, or move the secrets to the environment: \${NAME}`;
   return [{ location: secret.location, message, advice }];
 }

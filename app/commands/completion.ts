@@ -10,7 +10,7 @@ const shells = { bash, zsh, fish } as const;
 export function completionCommand(program: Command): void {
   program
     .command('completion')
-    .description('print a script that completes commands and options in your shell')
+    .description('print a shell completion script for commands and options')
     .addArgument(new Argument('<shell>', 'the shell').choices(Object.keys(shells) as (keyof typeof shells)[]))
     .action((shell) => {
       process.stdout.write(shells[shell](nodesOf(program)));

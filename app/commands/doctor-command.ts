@@ -139,7 +139,7 @@ async function loadDatabase(examination: Examination, config: Config): Promise<v
     if (await opening.then(() => false, isFolderLocked))
       missing.set(
         'database',
-        `another process is using ${config.dataFolder} and does not respond as a server. Stop it first.`,
+        `another process is using ${config.dataFolder} but does not respond to requests. Stop it first.`,
       );
     else await loadPart(examination, 'database', 'the database', advice, () => opening);
   }

@@ -32,8 +32,8 @@ async function schema(config: Config) {
     json: { written: files, named: annotated },
     text: [
       `Wrote ${files.length} schemas to ${displayPath(folderOf(config))}.`,
-      ...annotated.map((file) => `${file} now names its schema in its first line.`),
-      'Editors with a YAML language server (VS Code: the extension "YAML") use them from now on.',
+      ...annotated.map((file) => `${file} now refers to its schema in its first line.`),
+      'Editors with a YAML language server (in VS Code, the extension "YAML") now use them.',
     ].join('\n'),
   };
 }

@@ -40,7 +40,7 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('check')
     .description('check the resource definitions, the environment and config.yaml; needs no database')
-    .option('--plans', 'also explain every statement on a generated database in a temporary folder')
+    .option('--plans', 'also run EXPLAIN for every statement on a generated database in a temporary folder')
     .addOption(jsonResult())
     .action(({ json, plans }) => run(json, check(plans === true)));
   program

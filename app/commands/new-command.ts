@@ -68,7 +68,7 @@ export function newCommand({ program, run }: CommandLine<Instance>): void {
     .command('new')
     .description('create a folder for a new instance, with config.yaml, resources and migrations')
     .argument('<folder>', 'a new or empty folder, for example ./my-crm')
-    .option('--engine <spec>', 'the version or file: specification of crm-engine to install')
+    .option('--engine <spec>', 'version or file: specifier of crm-engine to install')
     .addOption(jsonResult())
     .action((folder, { json, engine }) => run(json, createInstance(folder, engine)));
 }
@@ -134,12 +134,12 @@ An instance of [${packageName}](node_modules/${packageName}/README.md).
 
 \`\`\`sh
 npm install
-npm start          # serves http://127.0.0.1:3000; prints a login and an API key, once
-npm run dev        # the same, but serves changes to resources/ within a second
+npm start          # serves http://127.0.0.1:3000; the first start prints a login and an API key
+npm run dev        # the same, but applies changes to resources/ within a second
 npm run -s crm -- --help
 \`\`\`
 
-- \`resources/\`: your own resources, one YAML file each, and what you add to those that come with the engine:
+- \`resources/\`: your own resources, one YAML file each, and your additions to the built-in resources:
 
   \`\`\`yaml
   # resources/leads.yaml
@@ -149,13 +149,14 @@ npm run -s crm -- --help
   filters: [fax]
   \`\`\`
 
-- \`migrations/\`: what your tables have been through. After an edit, \`npm run -s crm -- plan\` tells what it will do, and
-  \`npm run -s crm -- migrate --create fax\` writes its migration. Commit both. The engine's own tables have migrations of their
-  own, in the package.
-- \`resources/.schemas/\`: what editors complete and check these files with, not in git; \`npm run -s crm -- schema\` writes it again.
-- \`config.yaml\`: partners, messages, mail.
-- \`data/\`: the embedded database, unless \`DATABASE_URL\` names a PostgreSQL. Back it up.
+- \`migrations/\`: the migrations for your changes. After you edit a resource, \`npm run -s crm -- plan\` shows what will
+  change, and \`npm run -s crm -- migrate --create fax\` creates the migration. Commit both. Migrations for the engine's own
+  tables are part of the package.
+- \`resources/.schemas/\`: JSON Schemas that editors use to complete and check these files. They are not in git;
+  \`npm run -s crm -- schema\` generates them.
+- \`config.yaml\`: settings for partners, messages and email.
+- \`data/\`: the embedded database, unless \`DATABASE_URL\` is set. Back it up.
 
-Upgrade: install the new version, see \`npm run -s crm -- plan\`, start again. What the engine changed of the resources that come with it
-is a migration of yours, written by \`npm run -s crm -- migrate --create upgrade\`.
+To upgrade, install the new version, review \`npm run -s crm -- plan\`, and restart. If the new version changes built-in
+resources, create a migration with \`npm run -s crm -- migrate --create upgrade\`.
 `;

@@ -84,7 +84,7 @@ export function planText(
       const facts = [`lock ${statement.lock}`, effectOf(statement), ...statement.risks];
       return `  ${index + 1}. ${shorten(statement.title)}\n     ${facts.join(' · ')}\n     ${statement.says}`;
     }),
-    ...(checks.length === 0 ? [] : ['\nStored values that do not fit:']),
+    ...(checks.length === 0 ? [] : ['\nStored values incompatible with the new definitions:']),
     ...checks.map((check) =>
       [
         `  ${checkLine(check)}`,
@@ -96,12 +96,12 @@ export function planText(
     ),
     ...(api.length === 0
       ? []
-      : ['\nCallers of the API:', indent(formatTable(['change', 'of', '', ''], api.map(apiLine)))]),
+      : ['\nAPI clients:', indent(formatTable(['change', 'of', '', ''], api.map(apiLine)))]),
     ...(keys.length === 0 ? [] : ['\nAPI keys that used removed names in the last 30 days:']),
     ...keys.map((usage) => `  ${keyLine(usage)}`),
     ...(partners.length === 0
       ? []
-      : ['\nIntegrations need removed fields or resources, so a migration cannot be written:']),
+      : ['\nIntegrations still need removed fields or resources, so the migration cannot be written:']),
     ...partners.map(({ file, name }) => `  ${file} needs ${name}`),
     ...dependentLines(dependents),
     ...undecidedLines(undecided),
@@ -120,7 +120,7 @@ const dependentLines = (dependents: readonly string[]): readonly string[] =>
   dependents.length === 0
     ? []
     : [
-        '\nNo migration created these objects, which use a column whose type changes. The migration will fail until they are dropped:',
+        '\nThese objects were not created by a migration and use a column whose type changes. The migration will fail until they are dropped:',
         ...dependents.map((line) => `  ${line}`),
       ];
 
@@ -128,7 +128,7 @@ const undecidedLines = (undecided: readonly string[]): readonly string[] =>
   undecided.length === 0
     ? []
     : [
-        '\nBefore a migration can be written, decide about these fields and resources (this plan drops them):',
+        '\nDecide what happens to these fields and resources before creating the migration (this plan drops them):',
         ...undecided,
       ];
 
@@ -177,10 +177,10 @@ function planMarkdown({
         )),
     ...(checks.length === 0
       ? []
-      : ['', '**Stored values that do not fit**', '', ...list(checks.map(checkLine))]),
+      : ['', '**Stored values incompatible with the new definitions**', '', ...list(checks.map(checkLine))]),
     ...(api.length === 0
       ? []
-      : ['', '**Callers of the API**', '', ...rows(['change', 'of', 'what', ''], api.map(apiLine))]),
+      : ['', '**API clients**', '', ...rows(['change', 'of', 'what', ''], api.map(apiLine))]),
     ...(partners.length === 0
       ? []
       : ['', '**Needed by**', '', ...list(partners.map(({ file, name }) => `\`${file}\` needs ${name}`))]),
@@ -207,17 +207,18 @@ export const intentOptions = {
   allowDrop: () =>
     new Option(
       '--allow-drop <names...>',
-      'allow dropping these fields or resources with their values, for example leads.fax',
+      'allow dropping these fields or resources and their values, for example leads.fax',
     ),
   using: () =>
     new Option(
       '--using <field=sql>',
-      'SQL text expression that converts values that do not fit; repeatable',
+      'SQL text expression that converts values incompatible with the new definition; repeatable',
     ).argParser(collect),
   default: () =>
-    new Option('--default <field=value>', 'replacement for values that do not fit; repeatable').argParser(
-      collect,
-    ),
+    new Option(
+      '--default <field=value>',
+      'replacement for values incompatible with the new definition; repeatable',
+    ).argParser(collect),
 };
 
 /**

@@ -29,7 +29,7 @@ type Line = CommandLine<Instance>;
 const maxPrintedLines = 20;
 
 const formatOption = () =>
-  new Option('--format <format>', 'default: from the file extension').choices(formatNames);
+  new Option('--format <format>', 'default: inferred from the file extension').choices(formatNames);
 const collect = (value: string, previous: readonly string[]): readonly string[] => [...previous, value];
 
 /** Adds the `export` and `import` commands. */
@@ -58,7 +58,7 @@ export function recordCommands(line: Line): void {
     .addOption(formatOption())
     .option('--match <fields>', 'update existing records with the same values in these unique fields')
     .addOption(
-      new Option('--on-error <what>', 'whether to continue or stop after a line that fails')
+      new Option('--on-error <what>', 'whether to continue or stop after a failed line')
         .choices(['continue', 'stop'])
         .default('continue'),
     )
@@ -155,7 +155,7 @@ function textOf({
     ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}`] : []),
     ...printedLines,
     ...(failed > printedLines.length ? [`and ${failed - printedLines.length} more lines`] : []),
-    ...(stopped ? ['Stopped there. Later lines were not written.'] : []),
+    ...(stopped ? ['The import stopped at this line. Later lines were not written.'] : []),
   ].join('\n');
 }
 
@@ -184,7 +184,7 @@ function queryOf(parameters: readonly string[]): Record<string, readonly string[
   const query: Record<string, string[]> = {};
   for (const parameter of parameters) {
     const [, name = '', value = ''] = /^([^=]+)=(.*)$/s.exec(parameter) ?? [];
-    if (name === '') throw new UserError(`--filter must be like status=New, not ${parameter}`);
+    if (name === '') throw new UserError(`--filter must have the form status=New, not ${parameter}`);
     query[name] = [...(query[name] ?? []), value];
   }
   return Object.fromEntries(

@@ -15,7 +15,7 @@ export function pruneCommand({ program, run, withInstance }: CommandLine<Instanc
   program
     .command('prune')
     .description(
-      'delete rows older than the retention periods in config.yaml now; the service does so every ten minutes',
+      'immediately delete rows older than the retention periods in config.yaml; the service does this every ten minutes',
     )
     .option('--dry-run', 'only count the rows')
     .addOption(jsonResult())

@@ -138,7 +138,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
   const queue = (work: () => Promise<void>): void => {
     queueEnd = queueEnd.then(work).catch((cause: Error) => {
       const isExpected = cause instanceof UserError;
-      print(`${isExpected ? cause.message : `It failed unexpectedly: ${cause.message}`}\n${unchangedNote}`);
+      print(`${isExpected ? cause.message : `Unexpected error: ${cause.message}`}\n${unchangedNote}`);
     });
   };
   let timer: NodeJS.Timeout | undefined;

@@ -189,7 +189,7 @@ export function createWorkerPool(
   const replace = async (worker: Worker, cause: string): Promise<void> => {
     const delay = backoff.next(performance.now(), serving.size > 0);
     if (delay === undefined) {
-      report(`workers exit immediately after they start (the last one: ${cause}); stopping the service`);
+      report(`workers exit immediately after starting (last exit: ${cause}); stopping the service`);
       giveUp();
       return;
     }

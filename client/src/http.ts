@@ -169,7 +169,7 @@ const backoff = (attempts: number, maxWait: number): number =>
 
 /** Formats an ID for use in a path. @throws TypeError for a number that is not a safe integer */
 export function pathId(id: Id): string {
-  if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new TypeError(`no id: ${id}`);
+  if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new TypeError(`not a safe integer: ${id}`);
   return String(id);
 }
 

@@ -37,7 +37,7 @@ const exact = JSON as unknown as {
 export function requireExactNumbers(): void {
   if ('rawJSON' in JSON) return;
   throw new TypeError(
-    'this runtime is too old: it has no JSON.rawJSON and would round numbers. Use Node.js 22, Chrome 114, Firefox 135, Safari 18.4 or newer.',
+    'this runtime is too old: it does not support JSON.rawJSON and would round numbers. Use Node.js 22, Chrome 114, Firefox 135, Safari 18.4 or newer.',
   );
 }
 

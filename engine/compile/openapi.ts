@@ -177,7 +177,7 @@ export function openApiFragment(
       ...Object.fromEntries(
         formatNames.map((format) => [
           linesSchema(recordName, format),
-          { type: 'string', description: `All ${name} as ${formatOf(format).type}, without pages.` },
+          { type: 'string', description: `All ${name} as ${formatOf(format).type}, without pagination.` },
         ]),
       ),
       [`${recordName}List`]: {

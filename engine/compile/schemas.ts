@@ -56,7 +56,7 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
     properties: {
       results: {
         type: 'array',
-        description: 'One result per record, in the order of the request.',
+        description: 'One result per record, in request order.',
         minItems: 1,
         maxItems,
         items: { oneOf: [ref('schemas', 'BatchSuccess'), ref('schemas', 'BatchFailure')] },
@@ -77,7 +77,7 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
   },
   BatchFailure: {
     type: 'object',
-    description: 'The reason why a record was not written, with `on_error: continue`.',
+    description: 'With `on_error: continue`, the reason why a record was not written.',
     required: ['status', 'error', 'code'],
     properties: {
       status: { type: 'integer', enum: [400, 404, 409] },
@@ -101,7 +101,7 @@ export function inputSchema(fields: readonly Field[], aRecord: string): JsonSche
   const required = writable.filter((field) => field.required).map((field) => field.name);
   return {
     type: 'object',
-    description: `The writable fields of ${aRecord}. Unknown keys are ignored. Null counts as absent. An absent field is set to its default: \`""\`, 0 or null unless its description says otherwise.`,
+    description: `The writable fields of ${aRecord}. Unknown keys are ignored. Null is treated as absent. An absent field is set to its default: \`""\`, 0 or null unless its description says otherwise.`,
     ...(required.length > 0 && { required }),
     properties: Object.fromEntries(writable.map((field) => [field.name, fieldInputSchema(field)])),
   };
@@ -112,7 +112,7 @@ export function patchSchema(fields: readonly Field[], aRecord: string): JsonSche
   const writable = writableOf(fields);
   return {
     type: 'object',
-    description: `The fields of ${aRecord} to change. Unknown keys are ignored. Null resets a field to its default.`,
+    description: `The fields to change in ${aRecord}. Unknown keys are ignored. Null resets a field to its default.`,
     properties: Object.fromEntries(writable.map((field) => [field.name, boundedSchema(field)])),
   };
 }

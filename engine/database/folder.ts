@@ -93,7 +93,7 @@ export async function prepareCluster(
   if (!existsSync(join(cluster, 'PG_VERSION'))) {
     if (!isEmpty(cluster)) throw new UserError(`${cluster} is not a database: move it away or restore it`);
     if (!isEmpty(unfinished) && !existsSync(join(unfinished, markFile))) {
-      throw new UserError(`${unfinished} was not created by a first start: move it away`);
+      throw new UserError(`${unfinished} was not created by the first start: move it away`);
     }
     removeUnfinished(unfinished);
     createFolder(unfinished, 0o700);

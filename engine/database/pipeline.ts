@@ -235,7 +235,7 @@ export class Pipeline {
     const indexEnd = indexStart + bytes.readInt32BE(start + firstColumnOffset);
     const index = Number(bytes.toString('latin1', indexStart, indexEnd)) - 1;
     const call = calls[index];
-    if (call === undefined) throw new Error(`no part ${index}`);
+    if (call === undefined) throw new Error(`call ${index} does not exist`);
     const { records, many } = call.statement;
     if (many?.lists && records !== undefined) {
       if (index !== sent.callIndex) this.#finishCall(sent, index);
@@ -262,7 +262,8 @@ export class Pipeline {
     const { callIndex, reader, rows } = sent;
     const [row] = reader?.take() ?? [];
     if (callIndex !== undefined && row !== undefined) rows[callIndex] = row;
-    if (next !== undefined && rows[next] !== undefined) throw new Error(`rows of part ${next} in two places`);
+    if (next !== undefined && rows[next] !== undefined)
+      throw new Error(`the rows of call ${next} are not consecutive`);
     Object.assign(sent, { callIndex: next, reader: undefined, size: 0 });
   }
 

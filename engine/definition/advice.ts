@@ -28,10 +28,10 @@ const types: AdviceTable = [
   ],
   ['hasmany has_many one2many onetomany', 'Declare a reference in the other resource, and filter by it.'],
   ['manytomany many2many', 'Declare a resource with two references.'],
-  ['lookup rollup', 'Use "joined" to show text fields of a referenced record.'],
+  ['lookup rollup', 'Use "joined" to show text fields from a referenced record.'],
   [
     'formula computed virtual',
-    'Computed fields are not supported. Use "joined" to show text fields of a referenced record.',
+    'Computed fields are not supported. Use "joined" to show text fields from a referenced record.',
   ],
   ['array list', 'Lists are not supported. Declare another resource with a reference to this one.'],
   ['json jsonb object map', 'Nested values are not supported. Declare a field for each value.'],

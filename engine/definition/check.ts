@@ -116,7 +116,7 @@ function checkSingulars(drafts: readonly Draft[], issues: YamlIssue[]): void {
     const owner = owners.get(singular);
     if (owner === undefined || owner.name === name) owners.set(singular, item);
     else {
-      const message = `"${singular}" is already the singular of ${owner.name} (${owner.parsed.file}). Set another "singular".`;
+      const message = `"${singular}" is already the singular of ${owner.name} (${owner.parsed.file}). Set a different "singular".`;
       issues.push(parsed.issueAt({ path: ['singular'] }, message));
     }
   }
@@ -351,7 +351,7 @@ function checkLink(
     const references = fields.filter(({ type }) => type.refers === true).map(({ name }) => name);
     report(
       'through',
-      `"${field.through}" is not a reference of this resource${suggestionOrList(field.through, references)}`,
+      `"${field.through}" is not a reference field of this resource${suggestionOrList(field.through, references)}`,
     );
     return;
   }

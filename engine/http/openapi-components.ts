@@ -134,12 +134,12 @@ export const responses = {
     { ...preferenceApplied, ...retryAfter(true) },
   ),
   Duplicate: errorResponse(
-    'Another record of the organization has the same values in unique fields.',
+    'Another record in the organization has the same values in unique fields.',
     [errors.duplicate(['email'])],
     preferenceApplied,
   ),
   StillRunningOrDuplicate: errorResponse(
-    'Another record of the organization has the same values in unique fields, or the first request with this `Idempotency-Key` is still running.',
+    'Another record in the organization has the same values in unique fields, or the first request with this `Idempotency-Key` is still running.',
     [errors.duplicate(['email']), errors.stillRunning()],
     { ...preferenceApplied, ...retryAfter(false) },
   ),
@@ -153,7 +153,7 @@ export const responses = {
     [errors.cursorExpired()],
   ),
   PreconditionFailed: errorResponse(
-    'The record does not match `If-Match` or `If-None-Match`. Nothing was written.',
+    'The record does not satisfy `If-Match` or `If-None-Match`. Nothing was written.',
     [errors.preconditionFailed()],
     preferenceApplied,
   ),
@@ -199,7 +199,7 @@ export const parameters = {
   page: {
     name: 'page',
     in: 'query',
-    description: `Number of a page of ${pageSize} records. Values below 1 count as 1. \`data\` is empty after the last page.`,
+    description: `Page number. Each page contains up to ${pageSize} records. Values below 1 are treated as 1. \`data\` is empty after the last page.`,
     schema: { type: 'integer', default: 1 },
   },
   IfMatch: {

@@ -14,19 +14,19 @@ const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
  * parts of other schemas.
  */
 const errorSchemas = {
-  ErrorMessage: { type: 'string', description: 'A message for people. The text can change.' },
+  ErrorMessage: { type: 'string', description: 'A human-readable message. Its text can change.' },
   ErrorCode: {
     type: 'string',
     // An `enum` would make generated clients reject codes that are added later.
     description: `A stable identifier for programs. ${Object.entries(errorCodes)
       .map(([code, meaning]) => `\`${code}\`: ${meaning}`)
-      .join(' ')} New codes can be added: handle an unknown code by its status.`,
+      .join(' ')} New codes can be added: handle an unknown code by its HTTP status.`,
     examples: Object.keys(errorCodes),
     'x-extensible-enum': Object.keys(errorCodes),
   },
   FieldErrors: {
     type: 'array',
-    description: 'The invalid fields or parameters, with 400 and 409; at most 100.',
+    description: 'The invalid fields or parameters, for 400 and 409 responses; at most 100.',
     maxItems: 100,
     items: ref('FieldError'),
   },
@@ -46,12 +46,11 @@ const errorSchemas = {
     type: 'integer',
     format: 'int64',
     description:
-      'The ID of the record that has the value, with `duplicate`, if the caller is allowed to read it.',
+      'With `duplicate`, the ID of the record that already has the value, if the caller is allowed to read it.',
   },
   RejectedConstraint: {
     type: 'string',
-    description:
-      'The constraint, or the function of the trigger, that rejected the write, with `rejected_by_database`.',
+    description: 'With `rejected_by_database`, the constraint or trigger function that rejected the write.',
   },
   Error: {
     type: 'object',
@@ -87,7 +86,7 @@ const importReport = {
     stopped: {
       type: 'boolean',
       description:
-        'Whether the import stopped at a failed line, with `on_error=stop`. Earlier lines were written; the failed line and later lines were not.',
+        'With `on_error=stop`, whether the import stopped at a failed line. Earlier lines were written; the failed line and later lines were not.',
     },
     dry_run: { type: 'boolean' },
     ignored: {
@@ -105,7 +104,7 @@ const importReport = {
           line: {
             type: 'integer',
             minimum: 1,
-            description: 'The line of the body on which the record starts.',
+            description: 'Line number in the body at which the record starts.',
           },
           error: { type: 'string' },
           code: { type: 'string' },
@@ -202,8 +201,8 @@ export function openApiDocument(
     info: {
       title: 'CRM API',
       ...info,
-      summary: "Records of the caller's own organization.",
-      description: `Every record belongs to one organization; the API key decides which. Lists have pages of ${pageSize}; follow \`next\` in the \`Link\` header until it is absent. Unknown list parameters are ignored unless the request has \`Prefer: handling=strict\`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was sent, so clients that validate them must allow offsets. Every path with GET also supports HEAD, which is not listed and returns the same status and headers without the body. OPTIONS returns 204 with \`Allow\`.`,
+      summary: "Records in the caller's own organization.",
+      description: `Every record belongs to one organization; the API key decides which. Lists are paginated, with ${pageSize} records per page; follow \`next\` in the \`Link\` header until it is absent. Unknown list parameters are ignored unless the request has \`Prefer: handling=strict\`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was sent, so clients that validate them must allow offsets. Every path with GET also supports HEAD, which is not listed and returns the same status and headers without the body. OPTIONS returns 204 with \`Allow\`.`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This instance.' }],

@@ -68,7 +68,7 @@ export const expansion: QueryPart<readonly Field[], readonly Field[]> = {
       : [
           describeNames(
             'expand',
-            'References, separated by commas, whose records are returned under `expanded`. Requires the `read` grant on the referenced resources. The response does not have an `ETag`. An empty value is ignored.',
+            'Comma-separated references whose records are returned under `expanded`. Requires the `read` grant on the referenced resources. The response does not have an `ETag`. An empty value is ignored.',
             references,
           ),
         ],
@@ -91,7 +91,7 @@ export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | und
   describe: (fields) => [
     describeNames(
       'fields',
-      'Limits records to these fields, separated by commas, and `id`. The response does not have an `ETag`. An empty value returns all fields.',
+      'Limits records to `id` and these comma-separated fields. The response does not have an `ETag`. An empty value returns all fields.',
       fields,
     ),
   ],

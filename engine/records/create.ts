@@ -196,11 +196,11 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
     summary: `Create or update many ${definition.name.replaceAll('_', ' ')}`,
     body: {
       description:
-        'Up to 1,000 records, 8 MiB. With `match`, existing records with the same values in these fields are updated as by PATCH, which also requires the `update` grant.',
+        'Up to 1,000 records and 8 MiB. With `match`, existing records with the same values in these fields are updated as with PATCH, which also requires the `update` grant.',
       schema: `${recordName}Batch`,
     },
     success: {
-      description: 'The result of each record, in the order of the request.',
+      description: 'The result for each record, in request order.',
       schema: 'BatchResults',
     },
   }),

@@ -265,7 +265,7 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
     summary: `List the changes to ${aRecord}`,
     parameters: [{ $ref: '#/components/parameters/cursor' }],
     success: {
-      description: `Up to ${pageSize} changes, newest first. The record itself may have been deleted.`,
+      description: `Up to ${pageSize} changes, newest first. The record may already have been deleted.`,
       schema: changesSchema,
     },
   }),

@@ -122,7 +122,7 @@ const imports = {
     parameters: parameterDescriptions,
     body: {
       description:
-        'Records as CSV with a header of field names, or as JSON objects, one per line. Can be compressed with gzip.',
+        'Records as CSV with a header row of field names, or as JSON objects, one per line. Can be compressed with gzip.',
       schema: 'Lines',
     },
     success: { description: 'The result of the import.', schema: 'ImportReport' },
@@ -134,7 +134,7 @@ const parameterDescriptions = [
     name: 'match',
     in: 'query',
     description:
-      'Unique fields, separated by commas. Existing records with the same values are updated as by PATCH, which also requires the `update` grant.',
+      'Comma-separated unique fields. Existing records with the same values are updated as with PATCH, which also requires the `update` grant.',
     schema: { type: 'string' },
   },
   {

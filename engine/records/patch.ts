@@ -153,11 +153,11 @@ export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<Ba
     summary: `Change fields of many ${definition.name.replaceAll('_', ' ')}`,
     body: {
       description:
-        'Up to 1,000 records, 8 MiB, each with its `id` and the fields to change. Other fields are not changed.',
+        'Up to 1,000 records and 8 MiB. Each record contains its `id` and the fields to change. Other fields are not changed.',
       schema: `${recordName}BatchPatch`,
     },
     success: {
-      description: 'The result of each record, in the order of the request.',
+      description: 'The result for each record, in request order.',
       schema: 'BatchResults',
     },
   }),

@@ -175,7 +175,7 @@ export const removeBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<B
     body: { description: 'Up to 1,000 IDs.', schema: 'BatchIds' },
     success: {
       description:
-        'The result of each record, in the order of the request. References to deleted records are set to null.',
+        'The result for each record, in request order. References to deleted records are set to null.',
       schema: 'BatchResults',
     },
   }),

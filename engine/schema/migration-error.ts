@@ -6,7 +6,7 @@ import { checkSqlState } from './changes/check.ts';
 /** Maximum number of characters of a statement to include in a message. */
 const maxStatement = 200;
 export const nothingMigrated = 'Nothing was migrated.';
-export const partlyMigrated = 'Everything else is applied; the next run continues from here.';
+export const partlyMigrated = 'Everything else has been applied; the next run continues from here.';
 
 /** Describes why a migration failed. Returns undefined if the error does not come from the database. */
 export function migrationError(

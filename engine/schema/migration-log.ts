@@ -91,7 +91,7 @@ async function importMigration(path: string, name: string): Promise<readonly Cha
     throw new UserError(`cannot read ${path}: ${reason}`, { cause });
   })) as Readonly<Record<string, readonly Change[] | MigrationClass>>;
   const content = exported.changes ?? exported[name] ?? Object.values(exported)[0];
-  if (content === undefined) throw new UserError(`${path} exports no migration`);
+  if (content === undefined) throw new UserError(`${path} does not export a migration`);
   if (typeof content === 'function') return content;
   const problem = problemIn(content);
   if (problem === undefined) return content;

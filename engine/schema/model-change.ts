@@ -147,7 +147,7 @@ function undecidedDrops(
     return [
       {
         name,
-        text: `the resource "${name}" was removed with all its records. Choose one:
+        text: `the resource "${name}" was removed, so its records would be dropped. Choose one:
   ${rename}: keep its records
   --allow-drop ${name}    with this command: drop its records`,
       },
@@ -185,7 +185,7 @@ function removedColumns(
       candidates === '' ? '' : `\n  renamed_from: ${column}    in ${file} at ${candidates}: rename the field`;
     return {
       name,
-      text: `${file === '' ? '' : `${file}  `}"${column}" was removed with the values of ${name}. Choose one:
+      text: `${file === '' ? '' : `${file}  `}"${column}" was removed, so the values of ${name} would be dropped. Choose one:
   ${column}: { ${type}, retired: true }    in ${file}: remove it from the API and keep its values
   --allow-drop ${name}    with this command: drop its values${rename}`,
     };

@@ -360,7 +360,7 @@ function underLock(effects: DescribedEffects, held: Effects['lock']): DescribedE
     ...effects,
     lock,
     risks: [...new Set([...(['blocking'] as const), ...effects.risks])],
-    says: `${effects.says}; earlier statements of the migration already have this lock`,
+    says: `${effects.says}; earlier statements in the migration already hold this lock`,
   };
 }
 

@@ -20,7 +20,7 @@ export async function feedDelay({ run }: Database, ms: number): Promise<readonly
   return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, id, seconds]) => {
     const isPrepared = kind === 'prepared';
     return {
-      location: isPrepared ? `prepared transaction ${id}` : `process ${id} of the database server`,
+      location: isPrepared ? `prepared transaction ${id}` : `process ${id} on the database server`,
       message: `its transaction has been open for ${seconds} s and delays the change feed and event subscriptions`,
       advice: isPrepared
         ? `End it with: rollback prepared '${id}'; or commit prepared '${id}';`

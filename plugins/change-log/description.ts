@@ -13,7 +13,7 @@ const parameter = (name: string, description: string, schema: object) => ({
 
 /** OpenAPI description of the feed. */
 export const feedFragment: Fragment = {
-  tag: { name: 'events', description: 'Changes to the records of the organization.' },
+  tag: { name: 'events', description: "Changes to the organization's records." },
   paths: {
     '/events': {
       get: {
@@ -49,12 +49,12 @@ export const feedFragment: Fragment = {
   parameters: {
     'events.after': parameter(
       'after',
-      'The `next` cursor of the previous response. If absent, starts with the oldest stored change. `now` returns no changes, only the cursor of the end of the feed.',
+      'The `next` cursor of the previous response. If absent, starts with the oldest stored change. `now` returns no changes, only the cursor for the end of the feed.',
       text,
     ),
     'events.resources': parameter(
       'resources',
-      'Resource names, separated by commas. Default: all resources that the caller can list.',
+      'Comma-separated resource names. Default: all resources that the caller can list.',
       text,
     ),
     'events.wait': parameter('wait', 'Seconds to wait for a change if there are no changes yet.', {
@@ -73,7 +73,7 @@ export const feedFragment: Fragment = {
         next: { ...text, description: 'The cursor to pass as `after` in the next request.' },
       },
     },
-    EventStream: { ...text, description: 'Server-sent events. The data of each event is a `Change`.' },
+    EventStream: { ...text, description: "Server-sent events. Each event's data is a `Change`." },
   },
   examples: {
     Events: { data: [], next: 'WyJhIiwiMSIsIjAiLDFd.c2lnbmVk' },

@@ -50,11 +50,11 @@ export const feedMetrics = (database: Database): Metrics => ({
   families: {
     crm_feed_lag_seconds: {
       type: 'gauge',
-      help: 'Age of the oldest writing transaction on the database server. The change feed ends before it.',
+      help: 'Age of the oldest open write transaction on the database server, which holds back the change feed.',
     },
     crm_feed_behind_transactions: {
       type: 'gauge',
-      help: 'Number of transactions started after the oldest writing transaction. Their changes are not in the change feed yet.',
+      help: 'Number of transactions started after the oldest open write transaction. Their changes are not in the change feed yet.',
     },
   },
   ofInstance: true,
@@ -79,7 +79,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     const lagMs = Math.round(now - blocker.since);
     app.log.warn(
       { pid, lag_ms: lagMs },
-      'the change feed is waiting for a long transaction on the database server',
+      'the change feed is waiting for a long-running transaction on the database server',
     );
   };
   let isFailing = false;

@@ -164,7 +164,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a secret in a file that others can read',
-    /^config\.yaml:10:42: any user of this machine can read its secrets, for example partners\.payments\.other\.verify\.secrets\.0\. Restrict access: chmod o= /,
+    /^config\.yaml:10:42: any user on this machine can read its secrets, for example partners\.payments\.other\.verify\.secrets\.0\. Restrict access: chmod o= /,
   ],
   ['a public URL without TLS', /^public_url: http:\/\/crm\.example\.org does not use TLS/],
   [
@@ -435,7 +435,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
             {
               location: 'DATABASE_URL',
               message:
-                'the connection limit of the server, the database or the role is reached (SQLSTATE 53300)',
+                'the connection limit of the server, the database or the role has been reached (SQLSTATE 53300)',
               advice:
                 'Raise max_connections or the connection limit, lower DATABASE_POOL or WORKERS, disconnect other clients, or use PgBouncer.',
             },
@@ -488,7 +488,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
         await client.query('begin; select pg_current_xact_id()');
         assert.deepEqual(await feedDelay(database, 60_000), []);
         const [finding, ...more] = await feedDelay(database, 0);
-        assert.match(String(finding?.location), /^process \d+ of the database server$/);
+        assert.match(String(finding?.location), /^process \d+ on the database server$/);
         assert.match(String(finding?.advice), /select pg_terminate_backend\(\d+\)/);
         assert.deepEqual(more, []);
       });
@@ -527,8 +527,8 @@ describe('doctor with unusable resources', () => {
       const expected = [
         /^ulimit -n: a process can open 400 files, but MAX_CONNECTIONS requires 5166\. Raise the limit .* MAX_CONNECTIONS to 234\.$/,
         ...(disk === undefined ? [] : [/^\S+\/data: the disk is nearly full: \d+ MiB of 8 MiB are free\./]),
-        /^\S+\/data: other users of this machine can access it \(mode 0755\)\. Restrict access: chmod go= /,
-        /^\S+\/data\/auth-secret: other users of this machine can access it \(mode 0644\)/,
+        /^\S+\/data: other users on this machine can access it \(mode 0755\)\. Restrict access: chmod go= /,
+        /^\S+\/data\/auth-secret: other users on this machine can access it \(mode 0644\)/,
         /^database: the database at 127\.0\.0\.1:1\/crm does not respond: connect ECONNREFUSED/,
       ];
       assert.equal(lines.length, expected.length, lines.join('\n'));
@@ -621,7 +621,7 @@ describe('doctor with unusable resources', () => {
       release();
       // A copied folder has default file modes.
       assert.ok(wrong.every(({ check }) => check === 'data folder'));
-      const reason = `another process is using ${data} and does not respond as a server. Stop it first.`;
+      const reason = `another process is using ${data} but does not respond to requests. Stop it first.`;
       assert.ok(
         skipped.some((entry) => entry.check === 'writing' && entry.reason === reason),
         JSON.stringify(skipped),

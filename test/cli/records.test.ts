@@ -90,7 +90,10 @@ describe(`records on the command line (${driver})`, () => {
         ],
         [
           'not a parameter',
-          { args: ['export', 'leads', '--filter', 'New'], says: '--filter must be like status=New, not New' },
+          {
+            args: ['export', 'leads', '--filter', 'New'],
+            says: '--filter must have the form status=New, not New',
+          },
         ],
         [
           'a missing file',

@@ -54,7 +54,7 @@ describe('crm client', () => {
     writeFileSync(join(output('full'), 'precious.txt'), '');
     assertRefused(
       await crm(['client', '--output', output('full')], nowhere),
-      /contains files but not a client/,
+      /is not empty and does not contain a client/,
     );
     assert.deepEqual(readdirSync(output('full')), ['precious.txt']);
     const file = join(output('full'), 'precious.txt');
@@ -65,7 +65,7 @@ describe('crm client', () => {
   });
 
   for (const [url, message] of [
-    ['nowhere', /must be like https:/],
+    ['nowhere', /must be a URL such as https:/],
     ['http://127.0.0.1:1', /does not respond/],
   ] as const) {
     test(`--url ${url} fails`, async () =>
@@ -92,8 +92,8 @@ describe('an untrusted API description', () => {
 
   test('cannot inject code into the client', () => {
     for (const [properties, message] of [
-      [property("a: 'int64', [(globalThis.pwned = 1, 'b')]", { type: 'integer' }), /has the name "a: /],
-      [property('a', { type: 'string; export const pwned = 1' }), /has the type "string; /],
+      [property("a: 'int64', [(globalThis.pwned = 1, 'b')]", { type: 'integer' }), /contains the name "a: /],
+      [property('a', { type: 'string; export const pwned = 1' }), /contains the type "string; /],
     ] as const)
       assert.throws(() => clientSource(documentOf(properties)), message);
     const text = "x' | never;\n'; globalThis.pwned = 1; */";

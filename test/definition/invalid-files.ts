@@ -168,11 +168,11 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things(link, '  a: { type: joined, through: q, show: [b] }', b),
-    'things.yaml:5:31  "q" is not a reference of this resource. Available: p',
+    'things.yaml:5:31  "q" is not a reference field of this resource. Available: p',
   ],
   [
     things(b, '  a: { type: joined, through: b, show: [b] }'),
-    'things.yaml:5:31  "b" is not a reference of this resource',
+    'things.yaml:5:31  "b" is not a reference field of this resource',
   ],
   [
     things(link, '  a: { type: joined, through: p, show: [c, id] }', b),
@@ -508,11 +508,11 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things(b, 'unique: b'),
-    'things.yaml:5:9  unique must be [ a, b ], or [ [ a, b ], [ c, d ] ], of up to 4 fields each, not "b". Write [ b ].',
+    'things.yaml:5:9  unique must be [ a, b ], or [ [ a, b ], [ c, d ] ], with up to 4 fields each, not "b". Write [ b ].',
   ],
   [
     things(b, 'unique: [[b], b]'),
-    'things.yaml:5:9  unique must be [ a, b ], or [ [ a, b ], [ c, d ] ], of up to 4 fields each',
+    'things.yaml:5:9  unique must be [ a, b ], or [ [ a, b ], [ c, d ] ], with up to 4 fields each',
   ],
   // Duplicates.
   [
@@ -530,11 +530,11 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     { 'a.yaml': ['singular: thing', ...head].join('\n'), 'b.yaml': ['singular: thing', ...head].join('\n') },
-    'b.yaml:1:11  "thing" is already the singular of a (a.yaml). Set another "singular".',
+    'b.yaml:1:11  "thing" is already the singular of a (a.yaml). Set a different "singular".',
   ],
   [
     { 'thing.yaml': head.join('\n'), 'things.yaml': ['singular: thing', ...head].join('\n') },
-    'things.yaml:1:11  "thing" is already the singular of thing (thing.yaml). Set another "singular".',
+    'things.yaml:1:11  "thing" is already the singular of thing (thing.yaml). Set a different "singular".',
   ],
   // Known values.
   [
@@ -572,7 +572,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
       ['has_many', 'Declare a reference in the other resource, and filter by it.'],
       [
         'formula',
-        'Computed fields are not supported. Use "joined" to show text fields of a referenced record.',
+        'Computed fields are not supported. Use "joined" to show text fields from a referenced record.',
       ],
       ['time', 'Use "timestamp" for a point in time, or "string" with "pattern" for a time of day.'],
       ['list', 'Lists are not supported. Declare another resource with a reference to this one.'],

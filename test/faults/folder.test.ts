@@ -124,7 +124,7 @@ describe('the data folder', { concurrency: 1 }, () => {
 
   for (const [name, place] of [
     ['pgdata', 'is not a database: move it away or restore it'],
-    ['pgdata.new', 'was not created by a first start: move it away'],
+    ['pgdata.new', 'was not created by the first start: move it away'],
   ] as const) {
     test(`rejects a ${name} with other content and leaves it unchanged`, async () => {
       const folder = newFolder();

@@ -230,13 +230,13 @@ onBothDrivers('erasure', (instance) => {
     [
       '21 texts',
       Array.from({ length: 21 }, (_, n) => ['--text', `text ${n}`]).flat(),
-      /at most 20 texts can be searched for, but there are 21/,
+      /at most 20 search terms are allowed, but there are 21/,
     ],
     ['a long text', ['--text', 'x'.repeat(201)], /is too long\. Enter at most 200 characters/],
     [
       '21 lines',
       Array.from({ length: 21 }, () => ['--records', 'leads?email=x']).flat(),
-      /at most 20 lines can select records, but there are 21/,
+      /at most 20 lines can select records, but 21 were entered/,
     ],
     ['a long line', ['--records', `leads?email=${'x'.repeat(500)}`], /can have at most 500 characters/],
   ] as const) {

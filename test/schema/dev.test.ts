@@ -89,7 +89,7 @@ for (const driver of drivers.slice(-1)) {
     test('what does not say what happens to its values is reported, and not served', async () => {
       const right = files.text('leads');
       files.edit('leads', / {2}fax: .*\n/, '');
-      await tells('"fax" was removed with the values of leads.fax. Choose one:');
+      await tells('"fax" was removed, so the values of leads.fax would be dropped. Choose one:');
       files.add('leads', right);
       told.length = 0;
     });

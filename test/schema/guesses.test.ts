@@ -47,7 +47,7 @@ for (const driver of drivers) {
       const refused = await crm(['migrate', '--create', 'zone'], environment);
       assert.deepEqual([refused.code, refused.stdout], [1, '']);
       for (const line of [
-        /^crm: \S*leads\.yaml {2}"timezone" was removed with the values of leads\.timezone\. Choose one:$/m,
+        /^crm: \S*leads\.yaml {2}"timezone" was removed, so the values of leads\.timezone would be dropped\. Choose one:$/m,
         /^ {2}timezone: \{ type: string, retired: true \} {4}in \S*leads\.yaml: .*$/m,
         /^ {2}--allow-drop leads\.timezone {4}.*$/m,
         /^ {2}renamed_from: timezone {4}in \S*leads\.yaml at "zone": rename the field\nNothing was written\.\n$/m,
@@ -188,7 +188,7 @@ describe("a migration's statements", () => {
         own.drop('cases');
         own.add('tickets', singular('ticket'));
       },
-      /^the resource "cases" was removed with all its records\. Choose one:\n {2}renamed_from: cases {4}in the file of tickets: .*\n {2}--allow-drop cases /,
+      /^the resource "cases" was removed, so its records would be dropped\. Choose one:\n {2}renamed_from: cases {4}in the file of tickets: .*\n {2}--allow-drop cases /,
       ['cases'],
       [/^drop table if exists "cases"/, /^create table "tickets"/],
     ],

@@ -319,7 +319,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await model.sql(`update things set code = 'no number' where name = 'n2'`);
     await assert.rejects(
       migrate(),
-      /things\.code does not fit its new type in 1 record, for example \d+ of organization 1\. Everything else is applied/,
+      /things\.code does not fit its new type in 1 record, for example \d+ of organization 1\. Everything else has been applied/,
     );
     const { pending, unfinished, drift } = await stateOf(model.database, model.config);
     assert.deepEqual([pending, drift], [[], []]);

@@ -324,7 +324,7 @@ for (const driver of drivers) {
         const far = await simulated('telegram', elsewhere, whole, `${secret}\n`);
         assert.deepEqual([far.answers, far.arrived], [answers, null]);
         const outcome = await simulate('inbound-leads', elsewhere, ...url);
-        assert.match(outcome.stdout, /That server's database is not available here\. See Setup, Deliveries/);
+        assert.match(outcome.stdout, /That server's database is not available here\. Open Setup, Deliveries/);
       }
       service.signal('SIGTERM');
       assert.equal((await service.ended).code, 0);

@@ -23,7 +23,7 @@ import { send } from '../sender/index.ts';
 
 export const bookingFormsPath = '/api/booking-forms/whatsapp';
 const fields = {
-  to: 'Recipient: a phone number in international format. Other texts are accepted, but the sender can reject them (502).',
+  to: 'Recipient: a phone number in international format. Other values are accepted, but the sender can reject them (502).',
   message: 'Message text, sent unchanged unless a template is used.',
   name: "Recipient's name, for templates.",
   template: 'Name of a template. Without it, the message is sent unchanged.',
@@ -72,7 +72,7 @@ const paths: Fragment['paths'] = {
       security: [secretScheme('partnerToken')],
       requestBody: requestOf(
         fields,
-        'Message texts are never evaluated as templates.',
+        'The message is never evaluated as a template.',
         { to: '+49 40 66969 974', message: 'Your table is booked for Friday, 19:30.' },
         required,
       ),

@@ -52,7 +52,7 @@ export const inboxModule: Module<
       'integration',
       'crm_integrations',
       ['secret', 'token'],
-      'Add the previous secret back to AUTH_SECRETS, or enter the secrets of the integration again in the admin UI.',
+      "Add the previous secret back to AUTH_SECRETS, or enter the integration's secrets again in the admin UI.",
     ),
   ],
 };

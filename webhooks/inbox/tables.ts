@@ -62,7 +62,7 @@ const inbox = queueTable(
   'crm_inbox',
   { name: 'integration', table: 'crm_integrations' },
   { payload: textColumn },
-  { personalData: { label: 'events of integrations', columns: ['payload', 'error'], erasure: 'delete' } },
+  { personalData: { label: 'integration events', columns: ['payload', 'error'], erasure: 'delete' } },
 );
 
 const receivedMessages = defineTable(

@@ -21,7 +21,7 @@ export const paymentsFragment: Fragment = {
         operationId: 'reportPayment',
         summary: 'Report a payment',
         description:
-          "Converts the payment's lead and creates a Closed Won opportunity, once per event. The authentication header (a shared key or a signature) and the paths of the values in the payload are configured in config.yaml.",
+          "Converts the payment's lead and creates a Closed Won opportunity, once per event. The authentication header (a shared key or a signature) and the paths to the values in the payload are configured in config.yaml.",
         tags: ['partners'],
         security: [],
         requestBody: {
@@ -64,7 +64,7 @@ export const paymentsFragment: Fragment = {
                     ignored: {
                       type: 'boolean',
                       const: true,
-                      description: 'The event does not meet the conditions in config.yaml.',
+                      description: 'The event does not satisfy the conditions in config.yaml.',
                     },
                   },
                 },

@@ -28,7 +28,7 @@ export const startQueueRetention = (
   days: (status: 'done' | 'dead') => number,
 ): void =>
   startRetention(app, database, {
-    label: `old items of ${queue.name}`,
+    label: `old ${queue.name} items`,
     steps: (['done', 'dead'] as const).map(
       (status) => (tables) => queueRetention(tables, queue, status, days(status)),
     ),

@@ -34,7 +34,7 @@ const messages = defineTable(
   },
   {
     indexes: [{ name: 'crm_messages_provider', properties: ['organization_id_link', 'provider_id'] }],
-    personalData: { label: 'messages to people', columns: ['recipient', 'body', 'error'], erasure: 'delete' },
+    personalData: { label: 'outgoing messages', columns: ['recipient', 'body', 'error'], erasure: 'delete' },
   },
 );
 

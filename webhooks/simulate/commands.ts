@@ -52,7 +52,7 @@ export function simulateCommands(line: Line): void {
     )
     .addOption(organizationOption())
     .option('--url <origin>', 'URL of a running instance; default: start this instance for the simulation')
-    .option('--endpoint <id>', 'the integration, by the last segment of its URL')
+    .option('--endpoint <id>', 'the integration, identified by the last segment of its URL')
     .option('--secret-stdin', 'read the secret from standard input; default: the stored one')
     .option('--steps <names>', `comma-separated steps: ${stepNames.join(',')}; default: all`)
     .option('--burst <n>', 'number of deliveries in the burst', '1000')
@@ -166,7 +166,7 @@ function report(
   ]);
   const summary =
     storedCounts === undefined
-      ? "That server's database is not available here. See Setup, Deliveries for the stored events."
+      ? "That server's database is not available here. Open Setup, Deliveries to see the stored events."
       : `Sent ${eventIds.length} unique events. Stored: ${counts(storedCounts)}.`;
   return {
     json: { provider, steps: results, events: eventIds.length, arrived: storedCounts ?? null },

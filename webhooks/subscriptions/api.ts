@@ -147,7 +147,7 @@ export const operations: readonly ApiOperation[] = [
     operationId: 'patchSubscription',
     summary: 'Change, enable or disable an event subscription',
     description:
-      "Changes, enables or disables an event subscription. When enabled again, it continues where it stopped. If the caller changes anything but the state and cannot read everything that the subscription's profile can, the subscription gets the caller's profile.",
+      "Changes, enables or disables an event subscription. When enabled again, it continues where it stopped. If the caller changes anything but the state and cannot read everything that the subscription's profile can, the subscription is assigned the caller's profile.",
     body: 'SubscriptionChange',
     success: { description: 'The subscription.', schema: 'Subscription' },
     handle: async ({ principal, organization, actor, tables, transact, load, body }, services) => {
@@ -173,7 +173,7 @@ export const operations: readonly ApiOperation[] = [
     path: '/:id',
     action: 'delete',
     operationId: 'deleteSubscription',
-    summary: 'Delete an event subscription with its deliveries',
+    summary: 'Delete an event subscription and its deliveries',
     description: 'Deletes an event subscription. Waiting events are not sent.',
     success: { description: 'The subscription was deleted.', schema: 'Deleted' },
     handle: async ({ organization, actor, transact, load }) => {
@@ -202,7 +202,7 @@ export const operations: readonly ApiOperation[] = [
     action: 'update',
     operationId: 'testSubscription',
     summary: 'Send a test event',
-    description: 'Sends a signed event of the type `test`.',
+    description: 'Sends a signed event with the type `test`.',
     success: {
       description: "The ID of the delivery, which contains the receiver's response.",
       schema: 'TestDelivery',
@@ -237,9 +237,9 @@ export const operations: readonly ApiOperation[] = [
     path: '/:id/deliveries',
     action: 'read',
     operationId: 'listDeliveries',
-    summary: 'List the deliveries of an event subscription',
+    summary: "List an event subscription's deliveries",
     description:
-      'Lists deliveries with the headers of their requests and responses. Deliveries are deleted after a retention period.',
+      'Lists deliveries with their request and response headers. Deliveries are deleted after a retention period.',
     parameters: ['deliveries.before', 'deliveries.status'],
     success: { description: 'Up to 50 deliveries, newest first.', schema: 'DeliveryList' },
     handle: async ({ organization, tables, load, request }) => {

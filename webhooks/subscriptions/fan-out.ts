@@ -74,7 +74,7 @@ export function startFanOut(
     isStopping = true;
   });
   let isFailing = false;
-  const { runNow: now } = app.background.every(app, 'events of subscriptions', pollMs, async () => {
+  const { runNow: now } = app.background.every(app, 'subscription events', pollMs, async () => {
     try {
       await poll();
       isFailing = false;

@@ -104,7 +104,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
     subscriptionCommands(line);
     queueCommands(line, {
       noun: 'delivery',
-      description: 'manage deliveries to event subscriptions',
+      description: 'manage event subscription deliveries',
       owner: 'subscription',
       detail: 'heads',
       queue: deliveryQueue,

@@ -50,7 +50,7 @@ export function readSubscriptionInput(
       Array.isArray(value) && value.length > 0 && value.every((item) => allowedValues.includes(item));
     return isList
       ? [...new Set(value as string[])]
-      : addIssue(field, `must be an array of: ${allowedValues.join(', ')}`);
+      : addIssue(field, `must be an array of these values: ${allowedValues.join(', ')}`);
   };
   const urlOf = () => {
     const { url } = input;

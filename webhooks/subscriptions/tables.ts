@@ -135,7 +135,7 @@ const deliveries = queueTable(
     ],
     resourceColumns: ['object'],
     personalData: {
-      label: 'heads of sent events',
+      label: 'headers of sent events',
       columns: ['request', 'response', 'error'],
       erasure: 'clear',
     },

@@ -27,5 +27,5 @@ export const alterTypes: Kind<AlterTypes> = {
     ),
   ],
   risk: () => changeEffects('ACCESS EXCLUSIVE', 'rewrites', 'blocking', 'data-dependent', 'needs a restart'),
-  describe: () => 'rewrites every row with the new type and blocks all reads and writes of the table',
+  describe: () => 'rewrites every row with the new type and blocks all reads and writes on the table',
 };

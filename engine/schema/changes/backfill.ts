@@ -11,7 +11,7 @@ export const backfill: Kind<Backfill> = {
     `update ${quote(table)} set ${quote(column)} = ${value} where ${where};`,
   ],
   risk: () => changeEffects('ROW EXCLUSIVE', 'writes', 'blocking'),
-  describe: () => 'updates the rows that match its condition; concurrent writes to them wait',
+  describe: () => 'updates the rows that match its condition; concurrent writes to these rows wait',
   // A single UPDATE would lock the rows until the migration commits, so null values are filled in batches later.
   online: ({ table, column, value, where }) =>
     where === undefined

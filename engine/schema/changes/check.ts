@@ -21,6 +21,6 @@ end`;
     return [`do $check$ ${body} $check$;`];
   },
   risk: () => changeEffects('ACCESS SHARE', 'reads', 'data-dependent'),
-  describe: () => 'fails the migration if records have values that do not fit',
+  describe: () => 'fails the migration if records contain incompatible values',
   title: ({ name, says }) => `fail if ${name} ${says} in any record`,
 };

@@ -14,7 +14,7 @@ export const dropColumns: Kind<DropColumns> = {
     alterTable(table, ...columns.map((column) => `drop column ${quote(column)}`)),
   ],
   risk: () => changeEffects('ACCESS EXCLUSIVE', 'nothing', 'destructive', 'needs a restart'),
-  describe: () => `drops the column with all its values; ${contractNote}`,
+  describe: () => `drops the column and all its values; ${contractNote}`,
   // Additional columns are dropped together with their field.
   drops: ({ table, columns }) =>
     columns.filter((column) => firstColumn(column, columns) === column).map((column) => ({ table, column })),

@@ -14,7 +14,7 @@ export const dropTable: Kind<DropTable> = {
     `drop table if exists ${quote(table)} cascade;`,
   ],
   risk: () => changeEffects('ACCESS EXCLUSIVE', 'nothing', 'destructive', 'needs a restart'),
-  describe: () => `drops the table with all its rows; ${contractNote}`,
+  describe: () => `drops the table and all its rows; ${contractNote}`,
   drops: ({ table }) => [{ table, column: undefined }],
   compatibility: (change) => ({ now: [raw(dropLinksSql(change.table))], contract: [change] }),
 };

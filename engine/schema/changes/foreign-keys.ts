@@ -19,7 +19,7 @@ export const addForeignKey: Kind<AddForeignKey> = {
     withTable(tables, table, ({ foreignKeys }) => ({ foreignKeys: { ...foreignKeys, [name]: key } })),
   sql: ({ table, name, key }) => [alterTable(table, foreignKeySql(name, key))],
   risk: () => changeEffects('SHARE ROW EXCLUSIVE', 'reads', 'blocking', 'data-dependent'),
-  describe: () => 'checks the reference of every row and blocks writes to both tables',
+  describe: () => 'checks the reference in every row and blocks writes to both tables',
   online: ({ table, name, key }) => ({
     now: [alterTable(table, `${foreignKeySql(name, key)} not valid`)],
     later: [{ table, sql: alterTable(table, `validate constraint ${quote(name)}`) }],

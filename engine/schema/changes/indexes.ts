@@ -43,7 +43,7 @@ export const createIndex: Kind<CreateIndex> = {
       now: [],
       later: [{ table, build: buildSql(table, name, index) }],
       lock: 'SHARE UPDATE EXCLUSIVE',
-      says: 'reads every row after the rest of the migration, without blocking reads or writes of the table',
+      says: 'reads every row after the rest of the migration, without blocking reads or writes on the table',
     };
   },
 };

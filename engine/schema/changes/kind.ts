@@ -72,7 +72,7 @@ export interface Kind<C> {
 export const restartNote = 'nodes with the old definitions use the old name until they restart';
 export const contractNote = 'runs after all nodes with the old definitions have stopped';
 export const validateNote =
-  'adds a constraint under this lock, and then reads every row after the rest of the migration, without blocking reads or writes of the table';
+  'adds a constraint under this lock, and then reads every row after the rest of the migration, without blocking reads or writes on the table';
 
 /** Returns a copy of the tables with one table changed. */
 export function withTable(

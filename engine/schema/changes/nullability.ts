@@ -20,7 +20,7 @@ export const nullability: Kind<Nullability> = {
   describe: ({ nullable }) =>
     nullable
       ? 'changes the column in the catalog without reading or writing rows'
-      : 'checks every row for a missing value and blocks all reads and writes of the table',
+      : 'checks every row for a missing value and blocks all reads and writes on the table',
   // With an equivalent validated constraint, SET NOT NULL does not scan the table under an exclusive lock.
   online: ({ table, column, nullable }) => {
     if (nullable) return undefined;

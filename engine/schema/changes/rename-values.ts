@@ -10,7 +10,7 @@ export const renameValues: Kind<RenameValues> = {
   apply: (tables) => tables,
   sql: (change) => [`${updateSql(change)};`],
   risk: () => changeEffects('ROW EXCLUSIVE', 'writes', 'blocking'),
-  describe: () => 'updates the rows that match its condition; concurrent writes to them wait',
+  describe: () => 'updates the rows that match its condition; concurrent writes to these rows wait',
   compatibility: (change) =>
     change.paths === true ? { now: [change], contract: [change] } : syncNames(change),
 };

@@ -45,7 +45,7 @@ export const retypeColumns: Kind<RetypeColumns> = {
     changes.reduce((before, change) => kindOf(change).apply(before, change), tables),
   sql: ({ changes }) => sqlOf(changes),
   risk: () => changeEffects('ACCESS EXCLUSIVE', 'rewrites', 'blocking', 'data-dependent', 'needs a restart'),
-  describe: () => 'changes the types of columns',
+  describe: () => 'changes column types',
   online: onlineForm,
 };
 

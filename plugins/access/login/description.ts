@@ -131,7 +131,7 @@ export const loginFragment: Fragment = {
             object({
               access_token: text,
               token_type: { ...text, const: 'Bearer' },
-              expires_in: { type: 'integer', description: 'Lifetime of the token, in seconds.' },
+              expires_in: { type: 'integer', description: 'Token lifetime, in seconds.' },
               user,
               organizations,
             }),

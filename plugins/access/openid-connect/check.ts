@@ -33,9 +33,9 @@ function reasonOf(error: unknown, limitSeconds: number): string {
   if (code === undefined) return `cannot be reached (${details.code ?? details.message ?? message})`;
   const issuer = JSON.stringify(details.body?.issuer)?.slice(0, 200);
   const reasons: Readonly<Record<string, string>> = {
-    OAUTH_TIMEOUT: `does not respond within ${limitSeconds} s`,
+    OAUTH_TIMEOUT: `did not respond within ${limitSeconds} s`,
     OAUTH_HTTP_REQUEST_FORBIDDEN: 'does not use TLS, which is only allowed for a provider on this machine',
-    OAUTH_RESPONSE_IS_NOT_CONFORM: `responds ${details.status} to the request for its discovery document`,
+    OAUTH_RESPONSE_IS_NOT_CONFORM: `responded with ${details.status} to the request for its discovery document`,
     OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED: `has a discovery document for another issuer: ${issuer}`,
   };
   return reasons[code] ?? `does not have a usable discovery document (${code})`;

@@ -32,7 +32,7 @@ export function profileCommands(
     .description("manage an organization's profiles (sets of grants)");
   profileCommand
     .command('list')
-    .description('list the profiles of an organization with their grants')
+    .description("list an organization's profiles and their grants")
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((options) =>

@@ -29,7 +29,7 @@ interface ProfileServices {
 
 const labels: Readonly<Record<string, string>> = {
   [wildcard]: 'everything, including future resources',
-  [eventsObject]: 'events: subscriptions to changes (not included in everything)',
+  [eventsObject]: 'events: subscriptions to changes (not included in “everything”)',
 };
 
 const has = ({ grants }: Pick<Profile, 'grants'>, object: string, action: string) =>

@@ -69,7 +69,7 @@ const backup = ({ withInstance }: Line, file: string, verify: boolean): Promise<
     const rows = counts.reduce((sum, [, count]) => sum + count, 0);
     return {
       json: { file, bytes, rows, tables: Object.fromEntries(counts), verified: verify },
-      text: `Wrote ${rows} rows of ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', and verified them by a test restore' : ''}.\nThe file contains all data of the database. Protect it as you protect the database.`,
+      text: `Wrote ${rows} rows from ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', and verified them by a test restore' : ''}.\nThe file contains all data in the database. Protect it as you would the database.`,
     };
   });
 
@@ -91,11 +91,11 @@ async function restore(
   return {
     json: { file, made_at: manifest.made_at, rows, tables, keys, ended, migrated, notes },
     text: [
-      `Restored ${rows} rows of ${tables} tables from ${manifest.made_at} and verified every row.`,
+      `Restored ${rows} rows in ${tables} tables from the backup of ${manifest.made_at} and verified every row.`,
       ...(migrated.length > 0 ? [`Applied ${migrated.length} later migration(s).`] : []),
       `Sessions ended: ${ended.sessions}. Open invitations ended: ${ended.invites}.`,
       keysText,
-      'Readers of the change feed will get 410 and must start again.',
+      'Change feed readers will get a 410 response and must start over.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };
@@ -105,7 +105,7 @@ async function checkRestore(config: RestoreConfig, file: string): Promise<Comman
   const { rows, tables } = (await withFileName(file, checkFile(config, file))).result;
   return {
     json: { file, rows, tables, ok: true },
-    text: `${file} is complete: a test restore verified ${rows} rows of ${tables} tables.`,
+    text: `${file} is complete: a test restore verified ${rows} rows in ${tables} tables.`,
   };
 }
 
@@ -161,9 +161,9 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
       notes,
     },
     text: [
-      `Moved ${rows} rows of ${tables} tables and verified every row. To use the new database, ${nextStep}.`,
-      'The old database is unchanged. Do not serve it again, or pending messages will be sent twice.',
-      'Readers of the change feed will get 410 and must start again.',
+      `Moved ${rows} rows in ${tables} tables and verified every row. To use the new database, ${nextStep}.`,
+      'The old database is unchanged. Do not run the service on it again, or pending messages will be sent twice.',
+      'Change feed readers will get a 410 response and must start over.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };

@@ -45,7 +45,7 @@ export async function verifyBackup(
       rows = [];
     };
     for (const line of batch) {
-      if (end !== undefined) throw incompleteBackup('it contains data after its end');
+      if (end !== undefined) throw incompleteBackup('it contains trailing data');
       if (line.startsWith('[')) {
         const counter = table === undefined ? undefined : counters.get(table);
         if (counter === undefined) throw incompleteBackup('a row does not belong to any table');

@@ -41,7 +41,7 @@ const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> =
       {
         location: 'ulimit -n',
         message: `a process can open ${limit} files, but MAX_CONNECTIONS requires ${required}`,
-        advice: `Raise the limit where the server is started (LimitNOFILE in systemd), or set MAX_CONNECTIONS to ${Math.max(1, limit - config.pool - otherFiles)}.`,
+        advice: `Raise the limit for the server process (LimitNOFILE in systemd), or set MAX_CONNECTIONS to ${Math.max(1, limit - config.pool - otherFiles)}.`,
       },
     ];
   },
@@ -97,7 +97,7 @@ function usabilityFindings(folder: string): readonly Finding[] {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const reason = code === 'ENOTDIR' ? 'it is not a folder' : fileReason(cause);
-    const advice = 'Set DATA_DIR to a folder that this user can write, or change its owner with chown.';
+    const advice = 'Set DATA_DIR to a folder that this user can write to, or change its owner with chown.';
     return [{ location: folder, message: `the data folder cannot be used: ${reason}`, advice }];
   }
   if (processUid !== 0 || uid === 0) return [];
@@ -116,7 +116,7 @@ function permissionFindings(path: string): readonly Finding[] {
   return [
     {
       location: path,
-      message: `other users of this machine can access it (mode ${mode.toString(8).padStart(4, '0')})`,
+      message: `other users on this machine can access it (mode ${mode.toString(8).padStart(4, '0')})`,
       advice: `Restrict access: chmod go= ${path}`,
     },
   ];

@@ -145,7 +145,7 @@ const settings = onServer('server settings', async ({ database }) => {
   const values = await firstRow(database, `select ${list}`);
   const consequences = [
     'a power failure can destroy the database',
-    'a power failure can corrupt pages of the database',
+    'a power failure can corrupt database pages',
     'a server crash can lose recently acknowledged writes',
     'dead rows are never removed, so tables grow',
   ];
@@ -216,7 +216,7 @@ const writes: OnDatabase = {
           {
             location: 'DATABASE_URL',
             message:
-              'the connection limit of the server, the database or the role is reached (SQLSTATE 53300)',
+              'the connection limit of the server, the database or the role has been reached (SQLSTATE 53300)',
             advice:
               'Raise max_connections or the connection limit, lower DATABASE_POOL or WORKERS, disconnect other clients, or use PgBouncer.',
           },

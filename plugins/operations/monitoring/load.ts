@@ -29,15 +29,15 @@ export const loadMetrics = ({
     },
     crm_organizations_at_bound: {
       type: 'gauge',
-      help: 'Waiting organizations that have reached the limit for one organization.',
+      help: 'Waiting organizations that have reached the per-organization limit.',
     },
     crm_organization_waiting_max: {
       type: 'gauge',
-      help: 'Largest number of waiting statements of one organization, summed over workers.',
+      help: 'Largest number of waiting statements for a single organization, summed across workers.',
     },
     crm_response_buffer_bytes: {
       type: 'gauge',
-      help: 'Size of the response data that clients have not read yet.',
+      help: 'Size of response data not yet read by clients.',
     },
     crm_response_buffer_limit_bytes: {
       type: 'gauge',

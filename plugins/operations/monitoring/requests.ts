@@ -11,7 +11,7 @@ const name = 'crm_http_request_duration_seconds';
 const requestDurations = {
   name,
   type: 'histogram',
-  help: "Time until a request's response was sent, by method, route, status class (for example 2xx) and lane of its last statement; requests whose client disconnected are not counted.",
+  help: "Time until the response was sent, by method, route, status class (for example 2xx) and the lane of the request's last statement; requests whose client disconnected are not counted.",
 } as const;
 
 interface Durations {

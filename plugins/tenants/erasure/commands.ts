@@ -31,7 +31,7 @@ export function erasureCommands(line: Line): void {
       'the person’s records, for example <resource>?email=zoe@example.com',
       [],
     )
-    .option('--text <text...>', 'texts unique to this person, for example "+49 170 1234567"', [])
+    .option('--text <text...>', 'search terms unique to this person, for example "+49 170 1234567"', [])
     .option('--erase', 'erase the data permanently')
     .addOption(jsonResult())
     .action(({ json, ...options }) => line.run(json, forget(line, options)));

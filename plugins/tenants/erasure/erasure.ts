@@ -111,7 +111,7 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
       ]),
     ];
     if (texts.length > maxTexts)
-      throw new UserError(`these records match more than ${maxTexts} different texts. Select fewer records.`);
+      throw new UserError(`the search would need more than ${maxTexts} search terms. Select fewer records.`);
     const scan = createScan(options, organization);
     const deleted = await deletedBefore(options, scan, resources, organization, texts);
     let changes = 0;
@@ -181,9 +181,9 @@ const rowsPerStatement = 500;
 /** Checks the input's size. @throws UserError if it exceeds the limits for one person */
 function assertWithinLimits({ records, texts }: ErasureInput): void {
   if (records.length > maxLines)
-    throw new UserError(`at most ${maxLines} lines can select records, but there are ${records.length}`);
+    throw new UserError(`at most ${maxLines} lines can select records, but ${records.length} were entered`);
   if (texts.length > maxLines)
-    throw new UserError(`at most ${maxLines} texts can be searched for, but there are ${texts.length}`);
+    throw new UserError(`at most ${maxLines} search terms are allowed, but there are ${texts.length}`);
   if (records.some(({ length }) => length > maxLineLength))
     throw new UserError(`a line that selects records can have at most ${maxLineLength} characters`);
 }
@@ -205,7 +205,7 @@ function selectionsOf(
 ): RecordSelection[] {
   if (records.length === 0 && texts.length === 0) {
     throw new UserError(
-      'specify the person\'s records as "resource?filter=value", or a text unique to the person',
+      'specify the person\'s records as "resource?filter=value", or a search term unique to the person',
     );
   }
   return records.map((selection) => {

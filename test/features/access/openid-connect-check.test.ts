@@ -43,7 +43,7 @@ describe('doctor checks OpenID Connect providers', () => {
   test('accepts a working provider, and reports one that responds 503', async () => {
     assert.equal(
       await discoveryIssue(settings(idp.issuer)),
-      `${idp.issuer} responds 503 to the request for its discovery document`,
+      `${idp.issuer} responded with 503 to the request for its discovery document`,
     );
     await idp.serve('http://127.0.0.1/callback');
     assert.equal(await discoveryIssue(settings(idp.issuer)), undefined);
@@ -53,7 +53,7 @@ describe('doctor checks OpenID Connect providers', () => {
     {
       'a missing document': [
         (response) => response.writeHead(404).end('the-secret-of-the-client'),
-        () => `${issuer} responds 404 to the request for its discovery document`,
+        () => `${issuer} responded with 404 to the request for its discovery document`,
       ],
       'an HTML page': [
         (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
@@ -75,7 +75,7 @@ describe('doctor checks OpenID Connect providers', () => {
         (response) => json({ ...whole(), token_endpoint: undefined, jwks_uri: 'keys' })(response),
         () => 'its discovery document lacks token_endpoint and jwks_uri',
       ],
-      'no response': [() => {}, () => `${issuer} does not respond within 0.2 s`],
+      'no response': [() => {}, () => `${issuer} did not respond within 0.2 s`],
     };
   for (const [name, [response, says]] of Object.entries(faults)) {
     test(name, async () => {

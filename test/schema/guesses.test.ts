@@ -87,7 +87,7 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
         own.edit('leads', /^ {2}company: .*\n/m, '');
         own.edit('leads', /^search: .*$/m, 'search: [email]');
       },
-      /leads\.yaml {2}"company" of leads is missing, but webhooks\/inbound-leads\/inbound-leads\.ts needs it\n/,
+      /leads\.yaml {2}"company" of leads is missing, but webhooks\/inbound-leads\/index\.ts needs it\n/,
     ],
     [
       'a resource that a payment hook writes',
@@ -154,7 +154,7 @@ describe("a migration's statements", () => {
     [
       'a field removed',
       (own) => own.edit('leads', timezone, ''),
-      /"timezone" was removed .*\n {2}timezone: \{ type: string, retired: true \} .*\n {2}--allow-drop leads\.timezone .*\nNothing/,
+      /"timezone" was removed, .*\n {2}timezone: \{ type: string, retired: true \} .*\n {2}--allow-drop leads\.timezone .*\nNothing/,
       ['leads.timezone'],
       [/^alter table "leads" drop column "timezone";$/],
     ],

@@ -79,8 +79,8 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
 
 /**
  * Returns an SQL expression for the text to search, which has one line per field so that matches cannot span
- * fields. Case is ignored in all alphabets with the database's default collation, but only in ASCII with the
- * columns' collation.
+ * fields. The database's default collation ignores capitalization in all alphabets, the columns' collation only
+ * in ASCII.
  */
 function searchTextSql(fields: readonly Field[], columnOf: (field: Field) => string): string {
   const lines = fields.map((field) =>

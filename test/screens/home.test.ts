@@ -44,7 +44,7 @@ test('lists each problem with its next step, or that no problems were found', as
   assert.match(
     dead[1] ?? '',
     new RegExp(
-      `^warn: Note: The API key .* expires 20.* UTC\\. /setup/o/acme/keys/rotate\\?id=${ending.id}$`,
+      `^warn: Note: The API key .* expires on 20.* UTC\\. /setup/o/acme/keys/rotate\\?id=${ending.id}$`,
     ),
   );
   assert.equal(dead.length, 2);

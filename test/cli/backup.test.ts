@@ -12,9 +12,17 @@ import {
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { commandLine } from '../../engine/effects/actor.ts';
+import { transaction } from '../../engine/tables/handle.ts';
+import { organizationId } from '../../engine/tables/organizations.ts';
+import { findUserBy } from '../../plugins/access/identity/operator-users.ts';
+import { createMailedResets, createMemberReset } from '../../plugins/access/identity/resets.ts';
+import { invite } from '../../plugins/access/members/invites.ts';
+import { profileId } from '../../plugins/access/profiles/profiles.ts';
 import { linesIn, rowsIn, type Served, served, writeLines } from '../support/backups.ts';
 import { runCommand } from '../support/command-line.ts';
 import { mountDisk } from '../support/disk.ts';
+import { visitor } from '../support/forms.ts';
 import { type Driver, drivers, type Instance, temporaryFolder } from '../support/instance.ts';
 import {
   assertRefused,
@@ -56,7 +64,13 @@ for (const driver of drivers) {
     let login = { email: '', password: '' };
     let bearer = '';
     let cursor = '';
+    /** The paths and codes of links created before the backup: two reset links and an invitation. */
+    let links: readonly (readonly [path: string, code: string])[] = [];
     const file = join(folder.path, `${driver}.backup`);
+    const open = (served: Served, [path, code]: (typeof links)[number]) => {
+      const password = 'a password from a link';
+      return visitor(served).submit(path, path, { code, password, new: password, again: password });
+    };
     const backup = (path: string, ...more: string[]) =>
       runCommand(instance as unknown as Instance, ['backup', path, ...more]);
 
@@ -70,6 +84,21 @@ for (const driver of drivers) {
       const answer = await instance.call('POST /auth/login', { body: login });
       bearer = String(answer.json.access_token);
       cursor = String((await instance.call('GET /events', { key })).json.next);
+      links = await transaction(instance.database, async (tables) => {
+        const actor = commandLine(instance.config);
+        const { id } = await findUserBy(tables, demo.email);
+        const organization = await organizationId(tables, demo.organization);
+        const profile = await profileId(tables, organization, 'administrator');
+        const resets = [
+          ...(await createMailedResets(tables, demo.email)),
+          await createMemberReset(tables, actor, organization, id),
+        ];
+        const invited = await invite(tables, actor, { organization, profile, email: 'guest@demo.example' });
+        return [
+          ...resets.map(({ publicId, code }) => [`/setup/reset/${publicId}`, code] as const),
+          [`/setup/invite/${invited.publicId}`, invited.code],
+        ];
+      });
     });
     after(() => instance.close());
 
@@ -129,16 +158,18 @@ for (const driver of drivers) {
         target = await storage(unmigratedStorage(driver));
         const printed = await crmJson(['restore', file], target.environment);
         assert.deepEqual(printed.keys, 'disable');
-        assert.deepEqual(printed.ended, { keys: 1, sessions: 1, invites: 0 });
+        assert.deepEqual(printed.ended, { keys: 1, sessions: 1, invites: 1 });
         again = await served(target);
       });
       after(() => again.close());
 
-      test('ends all sessions and keys, and the change feed starts over', async () => {
+      test('ends all sessions, keys and links, and the change feed starts over', async () => {
         assert.equal(again.demo, undefined);
         assert.equal((await again.call('GET /api/v1/leads', { key })).status, 401);
         const old = await again.call('GET /auth/me', { headers: { authorization: `Bearer ${bearer}` } });
         assert.equal(old.status, 401);
+        assert.equal(links.length, 3);
+        for (const link of links) assert.equal((await open(again, link)).status, 400, link[0]);
         const { json, status } = await again.call('POST /auth/login', { body: login });
         assert.equal(status, 200);
         const headers = { authorization: `Bearer ${String(json.access_token)}` };
@@ -147,6 +178,12 @@ for (const driver of drivers) {
         const made = await again.call('POST /api/v1/leads', { headers, body: { last_name: 'new' } });
         const ids = rowsIn(file, 'leads').map(({ id }) => Number(id));
         assert.ok(Number((made.json as { id: number }).id) > Math.max(...ids), 'IDs continue');
+        for (const link of [links[0], links[2]])
+          assert.equal(
+            (await open(instance, link ?? assert.fail())).status,
+            303,
+            'links of the source stay valid',
+          );
       });
     });
 
@@ -184,6 +221,8 @@ for (const driver of drivers) {
                 ![
                   'crm_ledger',
                   'crm_ledger_epochs',
+                  'crm_invites',
+                  'crm_resets',
                   'crm_sessions',
                   'crm_users',
                   'crm_api_keys',

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import { type Admission, type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
 import { postgresLimits } from '../../engine/database/limits.ts';
+import { RequestScope, runInRequest } from '../../engine/database/requests.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
@@ -187,8 +188,41 @@ describe('admission', () => {
     assert.equal(names(), 'b1 c', 'an organization without unread responses continues');
     release();
     release();
+    assert.equal(made.load().bytes, 60, 'each hold ends once');
+    await new Promise(setImmediate);
+    assert.equal(names(), 'b1 c a', 'a continues although no other statement has ended');
     await end(0);
-    assert.deepEqual(names().split(' ').sort(), ['a', 'b1', 'b2', 'c'], 'both continue');
+    assert.equal(names(), 'b1 c a b2', 'both continue');
+  });
+
+  test('forgets a waiting read whose client disconnects, but runs a waiting write', async () => {
+    const made = createAdmission(bounds);
+    const { ask, names, end } = works(made);
+    const scope = new RequestScope(() => 'a');
+    const askFor = (lane: Parameters<typeof ask>[0], name: string) =>
+      runInRequest(scope, () => ask(lane, 'a', name));
+    const incomplete = (error: unknown) => error instanceof HttpError && error.status === 400;
+    for (const name of ['a1', 'a2']) ask('read', 'a', name);
+    const read = assert.rejects(askFor('read', 'read'), incomplete);
+    askFor('write', 'write');
+    ask('read', 'a', 'other');
+    scope.disconnect();
+    await read;
+    const { lanes } = made.load();
+    assert.deepEqual(
+      lanes.filter(({ waiting }) => waiting > 0).map(({ lane, waiting }) => [lane, waiting]),
+      [
+        ['read', 1],
+        ['write', 1],
+      ],
+    );
+    await assert.rejects(askFor('read', 'late'), incomplete);
+    for (let index = 0; index < 4; index++) await end(index);
+    assert.deepEqual(names().split(' ').sort(), ['a1', 'a2', 'other', 'write']);
+    assert.ok(
+      made.load().lanes.every(({ running, waiting }) => running === 0 && waiting === 0),
+      'all slots are free',
+    );
   });
 });
 

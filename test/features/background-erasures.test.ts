@@ -106,17 +106,30 @@ onBothDrivers('erasures in the background', (instance) => {
     assert.deepEqual([request, result], ['', '']);
   });
 
-  test('limits concurrent erasures per organization', async () => {
+  test('limits concurrent searches and erasures per organization, without delaying other organizations', async () => {
     const busy = await instance().organization('busy');
-    const rows = Array.from({ length: 3 }, () => ({
-      ...{ organization_id: busy.id, state: 'searching' as const, request: '', result: '', error: '' },
+    const rows = (['searching', 'searching', 'erasing', 'erased'] as const).map((state) => ({
+      ...{ organization_id: busy.id, state, request: '', result: '', error: '' },
       ...{ searched: '0', claimed_until: new Date(Date.now() + 600_000) },
     }));
-    await tablesOf(instance().database).insertInto('crm_erasures').values(rows).execute();
-    const browser = await signIn(instance(), administratorOf(busy));
-    const page = '/setup/o/busy/forgetting/find';
-    const answer = await browser.submit(page, page, { texts: 'nobody@example.com' });
+    const tables = tablesOf(instance().database);
+    await tables.insertInto('crm_erasures').values(rows).execute();
+    const search = async (organization: Organization) => {
+      const browser = await signIn(instance(), administratorOf(organization));
+      const page = `/setup/o/${organization.slug}/forgetting/find`;
+      return { browser, answer: await browser.submit(page, page, { texts: 'nobody@example.com' }) };
+    };
+    const { answer } = await search(busy);
     assert.equal(answer.status, 400);
     assert.match(problemOf(answer), /already has 3 searches or erasures in progress/);
+    const other = await search(globex);
+    assert.equal((await settled(other.browser, other.answer)).status, 200);
+    await tables
+      .updateTable('crm_erasures')
+      .set({ state: 'erased' })
+      .where('organization_id', '=', busy.id)
+      .where('state', '=', 'erasing')
+      .execute();
+    assert.equal((await search(busy)).answer.status, 303, 'a completed erasure makes room');
   });
 });

@@ -48,6 +48,7 @@ onBothDrivers(
       let page = 0;
       for (let next: string | undefined = path; next !== undefined; next = linkOf(await lastAnswer, 'next')) {
         page++;
+        assert.ok(page <= 10, 'the list never ends');
         lastAnswer = get(next, key);
         const answer = await lastAnswer;
         assert.equal(answer.status, 200, answer.text);
@@ -132,6 +133,26 @@ onBothDrivers(
             assert.deepEqual(ids(await follow(`${path}?${query}`, async () => undefined, key)), ids(pages));
           }
         }
+      }
+    });
+
+    test('texts around the sort length are listed once, however many code units a character has', async () => {
+      const { key, id } = await instance().organization('long');
+      // 498 to 502 characters before the number: within, at and beyond the sorted prefix. The letter shifts the
+      // code units, so that a limit in code units would split a character.
+      await instance().database.run({
+        name: '',
+        text: `insert into leads (organization_id, created_at, updated_at, last_name)
+          select $1::bigint, now(), now(), repeat('a', n % 2) || repeat('🌍', 498 + n % 5 - n % 2) || n
+          from generate_series(1, 65) n`,
+        values: [id],
+      });
+      for (const dir of ['asc', 'desc']) {
+        const query = `sort=last_name&dir=${dir}`;
+        const pages = (await walk(instance(), '/api/v1/leads', query, key)).flat();
+        assert.equal(new Set(ids(pages)).size, 65);
+        const followed = await follow(`/api/v1/leads?${query}`, async () => undefined, key);
+        assert.deepEqual(ids(followed), ids(pages), query);
       }
     });
 

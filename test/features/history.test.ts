@@ -238,6 +238,35 @@ onBothDrivers(
       });
     });
 
+    for (const many of [false, true]) {
+      test(`a ${many ? 'batch delete' : 'delete'} keeps references to other records`, async () => {
+        const name = (what: string) => `${what} of ${many ? 'a batch' : 'one'}`;
+        const parent = await make('family', { name: name('parent') });
+        const kept = await make('family', { name: name('kept') });
+        const children = [
+          [parent, kept],
+          [kept, parent],
+        ] as const;
+        const made: number[] = [];
+        for (const [mother_id, father_id] of children)
+          made.push(await make('family', { name: name(`child ${made.length}`), mother_id, father_id }));
+        const apart = await make('family', { name: name('apart'), mother_id: kept, father_id: kept });
+        await (many ? call('DELETE family/batch', { ids: [parent] }) : call(`DELETE family/${parent}`));
+        for (const [index, cleared] of (['mother_id', 'father_id'] as const).entries()) {
+          const other = cleared === 'mother_id' ? 'father_id' : 'mother_id';
+          const { json } = await call(`GET family/${made[index]}`);
+          assert.deepEqual([json[cleared], json[other]], [null, kept]);
+          const [last] = await changesOf('family', made[index] ?? 0);
+          assert.ok(last?.changed.includes(cleared) && !last.changed.includes(other), String(last?.changed));
+        }
+        assert.equal(
+          (await changesOf('family', apart)).length,
+          1,
+          'a record without such references is kept',
+        );
+      });
+    }
+
     // The embedded database has one connection, so nothing is deleted while a transaction is open.
     for (const many of driver === 'embedded' ? [] : [false, true]) {
       test(`a reference written while its record is deleted${many ? ' with others' : ''} is recorded as a change`, async () => {

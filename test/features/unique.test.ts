@@ -68,6 +68,42 @@ onBothDrivers(
       await post({ email: 'unread@x' }, beta.key);
     });
 
+    test('batches and dry runs are compared only with records of the same organization', async () => {
+      const theirs = (await send('POST /api/v1/accounts', {})).json.id;
+      await post({ email: 'across@x', code: 42 });
+      const own = await post({ email: 'own@x' }, beta.key);
+      const items = [
+        { email: 'across@x', code: 42 },
+        { email: 'own@x' },
+        { email: 'new@x', account_id: theirs },
+      ];
+      const dryRun = async (query: string) => {
+        const answer = await instance().call(`POST ${path}/import?dry_run=true${query}`, {
+          key: beta.key,
+          body: items.map((item) => `${JSON.stringify(item)}\n`).join(''),
+          headers: { 'content-type': 'application/x-ndjson' },
+        });
+        assert.equal(answer.status, 200, answer.text);
+        return (answer.json.lines as { line: number; code: string; existing_id?: number }[]).map(
+          ({ line, code, existing_id }) => [line, code, existing_id],
+        );
+      };
+      const missing = [3, 'missing_reference', undefined];
+      assert.deepEqual(await dryRun(''), [[2, 'duplicate', Number(own)], missing]);
+      assert.deepEqual(await dryRun('&match=email'), [missing]);
+      // The duplicate makes the database reject the batch, so that all of its items are checked.
+      const batch = await send(`POST ${path}/batch`, { on_error: 'continue', records: items }, beta.key);
+      const results = batch.json.results as { status: number; existing_id?: number }[];
+      assert.deepEqual(
+        results.map(({ status, existing_id }) => [status, existing_id]),
+        [
+          [201, undefined],
+          [409, Number(own)],
+          [400, undefined],
+        ],
+      );
+    });
+
     test('ignores empty values and compares others exactly, whatever their length', async () => {
       for (const body of [{}, {}, { email: '', code: null }, { email: null }]) await post(body);
       const long = 'ü'.repeat(100);

@@ -98,6 +98,17 @@ onBothDrivers(
       assert.deepEqual(await organizations(chosen), ['acme']);
     });
 
+    test('a second mailed invitation by the same organization verifies its unverified user', async () => {
+      const { id, email } = await makePerson(instance(), [{ organization: acme }]);
+      const members = '/setup/o/acme/members';
+      await admin.submit(members, `${members}/remove`, { id });
+      await invite(email);
+      assert.equal((await user(email)).verified_at, null, 'the invitation is not accepted yet');
+      assert.equal((await accept(first(await mailTo(email)))).status, 303);
+      const { id: same, verified_at } = await user(email);
+      assert.deepEqual([same, verified_at === null], [id, false]);
+    });
+
     for (const mode of ['refuse', 'drop'] as const) {
       test(`if the server ${mode}s the email, the page shows link and code, and accepting does not verify the user`, async () => {
         const email = `${fresh('guest')}@people.example`;

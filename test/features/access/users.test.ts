@@ -190,7 +190,7 @@ onBothDrivers('users with one email address', (instance) => {
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
   });
 
-  test('accepting a second invitation by the same organization sets a new password and ends sessions', async () => {
+  test('accepting a second invitation by the same organization sets a new password and ends sessions, but does not verify the user', async () => {
     const email = address();
     await join(acme, email, attackers);
     const session = await logIn(instance(), { email, password: attackers });
@@ -200,6 +200,8 @@ onBothDrivers('users with one email address', (instance) => {
     await join(acme, email, victims);
     assert.equal((await login(email, attackers)).status, 401);
     assert.deepEqual(organizationsAt(await login(email, victims)), ['acme']);
+    const { verified_at } = await findUserBy(tablesOf(instance().database), email);
+    assert.equal(verified_at, null, 'the administrator passed on the code');
     await soonerThan(1000, async () => {
       const { status } = await instance().call('GET /auth/me', { headers: session.byToken });
       return status === 401;

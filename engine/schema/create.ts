@@ -4,10 +4,9 @@ import { createFolder, type DatabaseConfig } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import type { Change } from './changes/change.ts';
 import { sqlOf } from './changes/index.ts';
-import { migrationNames } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { assertReferencesStay, changeOf, type Intent } from './model-change.ts';
-import { patchFile } from './sequences.ts';
+import { migrationSequences, patchFile } from './sequences.ts';
 
 /**
  * Checks that a migration exists for every change to the definitions. Does not need a database.
@@ -60,13 +59,16 @@ export async function createMigration(
   return { file, changes, statements };
 }
 
-/** Returns the timestamp for a migration name. It must be unique, because migrations run in name order. */
+/**
+ * Returns the timestamp for a migration name. It is later than every other migration's timestamp, even if that is in
+ * the future, because migrations run in name order.
+ */
 function nextTime(config: DatabaseConfig): string {
-  const usedTimes = migrationNames(config).map((name) => /\d+/.exec(name)?.[0]);
-  for (let ms = Date.now(); ; ms += 1000) {
-    const time = new Date(ms).toISOString().replace(/\D/g, '').slice(0, 14);
-    if (!usedTimes.includes(time)) return time;
-  }
+  const usedTimes = migrationSequences(config)
+    .flatMap(({ files, patches }) => [...files.keys(), ...patches])
+    .map((name) => Number(/\d+/.exec(name)?.[0]));
+  const now = Number(new Date().toISOString().replace(/\D/g, '').slice(0, 14));
+  return String(Math.max(now, ...usedTimes.map((time) => time + 1)));
 }
 
 /** Returns the source code of a migration. Migrations cannot be reverted. */

@@ -347,6 +347,23 @@ onBothDrivers(
         await assert.rejects(crm.leads.delete(id), NotFoundError);
       });
 
+      test('a lost response is remembered across later errors that had no effect', async () => {
+        const overloaded = {
+          status: 503,
+          body: JSON.stringify({ error: 'busy', code: 'overloaded', request_id: 'x' }),
+        };
+        const made = await crm.leads.create({});
+        next(overloaded, 'lose', overloaded);
+        const patched = crm.leads.patch(made.id, { company: 'new' }, { ifMatch: etag(made) ?? '' });
+        const uncertain = await failureOf(patched);
+        assert.ok(uncertain instanceof PreconditionFailedError && uncertain.isUncertain);
+        next('lose', overloaded);
+        await crm.leads.delete(made.id);
+        next(overloaded, overloaded);
+        const certain = await failureOf(crm.leads.delete(made.id));
+        assert.ok(certain instanceof NotFoundError && !certain.isUncertain);
+      });
+
       test('a truncated export fails', async () => {
         await crm.contacts.createMany([{ last_name: 'cut' }, { last_name: 'off' }]);
         next('half');

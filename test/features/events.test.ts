@@ -192,6 +192,35 @@ onBothDrivers(
       assert.deepEqual(statuses, [...Array(50).fill(200), 503]);
     });
 
+    test('clients that disconnect from streams and waits make room for others', async () => {
+      const other = await instance().organization(fresh('left'));
+      const headers = { authorization: `Bearer ${other.key}` };
+      const start = await now(other.key);
+      const stop = new AbortController();
+      const waits = Array.from({ length: 25 }, () =>
+        fetch(`${instance().url}/events?after=${start}&wait=25`, { headers, signal: stop.signal }),
+      );
+      const open = (signal: AbortSignal) => streamOf('after=now', signal, headers);
+      const streams = await Promise.all(Array.from({ length: 25 }, () => open(stop.signal)));
+      assert.deepEqual(new Set(streams.map(({ status }) => status)), new Set([200]));
+      const isFull = async () => {
+        const attempt = new AbortController();
+        const { status } = await open(attempt.signal);
+        attempt.abort();
+        return status === 503;
+      };
+      await until(isFull, 'the limit');
+      stop.abort();
+      await Promise.allSettled(waits);
+      // All places are free again, not only one.
+      await until(async () => {
+        const attempt = new AbortController();
+        const opened = await Promise.all(Array.from({ length: 50 }, () => open(attempt.signal)));
+        attempt.abort();
+        return opened.every(({ status }) => status === 200);
+      }, 'all places');
+    });
+
     test('streams return the same changes, and their IDs can be used as cursors', async () => {
       const start = await now();
       const stop = new AbortController();

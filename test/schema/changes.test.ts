@@ -1,7 +1,7 @@
 // Every kind of schema change: the resulting tables, its statements, and its form in a migration file.
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
@@ -94,6 +94,61 @@ describe('schema changes', { concurrency: 1 }, () => {
       assert.equal(renamed.tables === undefined, what !== 'names', what);
       changes.push(...planned);
     }
+  });
+
+  test('a new migration runs last, even if others were created in the same second or by a clock that is ahead', async () => {
+    const migrations = temporaryFolder();
+    const own = { ...config, migrations: migrations.path };
+    const namesOfCreated: string[] = [];
+    const create = async (name: string, fields: string) => {
+      const { file } = await createMigration(own, modelWith(fields), name);
+      namesOfCreated.push(basename(String(file)).replace(/\.\w+$/, ''));
+    };
+    const assertInOrder = () => assert.deepEqual(namesOfCreated, namesOfCreated.toSorted());
+    await create('d', 'fields: { title: { type: string } }');
+    // These change only the API, so they have only a model patch.
+    await create('c', 'fields: { title: { type: string, pattern: x } }');
+    await create('b', 'fields: { title: { type: string, pattern: y } }');
+    await create('a', 'fields: { title: { type: string }, code: { type: string } }');
+    assertInOrder();
+    const ahead = new Date(Date.now() + 3_600_000).toISOString().replace(/\D/g, '').slice(0, 14);
+    namesOfCreated.push(`Migration${ahead}_z`);
+    writeFileSync(join(migrations.path, `Migration${ahead}_z.ts`), 'export const changes = [];');
+    await create('c', 'fields: { title: { type: string }, code: { type: string }, c: { type: string } }');
+    await create(
+      'b',
+      'fields: { title: { type: string, pattern: z }, code: { type: string }, c: { type: string } }',
+    );
+    assertInOrder();
+    migrations.remove();
+  });
+
+  test('a field can be added again after it or its resource was dropped or renamed, but not twice', async () => {
+    const migrations = temporaryFolder();
+    const own = { ...config, migrations: migrations.path };
+    const [plain, withFax] = [
+      'fields: { title: { type: string } }',
+      'fields: { title: { type: string }, fax: { type: string } }',
+    ];
+    const steps: readonly (readonly [fields?: string | undefined, name?: string, ...drop: string[]])[] = [
+      [plain],
+      [withFax],
+      [plain, 'things', 'things.fax'],
+      [withFax],
+      [undefined, 'things', 'things'],
+      [plain],
+      [withFax],
+      ['fields: { title: { type: string }, phone: { type: string, renamed_from: fax } }'],
+      ['fields: { title: { type: string }, phone: { type: string }, fax: { type: string } }'],
+      [`renamed_from: things\n${plain}`, 'items', 'items.fax', 'items.phone'],
+      [`renamed_from: things\n${withFax}`, 'items'],
+    ];
+    let file = '';
+    for (const [index, [fields, name, ...drop]] of steps.entries())
+      file = String((await createMigration(own, modelWith(fields, name), `m${index}`, { drop })).file);
+    for (const path of [file, file.replace('.ts', '.json')]) copyFileSync(path, path.replace('.', '_again.'));
+    await assert.rejects(changeOf(own, modelWith()), /adds items\.fax, which \w+_m10 already adds/);
+    migrations.remove();
   });
 
   test('a migration file with an invalid change is rejected in one line', async () => {

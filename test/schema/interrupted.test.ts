@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
-import { readMigrationLog } from '../../engine/schema/migration-log.ts';
+import { migrationNames, readMigrationLog } from '../../engine/schema/migration-log.ts';
 import { stateOf } from '../../engine/schema/plan.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
@@ -192,6 +192,28 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     named('telefax: { type: string, renamed_from: fax }');
     await model.create();
     assert.equal((await migrate()).length, 2);
+    assert.deepEqual(await model.drift(), []);
+  });
+
+  test('finishes the steps of a migration before the statements of a hand-written one run', async () => {
+    model.write({
+      wares:
+        'common: all\nfields:\n  code: { type: string }\n  telefax: { type: string }\nfilters: [telefax, code]\n',
+    });
+    await model.create();
+    const name = `${migrationNames(model.config).at(-1)}_by_hand`;
+    model.writeMigration(
+      `${name}.ts`,
+      `import { Migration } from '@mikro-orm/migrations';
+export class ${name} extends Migration {
+  override up(): void {
+    this.addSql('comment on index "wares_code_index" is $$by hand$$');
+  }
+}
+`,
+    );
+    assert.equal((await migrate()).length, 2);
+    assert.deepEqual(await model.sql(`select obj_description('wares_code_index'::regclass)`), [['by hand']]);
     assert.deepEqual(await model.drift(), []);
   });
 });

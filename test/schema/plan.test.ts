@@ -226,6 +226,24 @@ for (const driver of drivers) {
       assert.deepEqual([after.clean, after.code, after.database?.drift], [true, 0, []]);
     });
 
+    test('marks a removed unique key, search, order or sort parameter as breaking clients', async () => {
+      const texts = ['leads', 'accounts'].map((name) => [name, own.text(name)] as const);
+      own.edit('leads', 'company: { type: string, unique: true,', 'company: { type: string,');
+      own.edit('leads', /^search: .*\n/m, '');
+      own.edit('leads', 'direction: desc', 'direction: asc');
+      own.edit('accounts', 'by: name, direction: asc', 'by: created_at, direction: asc, selectable: false');
+      const { api, code } = await plan('--offline', '--check');
+      assert.equal(code, 1);
+      assert.deepEqual(api.map(({ kind, name, breaks }) => `${kind} ${name}${breaks ? '!' : ''}`).sort(), [
+        'removed accounts parameter sort!',
+        'removed leads match company!',
+        'removed leads search q!',
+        'retyped accounts order!',
+        'retyped leads order!',
+      ]);
+      for (const [name, text] of texts) own.add(name, text);
+    });
+
     test('counts no values of a column that a pending migration has yet to add', async () => {
       const text = own.text('leads');
       const shipped = own.migrations();

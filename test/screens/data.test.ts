@@ -94,6 +94,47 @@ onBothDrivers(
       assert.match(messageOf(wrong), /^created_at\[gt\] must be an RFC 3339 timestamp/);
     });
 
+    test('each value of a filter is removed separately, and the other values and filters are kept', async () => {
+      const company = fresh('Company');
+      for (const rating of ['Hot', 'Warm', 'Cold'])
+        await make('leads', { last_name: rating, company, rating, source: 'Web' });
+      const kept = `q=${company}&sort=last_name&source=Web`;
+      const page = await admin.get(`${data}/leads?${kept}&rating=Hot&rating=Cold`);
+      assert.deepEqual(rowsOf(page), ['Cold', 'Hot']);
+      const removals = new Map(
+        [...page.text.matchAll(/href="([^"]*)"[^>]* aria-label="Remove the filter ([^"]*)"/g)].map(
+          ([, link = '', label = '']) => [label, readable(link)],
+        ),
+      );
+      assert.deepEqual(Object.fromEntries(removals), {
+        'Source is Web': `${data}/leads?q=${company}&sort=last_name&rating=Hot&rating=Cold`,
+        'Rating is Hot': `${data}/leads?${kept}&rating=Cold`,
+        'Rating is Cold': `${data}/leads?${kept}&rating=Hot`,
+      });
+      assert.deepEqual(rowsOf(await admin.get(removals.get('Rating is Hot') ?? '')), ['Cold']);
+      const added = await follow(
+        admin,
+        await admin.get(`${data}/leads?${kept}&rating=Hot&by=rating&value=Warm`),
+      );
+      assert.deepEqual(rowsOf(added), ['Hot', 'Warm']);
+    });
+
+    test('messages show a name as it was entered, never as HTML', async () => {
+      const name = `<img src=x> "&amp;" 'O' ${fresh('tag')}`;
+      const assertShown = (page: Answer, message: string) => {
+        assert.ok(page.text.includes('<strong>&lt;img src'), page.text);
+        assert.ok(!page.text.includes('<img'), page.text);
+        assert.equal(messageOf(page), message);
+      };
+      const done = await fill(admin, `${data}/accounts/new`, { name });
+      assertShown(await follow(admin, done), `${name} created.`);
+      const id = /accounts\/(\d+)/.exec(done.headers.get('location') ?? '')?.[1] ?? '';
+      const saved = await fill(admin, `${data}/accounts/${id}/edit`, { city: 'Here' });
+      assertShown(await follow(admin, saved), `${name} saved.`);
+      const deleted = await fill(admin, `${data}/accounts/${id}/delete`, {});
+      assertShown(await follow(admin, deleted), `${name} deleted.`);
+    });
+
     test('a column heading sorts by its column, first ascending, then in reverse order', async () => {
       const { definition } =
         instance().resources.find(({ name }) => name === 'accounts') ?? assert.fail('accounts');

@@ -217,6 +217,33 @@ describe('batched writes', () => {
     assert.ok(answers.some(([, { status }]) => status === 201));
   });
 
+  test('a connection closed during a write fails this write, and later writes to its record are executed', async () => {
+    await ready();
+    const url = String(instance.config.environment.DATABASE_URL);
+    const { key } = organizationOf(0);
+    const id = idOf(await post(key, {}));
+    const patch = (company: string) => instance.call(`PATCH /api/v1/leads/${id}`, { key, body: { company } });
+    const answers = await connected(url, async (client) => {
+      await client.query('begin');
+      await client.query('select 1 from leads where id = $1 for update', [id]);
+      const writes = ['first', 'second', 'third'].map(patch);
+      // The write's time limit is short, so the server itself waits for the write and closes its connection.
+      await client.query(`do $$ begin
+        for attempt in 1..10000 loop
+          perform pg_terminate_backend(pid, 60000) from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock';
+          exit when found;
+          perform pg_sleep(0.001), pg_stat_clear_snapshot();
+        end loop;
+      end $$`);
+      await client.query('commit');
+      return Promise.all(writes);
+    });
+    assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 500]);
+    const last = await patch('last');
+    assert.deepEqual([last.status, last.json.company], [200, 'last']);
+  });
+
   test('writes the same values in a batch as alone', async () => {
     await ready();
     const loose = instance.resources.find(({ name }) => name === 'loose');

@@ -53,6 +53,7 @@ onBothDrivers(
       };
       return {
         id,
+        at,
         deliveryOf,
         succeed: () => receiver.behave(at, 204),
         /** Counts the attempts for a lead that reached the receiver. */
@@ -109,6 +110,24 @@ onBothDrivers(
           assert.equal(left, 0, 'the failure count is reset');
         });
       }
+    });
+
+    test('a receiver that has recovered counts as failing only since its next failure', async () => {
+      const { id, at, queued, resume, succeed, deliveryOf } = await subscribe();
+      const lead = await queued();
+      await execute(sql`update crm_event_subscriptions set failing_since = now() - interval '6 days'
+        where id = ${id}::bigint`);
+      succeed();
+      await resume(1);
+      await until(async () => (await deliveryOf(lead))?.status === 'done', 'arrive', 60_000);
+      receiver.behave(at, 500);
+      const next = await create();
+      await until(async () => ((await deliveryOf(next))?.error ?? '') !== '', 'fail', 60_000);
+      const [subscription] = await execute(
+        sql`select state, failing_since > now() - interval '1 day' as recent
+          from crm_event_subscriptions where id = ${id}::bigint`,
+      );
+      assert.deepEqual(subscription, { state: 'on', recent: true });
     });
 
     describe('an event becomes a dead letter', () => {

@@ -1,6 +1,7 @@
 // Reads from replicas in any state, with a primary, a real standby, and two nodes that use both.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { readConfig } from '../../app/config.ts';
 import type { ReadServer } from '../../engine/database/database.ts';
@@ -300,17 +301,23 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       replicas,
     });
     const admin = await createAdminServer({ liveness: () => undefined, readiness, metrics: async () => [] });
-    const { statusCode, body } = await admin.inject('/readyz');
-    const metrics = (await admin.inject('/metrics')).body;
-    assert.match(metrics, /^crm_replica_used\{replica="127.0.0.1:1\/none"\} 0$/m);
-    assert.ok(metrics.includes(`crm_replica_used{replica="${name()}"} 1\n`), metrics);
-    await admin.close();
-    assert.equal(statusCode, 200);
-    assert.deepEqual(JSON.parse(body).replicas, {
+    const expected = {
       '127.0.0.1:1/none': 'does not respond',
       [named('/postgres')]: 'contains another database',
       [name()]: 'ok',
-    });
+    };
+    const isExpected = async () => {
+      const { statusCode, body } = await admin.inject('/readyz');
+      assert.equal(statusCode, 200);
+      return isDeepStrictEqual(JSON.parse(body).replicas, expected);
+    };
+    // Each replica is checked again at its own time.
+    await until(isExpected, 'the state of each replica');
+    const isUsed = async (replica: string, used: number) =>
+      (await admin.inject('/metrics')).body.includes(`\ncrm_replica_used{replica="${replica}"} ${used}\n`);
+    assert.ok(await isUsed('127.0.0.1:1/none', 0));
+    await until(() => isUsed(name(), 1), 'the metric of the used replica');
+    await admin.close();
   });
 
   test('stops using a replica that was promoted', async () => {

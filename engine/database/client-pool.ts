@@ -195,9 +195,7 @@ export function createClientPool({
     /** Cancels the statement if its client disconnects. */
     #cancelOnDisconnect(): void {
       this.#stopListening?.();
-      this.#stopListening = cancellingRequest()?.onDisconnect(() => {
-        if (this.#isRunning) void this.#cancel();
-      });
+      this.#stopListening = cancellingRequest()?.onDisconnect(() => void this.cancelRunning());
     }
 
     #cancel(): Promise<void> {
@@ -207,17 +205,9 @@ export function createClientPool({
       return this.#cancellation;
     }
 
-    /** Cancels the running statement and disconnects. */
-    async cancelAndDisconnect(): Promise<void> {
+    /** Cancels the running statement, if any. */
+    async cancelRunning(): Promise<void> {
       if (this.#isRunning) await this.#cancel();
-      disconnect(this);
-    }
-
-    /** Disconnects, and cancels the statement that was running. */
-    abandon(): void {
-      const wasRunning = this.#isRunning;
-      disconnect(this);
-      if (wasRunning) void this.#cancel();
     }
 
     /** Disconnects after a failed `begin`, because Kysely does not return such a connection to the pool. */
@@ -276,10 +266,17 @@ export function createClientPool({
   return {
     Client: GuardedClient,
     cancelAll: async () => {
-      await Promise.all([...clients].map((client) => client.cancelAndDisconnect()));
+      const cancelAndDisconnect = async (client: GuardedClient) => {
+        await client.cancelRunning();
+        disconnect(client);
+      };
+      await Promise.all([...clients].map(cancelAndDisconnect));
     },
     abandonAll: () => {
-      for (const client of [...clients]) client.abandon();
+      for (const client of clients) {
+        void client.cancelRunning();
+        disconnect(client);
+      }
     },
   };
 }

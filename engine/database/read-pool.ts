@@ -75,7 +75,6 @@ export function openReadPool(
       await lists.end();
     },
     cancelAll: async () => {
-      readPipelines?.renew();
       await Promise.all([listClients.cancelAll(), pipelineClients.cancelAll()]);
     },
     abandonAll: () => {

@@ -7,6 +7,7 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import { temporaryFolder } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import {
+  childrenOf,
   type Environment,
   emptyStorage,
   type Service,
@@ -14,10 +15,6 @@ import {
   serve,
   until,
 } from '../support/process.ts';
-
-/** Returns the IDs of a process's children. */
-const childrenOf = (pid: number): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
 
 /** Returns whether a signal to a process has not been delivered yet. */
 const isPending = (pid: number): boolean =>
@@ -92,7 +89,7 @@ for (const workers of [1, 2]) {
       service.signal('SIGTERM');
       // npm repeats a signal that it received. The repetition does not count as another signal. Linux merges it with the
       // first one if that has not been delivered yet.
-      while (isPending(service.pid)) {}
+      await until(() => !isPending(service.pid), 'the delivery of the signal');
       service.signal('SIGTERM');
       assert.ok(await isServed());
       let code: number | null | undefined;

@@ -47,7 +47,7 @@ export interface Variable<T> {
   readonly read: (text: string) => T | undefined;
 }
 
-/** A module's variables, keyed by the names of their values in code. */
+/** Environment variables of a module, keyed by the property names of their values. */
 export type Variables = Readonly<Record<string, Variable<unknown>>>;
 
 /** Values of the variables, with the same keys. */

@@ -113,7 +113,7 @@ function admittedDialect({ orm, admission }: Database): Dialect {
       admitted(admission, () => executor.provideConnection(useConnection)).catch(reject);
     });
   const noTransaction = async () => {
-    throw new Error('transactions begin with transaction()');
+    throw new Error('use transaction() to start a transaction');
   };
   const driver: Driver = {
     init: async () => {},

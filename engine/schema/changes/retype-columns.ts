@@ -56,7 +56,7 @@ const kindOf = <K extends SimpleChange['kind']>(
 const sqlOf = (changes: readonly SimpleChange[]): readonly string[] =>
   changes.flatMap((change) => kindOf(change).sql(change));
 
-/** Adds second columns, keeps them in sync with a trigger, backfills and indexes them, and swaps them. */
+/** Adds shadow columns, keeps them in sync with a trigger, backfills and indexes them, and swaps them in. */
 function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): OnlineForm {
   const { table, changes } = change;
   const columns = retypedColumns(change);

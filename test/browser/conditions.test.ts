@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { inBrowser } from '../support/browser.ts';
-import { fresh, makePerson, soonerThan } from '../support/people.ts';
+import { fresh, makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('the admin UI under all conditions', (world) => {
@@ -205,10 +206,10 @@ inBrowser('the admin UI under all conditions', (world) => {
       await page.getByText(name, { exact: true }).first().click();
       await page.getByText(`/api/v1/${name}`).first().waitFor();
       const labels = operations.map(([method, rest]) => `${method}\n/api/v1/${name}${rest}\n`);
-      await soonerThan(20_000, async () => {
+      await until(async () => {
         const text = `${await page.evaluate('document.body.innerText')}`;
         return labels.every((label) => text.includes(label));
-      });
+      }, `the operations of ${name}`);
     }
   });
 });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { inBrowser } from '../support/browser.ts';
 import { whatsappBody } from '../support/channels.ts';
 import { deliver } from '../support/partners.ts';
-import { soonerThan } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('integrations in a browser', (world) => {
@@ -52,14 +52,14 @@ inBrowser('integrations in a browser', (world) => {
       return (await deliver(instance, { path, secret }, body)).status;
     };
     const isDone = (id: string) =>
-      soonerThan(60_000, async () => {
+      until(async () => {
         await go(page, acme, 'deliveries');
         return (
           (await row(page, id)
             .getByText(/^Delivered/)
             .count()) === 1
         );
-      });
+      }, `the delivery of ${id}`);
     assert.equal(await send('wamid.1', 'first-secret'), 200);
     assert.equal(await send('wamid.1', 'first-secret'), 200, 'a repeated delivery is accepted');
     assert.equal(await send('wamid.2', 'wrong-secret'), 401);

@@ -428,7 +428,7 @@ describe('an interrupted backup', { skip: !drivers.includes('postgresql') }, () 
     await connected(String(source.environment.DATABASE_URL), async (client) => {
       await client.query('begin; lock table opportunities in access exclusive mode');
       const command = start(['backup', join(path, 'x.backup')], source.environment);
-      await until(() => readdirSync(path).length > 0, 'begin to write', 60_000);
+      await until(() => readdirSync(path).length > 0, 'begin to write');
       await command.kill();
     });
     const [partial = '', ...more] = readdirSync(path);

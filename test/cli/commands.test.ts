@@ -358,7 +358,7 @@ describe('bin/crm.js', () => {
     test(`${signal} stops the launched service with exit code 0`, async () => {
       const environment = { ...storage.environment, MIGRATE_ON_START: 'true', PORT: '0' };
       const service = start(['serve', '--json'], environment, launcher);
-      await until(() => service.stdout().includes('\n'), 'listen', 30_000);
+      await until(() => service.stdout().includes('\n'), 'listen');
       const { url } = JSON.parse(service.stdout()) as { url: string };
       assert.equal((await fetch(`${url}/docs/openapi.json`)).status, 200);
       service.signal(signal);

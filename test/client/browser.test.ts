@@ -10,6 +10,7 @@ import { chromiumPath, launch } from '../support/chromium.ts';
 import { install } from '../support/client-package.ts';
 import { startInstance } from '../support/instance.ts';
 import { project } from '../support/process.ts';
+import { patienceMs } from '../support/promised.ts';
 
 /** Source code of the page's module. */
 const script = `
@@ -63,7 +64,7 @@ test('the client works on a page of another origin', { skip }, async () => {
     const errors: string[] = [];
     page.on('pageerror', ({ message }) => errors.push(message));
     await page.goto(`${origin}/#${new URLSearchParams({ url: instance.url, key })}`);
-    await page.waitForFunction("document.title !== ''", undefined, { timeout: 30_000 }).catch(() => {});
+    await page.waitForFunction("document.title !== ''", undefined, { timeout: patienceMs }).catch(() => {});
     assert.deepEqual(errors, []);
     assert.deepEqual(JSON.parse(await page.title()), {
       exact: ['12345678901234567.89', '4611686018427387904'],

@@ -560,7 +560,7 @@ onBothDrivers(
         assert.deepEqual([changed.id, changed.actions], [made.id, ['create']]);
 
         const arrived = (count: number) =>
-          until(async () => receiver.at(path).length >= count, `${count} events`, 20_000);
+          until(async () => receiver.at(path).length >= count, `${count} events`);
         const delivery = await subscriptions.test(made.id);
         assert.equal(typeof delivery, 'bigint');
         await arrived(1);

@@ -124,7 +124,7 @@ onBothDrivers(
           'start',
         );
         const { id } = await write('POST /api/v1/leads', { last_name: 'Lovelace' });
-        await until(() => printed.out !== '', 'the event', 20_000);
+        await until(() => printed.out !== '', 'the event');
         assert.equal(printed.out, `leads.created leads ${id} Lovelace\n`);
       } finally {
         child.kill();

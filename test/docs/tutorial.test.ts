@@ -88,7 +88,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
     child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
       written += chunk;
     });
-    await until(() => said.includes('Serving') || child.exitCode !== null, written, 60_000);
+    await until(() => said.includes('Serving') || child.exitCode !== null, written);
     await pause(100);
     const key = /crm_\S+/.exec(said)?.[0];
     if (key !== undefined) writeFileSync(at('key'), key);
@@ -103,7 +103,6 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
     await until(
       () => /Press y|Serving the saved definitions.*\n|are served\.\n/.test(written),
       'the first terminal',
-      60_000,
     );
     const said = written;
     written = '';

@@ -11,6 +11,7 @@ import { migrate } from '../../engine/schema/apply.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { promised } from '../support/promised.ts';
 
 describe('a primary and its standby', { concurrency: 1 }, () => {
   let primary: Server;
@@ -105,7 +106,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     await primary.pause();
     assert.equal(await write(), 500, 'no server accepts writes');
     await connected(standby.url, (client) => client.query('select pg_promote()'));
-    await until(async () => (await write()) === 201, 'writes on the new primary', 5_000);
+    await until(async () => (await write()) === 201, 'writes on the new primary', promised(5_000));
     for (let count = 0; count < 20; count++) assert.equal(await write(), 201);
     assert.deepEqual(await stored(standby), acknowledged);
   });
@@ -127,7 +128,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     for (let count = 0; count < 10; count++) assert.equal(await write(), 500);
     assert.equal((await stored(standby)).length, before);
     await set(standby, 'off');
-    await until(async () => (await write()) === 201, 'writes again', 5_000);
+    await until(async () => (await write()) === 201, 'writes again', promised(5_000));
     assert.deepEqual(await stored(standby), acknowledged);
   });
 });

@@ -199,7 +199,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     for (const [what, hasCome] of [...moments, ['open', undefined] as const]) {
       const opening: Process = start([], { DATA_DIR: folder }, opener);
       const hasOpened = () => opening.stdout() === 'open\n';
-      await until(() => hasCome?.() || hasOpened(), what, 120_000);
+      await until(() => hasCome?.() || hasOpened(), what);
       await opening.kill();
       assert.equal(opening.stderr(), '', what);
       const isComplete = existsSync(join(cluster, 'global', 'pg_control'));

@@ -31,7 +31,7 @@ for (const driver of drivers) {
         });
         return Number(answer.headers.get('x-total-count'));
       };
-      await until(async () => (await stored()) > 0, 'the first part', 60_000);
+      await until(async () => (await stored()) > 0, 'the first part');
       await service.kill();
       const text = 'select count(*)::text, max(lead_score)::text from leads';
       const [[count, last] = []] = await rowsApart(environment, text);

@@ -205,7 +205,7 @@ describe('a full disk', { concurrency: 1 }, () => {
         on.fill();
         try {
           // Some writes still fit into space that the database has already reserved.
-          await until(() => load.failed() > before + 20, 'find no room', 120_000);
+          await until(() => load.failed() > before + 20, 'find no room');
           await pause(scaled(500, 10_000));
         } finally {
           on.free();

@@ -54,7 +54,7 @@ for (const workers of [1, 2]) {
       void service.ended.then((outcome) => {
         code = outcome.code;
       });
-      await until(() => code !== undefined, 'end', 30_000);
+      await until(() => code !== undefined, 'end');
       return code;
     };
     const isServed = async () => (await service.call('GET /docs/openapi.json')).status === 200;
@@ -72,7 +72,7 @@ for (const workers of [1, 2]) {
         settings.write(withSecret(secret));
         assert.ok(!(await takes(secret)));
         service.signal('SIGHUP');
-        await until(() => takes(secret), 'take the new secret', 60_000);
+        await until(() => takes(secret), 'take the new secret');
       }
       assert.ok(await isServed());
     });
@@ -96,14 +96,10 @@ for (const workers of [1, 2]) {
       void service.ended.then((outcome) => {
         code = outcome.code;
       });
-      await until(
-        () => {
-          service.signal('SIGINT');
-          return code !== undefined;
-        },
-        'end',
-        30_000,
-      );
+      await until(() => {
+        service.signal('SIGINT');
+        return code !== undefined;
+      }, 'end');
       assert.equal(code, 1);
       await assert.rejects(isServed(), 'the port is closed');
     });

@@ -92,7 +92,7 @@ for (const driver of drivers) {
       const run = async () => {
         const service = start(['serve'], { ...environment, PORT: '0' });
         // The curl command comes last, in one write with the rest.
-        await until(() => service.stdout().endsWith('\n'), 'listen', 60_000);
+        await until(() => service.stdout().endsWith('\n'), 'listen');
         return service;
       };
       const first = await run();

@@ -96,7 +96,6 @@ onBothDrivers('erasures in the background', (instance) => {
       async () =>
         (await erasures().select('state').where('id', '=', erasure).executeTakeFirst())?.state === 'erased',
       'the erasure',
-      60_000,
     );
     assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
     const { request, result } = await erasures()

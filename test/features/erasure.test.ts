@@ -68,14 +68,10 @@ onBothDrivers('erasure', (instance) => {
     );
     assert.equal(delivery.status, 200, delivery.text);
     const tables = tablesOf(instance().database);
-    await until(
-      async () => {
-        const all = tables.selectFrom('crm_received_messages').select('id');
-        return (await all.where('organization_id', '=', org.id).execute()).length === 1;
-      },
-      'the message',
-      20_000,
-    );
+    await until(async () => {
+      const all = tables.selectFrom('crm_received_messages').select('id');
+      return (await all.where('organization_id', '=', org.id).execute()).length === 1;
+    }, 'the message');
     for (const payload of [
       `{"payer":"zo\\u00eb.quill@example.com"}`,
       `mail=${encodeURIComponent(email)}`,

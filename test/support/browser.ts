@@ -4,6 +4,7 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { chromiumPath, launch } from './chromium.ts';
 import { type Driver, type Instance, startInstance } from './instance.ts';
+import { patienceMs } from './promised.ts';
 
 /** An instance and its pages. */
 export interface World {
@@ -57,7 +58,7 @@ export function inBrowser(
       instance,
       open: async (contextOptions) => {
         const context = await browser.newContext({ baseURL: instance.url, ...contextOptions });
-        context.setDefaultTimeout(30_000);
+        context.setDefaultTimeout(patienceMs);
         watched.push({ context, problems: await watch(context, contextOptions?.baseURL ?? instance.url) });
         return context.newPage();
       },

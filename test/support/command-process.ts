@@ -3,9 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { after } from 'node:test';
 import type { TextRows } from '../../engine/database/database.ts';
 import type { Command, Ended, Query } from './commands.ts';
-
-/** Time after which a command is considered hung, in milliseconds. */
-export const limitMs = 120_000;
+import { patienceMs } from './promised.ts';
 
 /** Returns the environment variables that a process needs, without any that configure the service. */
 export const inherited = (): Readonly<Record<string, string>> =>
@@ -50,7 +48,7 @@ function outcomeOf(work: Command | Query): Promise<unknown> {
 let late: NodeJS.Timeout | undefined;
 function expectOutcome(): void {
   clearTimeout(late);
-  if (waiting.length > 0) late = setTimeout(() => child?.kill('SIGKILL'), limitMs);
+  if (waiting.length > 0) late = setTimeout(() => child?.kill('SIGKILL'), patienceMs);
 }
 
 function startProcess(): ChildProcess {

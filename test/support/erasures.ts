@@ -9,14 +9,10 @@ export async function settled(browser: Visitor, sent: Answer): Promise<Answer> {
   assert.equal(sent.status, 303, problemOf(sent));
   const location = sent.headers.get('location') ?? assert.fail();
   let answer = await browser.get(location);
-  await until(
-    async () => {
-      if (answer.headers.get('refresh') === null) return true;
-      answer = await browser.get(location);
-      return false;
-    },
-    'finish the search or erasure',
-    60_000,
-  );
+  await until(async () => {
+    if (answer.headers.get('refresh') === null) return true;
+    answer = await browser.get(location);
+    return false;
+  }, 'finish the search or erasure');
   return answer;
 }

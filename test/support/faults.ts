@@ -61,7 +61,7 @@ export async function runFault(
   try {
     const acknowledge = (count: number) => {
       const enough = load.acknowledged() + count;
-      return until(() => load.acknowledged() >= enough, `acknowledge ${count} writes`, 120_000);
+      return until(() => load.acknowledged() >= enough, `acknowledge ${count} writes`);
     };
     for (let round = 0; round < rounds; round++) {
       await acknowledge(1 + Math.floor(Math.random() * writes));

@@ -5,6 +5,7 @@ import fc, { type Arbitrary } from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
 import { bodyText, edgyInteger, type KnownIds, oddJson } from './arbitraries.ts';
 import type { Answer } from './instance.ts';
+import { patienceMs } from './promised.ts';
 
 /** A request as sent over the network. */
 export interface OddRequest {
@@ -358,9 +359,9 @@ export function sender(url: string): { send: (odd: OddRequest) => Promise<Answer
         method,
         path,
         headers: { ...headers, ...length },
-        timeout: 60_000,
+        timeout: patienceMs,
       });
-      request.on('timeout', () => request.destroy(new Error('no response within 60 s')));
+      request.on('timeout', () => request.destroy(new Error('no response')));
       request.on('error', reject);
       request.on('response', (response) => {
         const parts: Buffer[] = [];

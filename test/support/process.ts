@@ -10,9 +10,10 @@ import { fileURLToPath } from 'node:url';
 import { readConfig } from '../../app/config.ts';
 import type { TextRows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { inherited, limitMs, runCommand, runQuery } from './command-process.ts';
+import { inherited, runCommand, runQuery } from './command-process.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
 import { makeDatabase, type Server, startPostgres } from './postgres.ts';
+import { patienceMs } from './promised.ts';
 import { search } from './secrets.ts';
 import { type Content, copyFolder } from './templates.ts';
 
@@ -188,7 +189,7 @@ export async function crm(
     return withJson({ signal: null, ...ended });
   }
   const command = start(args, environment, options);
-  const late = setTimeout(() => command.signal('SIGKILL'), limitMs);
+  const late = setTimeout(() => command.signal('SIGKILL'), patienceMs);
   const ended = await command.ended;
   clearTimeout(late);
   assert.notEqual(ended.signal, 'SIGKILL', `crm ${args.join(' ')} did not end: ${ended.stderr}`);
@@ -258,7 +259,7 @@ export async function listening(process: Process): Promise<Service> {
   const ended = process.ended.then(({ code, signal, stderr }) => {
     throw new Error(`the service ended with ${code ?? signal}: ${stderr}`);
   });
-  await Promise.race([until(() => process.stdout().includes('\n'), 'listen', limitMs), ended]);
+  await Promise.race([until(() => process.stdout().includes('\n'), 'listen'), ended]);
   const printed = JSON.parse(process.stdout()) as Record<string, unknown>;
   const url = String(printed.url);
   return { ...process, printed, url, call: (request, call) => send(url, request, call) };
@@ -271,7 +272,7 @@ export async function listening(process: Process): Promise<Service> {
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  withinMs = 60_000,
+  withinMs = patienceMs,
 ): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await condition())) {

@@ -133,7 +133,6 @@ onBothDrivers(
             (item) => item.event_id === id && item.status === status,
           ),
         `${id} ${status}`,
-        30_000,
       );
 
     test("20,000 events of one organization do not delay another's", async () => {

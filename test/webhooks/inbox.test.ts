@@ -309,7 +309,6 @@ onBothDrivers(
             ({ event_id, status }) => !ids.includes(event_id) || status === 'done',
           ),
         'process all',
-        30_000,
       );
       for (const node of nodes) await node.close();
       assert.deepEqual(new Set(ids.map(requestCount)), new Set([1]));
@@ -425,7 +424,6 @@ for (const driver of drivers) {
       await until(
         () => ids.every((id) => graph.requests.filter((item) => item.path.endsWith(id)).length > 0),
         'ask for all',
-        20_000,
       );
       second.signal('SIGTERM');
       assert.equal((await second.ended).code, 0);

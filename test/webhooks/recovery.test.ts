@@ -61,7 +61,7 @@ onBothDrivers(
         /** Creates a lead and waits until its event is queued. */
         queued: async () => {
           const lead = await create();
-          await until(async () => (await deliveryOf(lead)) !== undefined, 'be queued', 60_000);
+          await until(async () => (await deliveryOf(lead)) !== undefined, 'be queued');
           return lead;
         },
         /** Starts the deliveries. */
@@ -90,7 +90,7 @@ onBothDrivers(
           succeed();
           await resume(failures);
           const next = await create();
-          await until(async () => (await deliveryOf(next))?.status === 'done', 'arrive', 60_000);
+          await until(async () => (await deliveryOf(next))?.status === 'done', 'arrive');
           if (isQuick) {
             await until(
               async () => (await deliveryOf(long))?.status === 'done',
@@ -119,10 +119,10 @@ onBothDrivers(
         where id = ${id}::bigint`);
       succeed();
       await resume(1);
-      await until(async () => (await deliveryOf(lead))?.status === 'done', 'arrive', 60_000);
+      await until(async () => (await deliveryOf(lead))?.status === 'done', 'arrive');
       receiver.behave(at, 500);
       const next = await create();
-      await until(async () => ((await deliveryOf(next))?.error ?? '') !== '', 'fail', 60_000);
+      await until(async () => ((await deliveryOf(next))?.error ?? '') !== '', 'fail');
       const [subscription] = await execute(
         sql`select state, failing_since > now() - interval '1 day' as recent
           from crm_event_subscriptions where id = ${id}::bigint`,
@@ -147,7 +147,7 @@ onBothDrivers(
             sql`attempts = ${attempts - 1}::int, error = '', next_at = now(), received_at = now() - ${age}::text::interval`,
           );
           await resume();
-          await until(async () => (await deliveryOf(lead))?.error !== '', 'try it', 60_000);
+          await until(async () => (await deliveryOf(lead))?.error !== '', 'try it');
           const after = await deliveryOf(lead);
           assert.deepEqual([after?.status, after?.attempts], [isGivenUp ? 'dead' : 'waiting', attempts]);
         });

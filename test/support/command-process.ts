@@ -54,7 +54,7 @@ function expectOutcome(): void {
 function startProcess(): ChildProcess {
   const started = fork(new URL('commands.ts', import.meta.url), {
     env: inherited(),
-    execArgv: [],
+    execArgv: ['--liftoff-only'],
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   const output: string[] = [];

@@ -124,7 +124,7 @@ export async function startInstance(
   if (driver === 'embedded') await copyFolder(tables, join(folder.path, 'data'));
   // DATABASE_CONNECT_TIMEOUT_MS, which also limits the wait for a slot, does not limit connecting to this database.
   const url = `${made?.url}?connect_timeout=${patienceMs / 1000}`;
-  const limits = environment.DATABASE_URL === undefined ? patient : {};
+  const limits = options.environment?.DATABASE_URL === undefined ? patient : {};
   const config = readConfig({ ...(made && { DATABASE_URL: url }), ...limits, ...environment });
   const database = await openDatabase(config, entitiesFor(resources));
   const app = await buildService({ config, resources, database, secrets: instanceSecrets(config) });

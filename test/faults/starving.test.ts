@@ -115,7 +115,8 @@ describe('one organization cannot starve another', () => {
 describe('a slow list', () => {
   let instance: Instance;
   before(async () => {
-    instance = await startInstance('postgresql', { environment: { DATABASE_LIST_TIMEOUT_MS: '5' } });
+    const environment = { DATABASE_LIST_TIMEOUT_MS: '5', DATABASE_STATEMENT_TIMEOUT_MS: '5000' };
+    instance = await startInstance('postgresql', { environment });
   });
   after(() => instance.close());
 

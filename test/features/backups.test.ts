@@ -72,24 +72,29 @@ for (const driver of drivers) {
     });
 
     test('allow concurrent writes and are created by only one of two nodes', async () => {
-      await forget();
-      let isOver = false;
-      const during: number[] = [];
-      const writing = (async () => {
-        while (!isOver) {
-          const body = { last_name: 'during' };
-          const { status } = await instance.call('POST /api/v1/leads', { key, body });
-          during.push(status);
-        }
-      })();
-      const both = driver === 'postgresql' ? [make(), make()] : [make()];
-      const files = (await Promise.all(both)).filter((file) => file !== undefined);
-      isOver = true;
-      await writing;
-      assert.equal(files.length, 1);
-      assert.ok(during.length > 3 && during.every((status) => status === 201), String(during.length));
-      const leads = rowsIn(files[0] ?? '', 'leads').filter(({ last_name: name }) => name === 'during');
-      assert.ok(leads.length < during.length);
+      const total: number[] = [];
+      // On a busy machine, the backup can be faster than a few writes.
+      await until(async () => {
+        await forget();
+        let isOver = false;
+        const during: number[] = [];
+        const writing = (async () => {
+          while (!isOver) {
+            const body = { last_name: 'during' };
+            const { status } = await instance.call('POST /api/v1/leads', { key, body });
+            during.push(status);
+          }
+        })();
+        const both = driver === 'postgresql' ? [make(), make()] : [make()];
+        const files = (await Promise.all(both)).filter((file) => file !== undefined);
+        isOver = true;
+        await writing;
+        total.push(...during);
+        assert.equal(files.length, 1);
+        assert.ok(during.every((status) => status === 201));
+        const leads = rowsIn(files[0] ?? '', 'leads').filter(({ last_name: name }) => name === 'during');
+        return during.length > 3 && leads.length < total.length;
+      }, 'write during a backup');
     });
 
     // Files and failures are the same on both drivers.

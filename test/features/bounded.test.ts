@@ -100,7 +100,7 @@ after(() => graph.close());
 const { environment } = settingsFile(
   {
     public_url: publicUrl,
-    graph: { base_url: graph.url, timeout_ms: 1000 },
+    graph: { base_url: graph.url, timeout_ms: 20_000 },
     partners: {
       booking_forms_whatsapp: { secrets: ['${BOOKING_FORMS_WHATSAPP_TOKEN}'], organization: 'acme' },
       payments: entries,

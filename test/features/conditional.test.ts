@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { takesAtMost } from '../support/clock.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { instant } from '../support/reading.ts';
 import { definitions, make, missing, oneOfEach, pathOf } from '../support/records.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -183,7 +184,8 @@ onBothDrivers(
       await call(`DELETE ${account.path}`);
       const nulled = await look('without the account');
       assert.equal(nulled.json.account_id, null);
-      assert.ok(String(nulled.json.updated_at) > String(renamed.json.updated_at), 'the record is updated');
+      const updatedAt = ({ json }: Answer) => instant(String(json.updated_at));
+      assert.ok(updatedAt(nulled) > updatedAt(renamed), 'the record is updated');
       await call(`DELETE ${contact.path}`);
       await look('without the contact');
       const put = await call(

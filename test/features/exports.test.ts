@@ -1,7 +1,7 @@
 // Lists as CSV and NDJSON: complete, exact, and sent at the reader's pace.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { before, describe, test } from 'node:test';
 import { parse } from 'csv-parse/sync';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -210,14 +210,27 @@ onBothDrivers(
     });
 
     describe('readers', () => {
-      /** Opens an export and reads only the response head. */
+      /**
+       * Opens an export and reads only the response head. On a busy machine, an export can wait too long for the
+       * organization's other one.
+       */
       async function open(key = alpha.key): Promise<IncomingMessage> {
+        let reader = await request(key);
+        await until(async () => {
+          if (reader.statusCode !== 503) return true;
+          reader.destroy();
+          reader = await request(key);
+          return false;
+        }, 'open an export');
+        return reader;
+      }
+      async function request(key: string): Promise<IncomingMessage> {
         const headers = {
           authorization: `Bearer ${key}`,
           accept: ndjson,
           'accept-encoding': 'identity',
         };
-        const outgoing = request(`${instance().url}/api/v1/leads?sort=id`, {
+        const outgoing = httpRequest(`${instance().url}/api/v1/leads?sort=id`, {
           headers,
           agent: false,
         });
@@ -249,8 +262,12 @@ onBothDrivers(
         );
         const third = await get('', csv);
         assert.deepEqual([third.status, third.json.code], [503, 'overloaded']);
-        assert.equal((await get('', csv, beta.key)).status, 200);
-        assert.equal((await get('', '*/*')).status, 200);
+        // On a busy machine, a request can wait too long for the readers' statements.
+        await until(
+          async () => (await get('', csv, beta.key)).status === 200,
+          "another organization's export",
+        );
+        await until(async () => (await get('', '*/*')).status === 200, 'a list');
         for (const reader of readers) reader.destroy();
         await until(async () => (await get('?status=Neither', csv)).status === 200, 'a free slot');
       });

@@ -227,11 +227,9 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
             first = contact(url);
             // The create waits for the locked account.
             await until(async () => {
-              const { rows } =
-                await sql`select from pg_locks where locktype = 'advisory' and granted and objid <> 0 and database = (select oid from pg_database where datname = current_database()) and pid in (select pid from pg_stat_activity where wait_event_type = 'Lock')`.execute(
-                  tables,
-                );
-              return rows.length > 0;
+              // Not in the transaction, which would not see connections opened after its first look.
+              const text = `select 1 from pg_locks where locktype = 'advisory' and granted and objid <> 0 and database = (select oid from pg_database where datname = current_database()) and pid in (select pid from pg_stat_activity where wait_event_type = 'Lock')`;
+              return (await database.run({ name: '', text, values: [] })).length > 0;
             }, 'wait for the account');
             assert.equal((await contact(second.url)).status, 409);
             // A node runs only one of an organization's batches at a time, so a second batch would wait

@@ -460,7 +460,10 @@ onBothDrivers(
         upload.write(lines(...numbered(1100)));
         return upload;
       };
-      const senders = [open(), open()];
+      // One after another, because batches of one organization wait for each other.
+      const senders = [open()];
+      await until(async () => (await count()) === before + 1000, 'a batch of the first');
+      senders.push(open());
       await until(async () => (await count()) === before + 2000, 'a batch of each');
       const third = await load('', ndjson, lines({}));
       assert.deepEqual([third.status, third.json.code], [503, 'overloaded']);

@@ -40,6 +40,7 @@ for (const driver of drivers) {
           CRM_CONFIG: file,
           LOG_LEVEL: 'warn',
           LOG_REQUESTS: 'true',
+          LOG_SLOW_MS: '1000',
           LOG_FORMAT: 'json',
           INBOUND_SECRET: 'the-secret-of-inbound',
         },
@@ -58,9 +59,12 @@ for (const driver of drivers) {
         // The response is logged after it is sent.
         await until(() => lines().some(({ msg }) => msg === 'request'), 'log the request');
       });
-      // On a busy machine any statement can be slow.
-      const lines = all.filter(({ msg }) => instance.app.slowMs === 0 || msg !== 'slow statement');
-      const text = JSON.stringify(lines);
+      // On a busy machine, any statement can be slow, and background work can log warnings.
+      const lines = all.filter(
+        ({ msg, request_id: id }) =>
+          id !== undefined && (instance.app.slowMs === 0 || msg !== 'slow statement'),
+      );
+      const text = JSON.stringify(all);
       for (const secret of [...secrets, acme.key]) assert.ok(!text.includes(secret), `${secret} in ${text}`);
       return lines;
     };
@@ -167,17 +171,12 @@ for (const driver of drivers) {
         await app.ready();
       });
       assert.equal(notes(before), 0);
-      const told: Record<string, unknown>[] = [];
-      await until(async () => {
-        told.push(
-          ...(await logged(async () => {
-            background.start();
-            await new Promise((resolve) => setTimeout(resolve, 50));
-          })),
-        );
-        return notes(told) > 0;
-      }, 'say it');
-      assert.equal(notes(told), 1);
+      const after = await logged(async (lines) => {
+        background.start();
+        await until(() => notes(lines()) > 0, 'log it');
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      });
+      assert.equal(notes(after), 1);
       await app?.close();
     });
 

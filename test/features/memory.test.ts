@@ -10,6 +10,7 @@ import { createNotFound, errorHandling } from '../../engine/http/error-handling.
 import { memory } from '../../engine/http/memory.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
+import { patienceMs } from '../support/promised.ts';
 
 const opened = new Set<Socket>();
 // Closes the connections of failed tests, or the service would wait for them.
@@ -33,13 +34,13 @@ async function open(url: string): Promise<Socket> {
 const get = (socket: Socket, path: string, headers = '') =>
   socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`);
 
-/** Reads until the connection ends or stays silent for a while. */
+/** Reads until the connection ends. Closes it if it stays silent for too long. */
 async function rest(socket: Socket): Promise<string> {
   let text = '';
   socket.setEncoding('latin1').on('data', (chunk: string) => {
     text += chunk;
   });
-  socket.setTimeout(60_000, () => socket.destroy());
+  socket.setTimeout(patienceMs, () => socket.destroy());
   socket.resume();
   if (!socket.closed) await once(socket, 'close');
   return text;

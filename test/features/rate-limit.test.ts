@@ -1,14 +1,13 @@
 // Rate limits per key and per user, shared by all nodes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { readConfig } from '../../app/config.ts';
 import { buildService } from '../../app/serve/build.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { alignIds } from '../support/ids.ts';
 import { type Answer, type Call, type Organization, onBothDrivers, send } from '../support/instance.ts';
-import { logIn, makePerson } from '../support/people.ts';
+import { fresh, logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
@@ -20,6 +19,19 @@ const fields = ({ headers }: Answer) => {
   return { policy: [requests, windowSeconds].map(Number), left: Number(left), seconds: Number(seconds) };
 };
 
+const windowOf = () => Math.floor(Date.now() / 3_600_000);
+/** Repeats a failed test if the window ended during the test, because requests are then counted from zero. */
+const inOneWindow = (work: () => Promise<void>) => async () => {
+  for (;;) {
+    const window = windowOf();
+    try {
+      return await work();
+    } catch (cause) {
+      if (windowOf() === window) throw cause;
+    }
+  }
+};
+
 onBothDrivers(
   'The rate limit',
   (instance) => {
@@ -27,9 +39,6 @@ onBothDrivers(
     let other: FastifyInstance;
     let otherUrl: string;
     before(async () => {
-      // If the window ended during the test, the requests would be counted from zero.
-      const rest = 3_600_000 - (Date.now() % 3_600_000);
-      if (rest < 60_000) await pause(rest);
       acme = await instance().organization('acme');
       const { config } = instance();
       other = await buildService({ ...instance(), secrets: instanceSecrets(config) });
@@ -37,95 +46,107 @@ onBothDrivers(
     });
     after(() => other.close());
 
-    test('responses contain the remaining requests, and requests beyond the limit return 429 for that caller only', async () => {
-      const [key, second] = await Promise.all([acme.makeKey(), acme.makeKey()]);
-      for (let left = limit - 1; left >= 0; left--) {
-        const request = left % 2 === 0 ? 'GET /api/v1/leads' : 'GET /api/v1/leads/7';
-        const answer = await instance().call(request, key);
-        assert.equal(answer.status, left % 2 === 0 ? 200 : 404);
-        const { policy, seconds, ...said } = fields(answer);
-        assert.deepEqual([policy, said.left], [[limit, 3600], left]);
-        assert.ok(seconds > 0 && seconds <= 3600);
-      }
-      const { paths } = (await instance().call('GET /docs/openapi.json')).json as {
-        paths: Record<string, Record<string, object>>;
-      };
-      const requests = Object.entries(paths).flatMap(([path, operations]) =>
-        path.startsWith('/api/v1/')
-          ? Object.keys(operations)
-              .filter((name) => name !== 'parameters')
-              .map((method) => `${method.toUpperCase()} ${path.replace('{id}', '7')}`)
-          : [],
-      );
-      assert.ok(requests.length >= 50);
-      for (const request of requests) {
-        const response = await instance().call(request, key);
-        assert.equal(response.status, 429);
-        if (!request.startsWith('HEAD')) {
-          assertErrorShape(response);
-          assert.equal(response.json.code, 'rate_limited');
+    test(
+      'responses contain the remaining requests, and requests beyond the limit return 429 for that caller only',
+      inOneWindow(async () => {
+        const [key, second] = await Promise.all([acme.makeKey(), acme.makeKey()]);
+        for (let left = limit - 1; left >= 0; left--) {
+          const request = left % 2 === 0 ? 'GET /api/v1/leads' : 'GET /api/v1/leads/7';
+          const answer = await instance().call(request, key);
+          assert.equal(answer.status, left % 2 === 0 ? 200 : 404);
+          const { policy, seconds, ...said } = fields(answer);
+          assert.deepEqual([policy, said.left], [[limit, 3600], left]);
+          assert.ok(seconds > 0 && seconds <= 3600);
         }
-        assert.equal(Number(response.headers.get('retry-after')), fields(response).seconds);
-        assert.equal(fields(response).left, 0);
-      }
-      assert.equal((await instance().call('GET /api/v1/leads', second)).status, 200);
-    });
+        const { paths } = (await instance().call('GET /docs/openapi.json')).json as {
+          paths: Record<string, Record<string, object>>;
+        };
+        const requests = Object.entries(paths).flatMap(([path, operations]) =>
+          path.startsWith('/api/v1/')
+            ? Object.keys(operations)
+                .filter((name) => name !== 'parameters')
+                .map((method) => `${method.toUpperCase()} ${path.replace('{id}', '7')}`)
+            : [],
+        );
+        assert.ok(requests.length >= 50);
+        for (const request of requests) {
+          const response = await instance().call(request, key);
+          assert.equal(response.status, 429);
+          if (!request.startsWith('HEAD')) {
+            assertErrorShape(response);
+            assert.equal(response.json.code, 'rate_limited');
+          }
+          assert.equal(Number(response.headers.get('retry-after')), fields(response).seconds);
+          assert.equal(fields(response).left, 0);
+        }
+        assert.equal((await instance().call('GET /api/v1/leads', second)).status, 200);
+      }),
+    );
 
-    test('a user and an API key with the same ID are separate callers, and so is a user in two organizations', async () => {
-      const number = await alignIds(instance(), ['crm_users', 'crm_api_keys']);
-      const beta = await instance().organization('beta');
-      const person = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
-      const machine = await acme.makeKey();
-      const next = String(BigInt(number) + 1n);
-      assert.deepEqual([person.id, machine.id], [next, next], 'the administrator of beta has the first ID');
-      const { byToken } = await logIn(instance(), person);
-      const left = async (call: Call, org: string) =>
-        fields(await instance().call(`GET /api/v1/leads?org=${org}`, call)).left;
-      const user = { headers: byToken };
-      assert.deepEqual([await left(user, 'acme'), await left(user, 'acme')], [limit - 1, limit - 2]);
-      assert.deepEqual([await left(machine, 'acme'), await left(user, 'beta')], [limit - 1, limit - 1]);
-    });
+    test(
+      'a user and an API key with the same ID are separate callers, and so is a user in two organizations',
+      inOneWindow(async () => {
+        const number = await alignIds(instance(), ['crm_users', 'crm_api_keys']);
+        const beta = await instance().organization(fresh('beta'));
+        const person = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
+        const machine = await acme.makeKey();
+        const next = String(BigInt(number) + 1n);
+        assert.deepEqual([person.id, machine.id], [next, next], 'the administrator of beta has the first ID');
+        const { byToken } = await logIn(instance(), person);
+        const left = async (call: Call, org: string) =>
+          fields(await instance().call(`GET /api/v1/leads?org=${org}`, call)).left;
+        const user = { headers: byToken };
+        assert.deepEqual([await left(user, 'acme'), await left(user, 'acme')], [limit - 1, limit - 2]);
+        assert.deepEqual([await left(machine, 'acme'), await left(user, beta.slug)], [limit - 1, limit - 1]);
+      }),
+    );
 
-    test('does not count lookups of the caller, unauthorized requests or public content', async () => {
-      const { key } = await acme.makeKey();
-      const nothing = await acme.keyWith([]);
-      for (const [request, credentials, status] of [
-        ['GET /auth/me', key, 200],
-        ['GET /docs/openapi.json', key, 200],
-        ['OPTIONS /api/v1/leads', key, 204],
-        ['GET /api/v1/leads', nothing, 403],
-        ['GET /api/v1/leads', `${key}x`, 401],
-      ] as const) {
-        const answer = await instance().call(request, { key: credentials });
-        assert.equal(answer.status, status, request);
-        assert.equal(answer.headers.get('ratelimit'), null, request);
-      }
-      assert.equal(fields(await instance().call('GET /api/v1/leads', { key })).left, limit - 1);
-    });
+    test(
+      'does not count lookups of the caller, unauthorized requests or public content',
+      inOneWindow(async () => {
+        const { key } = await acme.makeKey();
+        const nothing = await acme.keyWith([]);
+        for (const [request, credentials, status] of [
+          ['GET /auth/me', key, 200],
+          ['GET /docs/openapi.json', key, 200],
+          ['OPTIONS /api/v1/leads', key, 204],
+          ['GET /api/v1/leads', nothing, 403],
+          ['GET /api/v1/leads', `${key}x`, 401],
+        ] as const) {
+          const answer = await instance().call(request, { key: credentials });
+          assert.equal(answer.status, status, request);
+          assert.equal(answer.headers.get('ratelimit'), null, request);
+        }
+        assert.equal(fields(await instance().call('GET /api/v1/leads', { key })).left, limit - 1);
+      }),
+    );
 
-    test('another node learns the count after its own first requests', async () => {
-      const { id, key } = await acme.makeKey();
-      for (let count = 0; count < limit; count++) {
-        assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
-      }
-      const stored = async () => {
-        const text = 'select "requests"::text from "crm_request_counts" where "caller" = $1';
-        const [row] = await instance().database.run({ name: '', text, values: [`key ${id}`] });
-        return Number(row?.[0] ?? 0);
-      };
-      await until(async () => (await stored()) === limit, 'store the count');
-      let served = 0;
-      const isServed = async () => {
-        const { status } = await send(otherUrl, 'GET /api/v1/leads', { key });
-        if (status === 200) served++;
-        return status === 200;
-      };
-      assert.ok(await isServed());
-      // The other node reads the stored count when it adds its own.
-      await until(async () => (await stored()) > limit, 'store the count of the other node');
-      await until(async () => !(await isServed()), 'reject requests');
-      assert.ok(served < limit, `${served} requests beyond the limit`);
-    });
+    test(
+      'another node learns the count after its own first requests',
+      inOneWindow(async () => {
+        const { id, key } = await acme.makeKey();
+        for (let count = 0; count < limit; count++) {
+          assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
+        }
+        const stored = async () => {
+          const text = 'select "requests"::text from "crm_request_counts" where "caller" = $1';
+          const [row] = await instance().database.run({ name: '', text, values: [`key ${id}`] });
+          return Number(row?.[0] ?? 0);
+        };
+        await until(async () => (await stored()) === limit, 'store the count');
+        let served = 0;
+        const isServed = async () => {
+          const { status } = await send(otherUrl, 'GET /api/v1/leads', { key });
+          if (status === 200) served++;
+          return status === 200;
+        };
+        assert.ok(await isServed());
+        // The other node reads the stored count when it adds its own.
+        await until(async () => (await stored()) > limit, 'store the count of the other node');
+        await until(async () => !(await isServed()), 'reject requests');
+        assert.ok(served < limit, `${served} requests beyond the limit`);
+      }),
+    );
 
     test('counting does not need a statement per request', async () => {
       const { key } = await acme.makeKey();

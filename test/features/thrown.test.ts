@@ -106,11 +106,13 @@ for (const driver of drivers) {
           : String(answer.json.request_id);
         if (isPage) assert.ok(answer.text.includes(`<p>${pageTexts[text] ?? text}</p>`), answer.text);
         else assert.equal(answer.json.error, text);
+        // On a busy machine, background work can log warnings.
+        const ofRequest = lines.filter((line) => line.request_id !== undefined);
         assert.deepEqual(
-          lines.map((line) => [line.level, line.status, line.route, line.request_id]),
+          ofRequest.map((line) => [line.level, line.status, line.route, line.request_id]),
           status < 500 || status === 503 ? [] : [[50, status, path, request]],
         );
-        all.push(...lines);
+        all.push(...ofRequest);
       }
       return all;
     }

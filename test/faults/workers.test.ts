@@ -6,6 +6,7 @@ import { Agent, get } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { heartbeats } from '../../app/serve/heartbeats.ts';
 import { restartBackoff } from '../../app/serve/worker-pool.ts';
 import { leadgenBody } from '../support/channels.ts';
@@ -27,6 +28,7 @@ import {
   serve,
   until,
 } from '../support/process.ts';
+import { patienceMs, patient } from '../support/promised.ts';
 import { startProvider } from '../support/providers.ts';
 
 test('replaces dead workers with growing delays and gives up if no other worker is alive', () => {
@@ -201,6 +203,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     settings = settingsFile({ graph: { base_url: graph.url, timeout_ms: 10_000 } });
     storage = await emptyStorage('postgresql');
     environment = {
+      ...patient,
       ...storage.environment,
       WORKERS: '2',
       MIGRATE_ON_START: 'true',
@@ -210,8 +213,6 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       STOP_DELAY_MS: '500',
       // A test stops a worker until other workers have responded.
       WORKER_TIMEOUT_MS: '120000',
-      DATABASE_LOCK_TIMEOUT_MS: '20000',
-      DATABASE_STATEMENT_TIMEOUT_MS: '20000',
       LOG_LEVEL: 'fatal',
     };
     service = await serve(environment);
@@ -246,7 +247,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       const headers = { authorization: `Bearer ${key}` };
       const asked = get(
         `${service.url}/api/v1/leads?page=1`,
-        { agent, headers, timeout: 30_000 },
+        { agent, headers, timeout: patienceMs },
         (response) => {
           response.resume().on('end', () => resolve(String(response.statusCode)));
           response.on('error', ({ message }) => resolve(message));
@@ -285,11 +286,12 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     assert.equal(service.stdout().trim().split('\n').length, 1);
     assert.equal(service.printed.workers, 2);
     assert.equal(childrenOf(service.pid).length, 2);
-    const { status, json } = await readyz();
-    assert.deepEqual(
-      [status, json],
-      [200, { status: 'ready', checks: fine, workers: { serving: 2, of: 2 } }],
-    );
+    const ready = { status: 'ready', checks: fine, workers: { serving: 2, of: 2 } };
+    // On a busy machine, a database probe can time out.
+    await until(async () => {
+      const { status, json } = await readyz();
+      return status === 200 && isDeepStrictEqual(json, ready);
+    }, 'be ready');
   });
 
   test('add up in /metrics, with metrics of the instance reported once', async () => {
@@ -297,15 +299,20 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     for (let count = 0; count < 10; count++)
       await service.call('GET /api/v1/contacts', { key, headers: { connection: 'close' } });
     await until(async () => (await counted()) === 10, 'be counted');
-    const text = await scrape();
+    let text = '';
+    const limit = () =>
+      samplesOf(text, 'crm_database_connections_limit').find(({ labels }) => labels.pool === 'lists')?.value;
+    // On a busy machine, the report of a worker can be late, in which case its metrics are missing.
+    await until(async () => {
+      text = await scrape();
+      return limit() === 12;
+    }, 'add up the limits, six requests each');
     assert.deepEqual(
       [samplesOf(text, 'crm_workers_serving'), samplesOf(text, 'crm_build_info').map(({ value }) => value)],
       [[{ labels: {}, value: 2 }], [1]],
     );
     const waiting = samplesOf(text, 'crm_queue_items').filter(({ labels }) => labels.state === 'waiting');
     assert.equal(waiting.length, 2);
-    const limits = samplesOf(text, 'crm_database_connections_limit');
-    assert.equal(limits.find(({ labels }) => labels.pool === 'lists')?.value, 12, 'six requests each');
   });
 
   test('count wrong passwords together', async () => {
@@ -321,9 +328,10 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
 
   test('both follow config.yaml and report its errors', async () => {
     settings.write({ no_such_key: 1 });
-    await until(async () => (await readyz()).status === 503, 'not ready');
-    const { json } = await readyz();
-    assert.match(String((json.checks as typeof fine).configuration), /rejected/);
+    await until(async () => {
+      const { status, json } = await readyz();
+      return status === 503 && /rejected/.test((json.checks as typeof fine).configuration);
+    }, 'not ready');
     settings.write({ graph: { base_url: graph.url, timeout_ms: 10_000 } });
     await until(areReady, 'ready again');
   });
@@ -346,19 +354,21 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       async () => (await rows(environment, `select from crm_inbox where status <> 'done'`)).length === 0,
       'finish the first half',
     );
-    assert.equal(await counted(), 10);
+    const isCounted = async () => (await counted()) === 10;
+    await until(isCounted, 'be counted');
     process.kill(leader ?? assert.fail(), 'SIGKILL');
-    await until(async () => !(await areReady()), 'notice');
-    assert.equal((await readyz()).status, 200, 'the other worker serves');
+    await until(() => service.stderr().includes('exited (SIGKILL)'), 'notice');
+    await until(async () => (await readyz()).status === 200, 'serve by the other worker');
     await until(areReady, 'replace it');
     assert.ok(childrenOf(service.pid).includes(other ?? 0));
-    assert.equal(await counted(), 10, 'its counters are kept');
+    await until(isCounted, 'keep its counters');
     await deliverAll(ids.slice(20));
     await until(() => ids.every((id) => asked(id) > 0), 'process the second half');
     const { 200: served = 0, ...failed } = await clients.end();
     const failures = Object.values(failed).reduce((sum, each) => sum + each, 0);
     assert.ok(served > 50, `${served} requests`);
-    assert.ok(failures <= 8, JSON.stringify(failed));
+    // Each client loses at most its connection to the killed worker and one that the worker never accepts.
+    assert.ok(failures <= 16, JSON.stringify(failed));
     assert.deepEqual(
       Object.keys(failed).filter((each) => !/socket hang up|ECONNRESET/.test(each)),
       [],

@@ -38,6 +38,7 @@ import {
   unmigratedStorage,
   until,
 } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 const other: Readonly<Record<Driver, Driver>> = { embedded: 'postgresql', postgresql: 'embedded' };
 const storages: Storage[] = [];
@@ -76,7 +77,7 @@ for (const driver of drivers) {
 
     before(async () => {
       source = await storage(migratedStorage(driver));
-      instance = await served(source);
+      instance = await served(source, patient);
       const { demo } = instance;
       assert.ok(demo);
       key = demo.key;
@@ -390,7 +391,8 @@ test('backup while a service is using the embedded database', {
   skip: !drivers.includes('embedded'),
 }, async () => {
   const { environment } = await storage(migratedStorage('embedded'));
-  const service = await serve(environment);
+  // Requests wait while the files are copied.
+  const service = await serve({ ...patient, ...environment });
   const path = join(folder.path, 'served.backup');
   let isOver = false;
   const statuses: number[] = [];
@@ -427,7 +429,10 @@ describe('an interrupted backup', { skip: !drivers.includes('postgresql') }, () 
     mkdirSync(path);
     await connected(String(source.environment.DATABASE_URL), async (client) => {
       await client.query('begin; lock table opportunities in access exclusive mode');
-      const command = start(['backup', join(path, 'x.backup')], source.environment);
+      const command = start(['backup', join(path, 'x.backup')], {
+        ...patient,
+        ...source.environment,
+      });
       await until(() => readdirSync(path).length > 0, 'begin to write');
       await command.kill();
     });

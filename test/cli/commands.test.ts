@@ -23,6 +23,7 @@ import {
   start,
   until,
 } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 /** Every command, with the strings that its help must contain. */
 const commands: Readonly<Record<string, readonly string[]>> = {
@@ -356,7 +357,7 @@ describe('bin/crm.js', () => {
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     test(`${signal} stops the launched service with exit code 0`, async () => {
-      const environment = { ...storage.environment, MIGRATE_ON_START: 'true', PORT: '0' };
+      const environment = { ...patient, ...storage.environment, MIGRATE_ON_START: 'true', PORT: '0' };
       const service = start(['serve', '--json'], environment, launcher);
       await until(() => service.stdout().includes('\n'), 'listen');
       const { url } = JSON.parse(service.stdout()) as { url: string };

@@ -21,6 +21,7 @@ import {
   type Storage,
   serve,
 } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 const payment = (verify: object, organization = 'acme') => ({
   organization,
@@ -157,7 +158,7 @@ for (const driver of drivers) {
 
     test('partners: shows when each secret was last used, including signatures but not failures', async () => {
       const start = new Date().toISOString();
-      const service = await serve(environment);
+      const service = await serve({ ...patient, ...environment });
       const body = JSON.stringify({ id: 'e1', email: 'nobody@example.com' });
       const post = async (path: string, headers: Record<string, string>) =>
         (await service.call(`POST /webhooks/${path}`, { body, headers })).status;

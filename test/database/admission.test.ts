@@ -8,6 +8,7 @@ import { RequestScope, runInRequest } from '../../engine/database/requests.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 const records = { perOrganization: 2, total: 3 };
 const scans = { perOrganization: 1, total: 2 };
@@ -245,5 +246,5 @@ onBothDrivers(
       assert.equal(order.length, 51);
     });
   },
-  { environment: { DATABASE_POOL: '10' } },
+  { environment: { ...patient, DATABASE_POOL: '10' } },
 );

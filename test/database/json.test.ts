@@ -8,6 +8,7 @@ import { prepare } from '../../engine/sql/statement.ts';
 import { bodyText } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { patient } from '../support/promised.ts';
 import { exactRecord, numberText } from '../support/reading.ts';
 
 const numRuns = Number(process.env.PROPERTY_RUNS ?? 60);
@@ -128,7 +129,7 @@ onBothDrivers(
       assert.deepEqual(await database.run({ ...none, text, records: { ...records, asJson } }), []);
     });
   },
-  { sources: everyType },
+  { sources: everyType, environment: patient },
 );
 
 test('shrinks a large output after returning its content', () => {

@@ -8,7 +8,6 @@ import { type Service, serve, until } from '../support/process.ts';
 
 /** A list that needs its own connection and waits for a lock, as a slow query would. */
 const list = '/api/v1/leads?page=6';
-const boundMs = 10_000;
 
 describe('cancelled statements', { concurrency: 1 }, () => {
   let server: Server;
@@ -23,6 +22,7 @@ describe('cancelled statements', { concurrency: 1 }, () => {
       DATABASE_URL: url,
       MIGRATE_ON_START: 'true',
       LOG_LEVEL: 'fatal',
+      DATABASE_CONNECT_TIMEOUT_MS: '600000',
       DATABASE_LIST_TIMEOUT_MS: '600000',
       DATABASE_STATEMENT_TIMEOUT_MS: '600000',
       DATABASE_LOCK_TIMEOUT_MS: '600000',
@@ -69,9 +69,9 @@ describe('cancelled statements', { concurrency: 1 }, () => {
   test('cancels the statement of a disconnected reader and reuses the connection', async () => {
     await holdingLeads(async () => {
       const reader = send('GET', list);
-      await until(async () => (await waiting()).length === 1, 'the list to wait', boundMs);
+      await until(async () => (await waiting()).length === 1, 'the list to wait');
       reader.destroy();
-      await until(async () => (await waiting()).length === 0, 'the statement to end', boundMs);
+      await until(async () => (await waiting()).length === 0, 'the statement to end');
       // The connection is back in the pool, and its next statement is not cancelled.
       for (let count = 0; count < 20; count++) {
         const { status } = await service.call('GET /api/v1/accounts?page=6', { key });
@@ -87,7 +87,6 @@ describe('cancelled statements', { concurrency: 1 }, () => {
       await until(
         async () => (await waiting()).some(({ query }) => /update/i.test(query)),
         'the write to wait',
-        boundMs,
       );
       writer.destroy();
       const other = await service.call('GET /api/v1/accounts?page=6', { key });
@@ -95,16 +94,16 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     });
     const stored = async () =>
       (await service.call(`GET /api/v1/leads/${made.json.id}`, { key })).json.last_name === 'after';
-    await until(stored, 'the write', boundMs);
+    await until(stored, 'the write');
   });
 
   test('cancels running statements on the server on SIGTERM', async () => {
     await holdingLeads(async () => {
       send('GET', list);
-      await until(async () => (await waiting()).length === 1, 'the list to wait', boundMs);
+      await until(async () => (await waiting()).length === 1, 'the list to wait');
       service.signal('SIGTERM');
       await service.ended;
-      await until(async () => (await waiting()).length === 0, 'the statement to end', boundMs);
+      await until(async () => (await waiting()).length === 0, 'the statement to end');
     });
   });
 });

@@ -9,10 +9,11 @@ import { type Certificates, makeCertificates } from '../support/certificates.ts'
 import { temporaryFolder } from '../support/instance.ts';
 import { connected, type Server, startPostgres } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 /** Connects as the service does. @returns whether the connection is encrypted */
 async function connect(url: URL): Promise<'encrypted' | 'plain'> {
-  const database = await openDatabase(readConfig({ DATABASE_URL: url.href }), []);
+  const database = await openDatabase(readConfig({ ...patient, DATABASE_URL: url.href }), []);
   try {
     const [row] = await database.run({
       name: '',

@@ -117,9 +117,14 @@ for (const driver of tested) {
       await writing;
       const versions = new Map<number, number>();
       for (const id of ids) {
-        const changes = await call(`GET /api/v1/leads/${id}/history`);
-        const [last] = (changes?.json.data ?? []) as { version: number }[];
-        versions.set(id, Number(last?.version));
+        // The database has just restarted.
+        await until(async () => {
+          const changes = await call(`GET /api/v1/leads/${id}/history`);
+          if (changes?.status !== 200) return false;
+          const [last] = changes.json.data as { version: number }[];
+          versions.set(id, Number(last?.version));
+          return true;
+        }, 'the history');
       }
       const lacks = () =>
         [...versions].filter(([id, version]) => taken.get(id)?.at(-1) !== version).map(([id]) => id);

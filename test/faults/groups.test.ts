@@ -10,6 +10,7 @@ import { type Answer, type Instance, type Organization, startInstance } from '..
 import { activityOf } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 import { exactRecord } from '../support/reading.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -21,7 +22,10 @@ describe('batched writes', () => {
   const counts = { together: 0, alone: 0 };
 
   before(async () => {
-    instance = await startInstance('postgresql', { sources: await sourcesWith(...everyType) });
+    instance = await startInstance('postgresql', {
+      sources: await sourcesWith(...everyType),
+      environment: patient,
+    });
     assert.ok(instance.database.writeBatcher);
     groups = instance.database.writeBatcher;
     organizations = await Promise.all(['one', 'two', 'three'].map((slug) => instance.organization(slug)));
@@ -51,6 +55,11 @@ describe('batched writes', () => {
   };
 
   test('returns own responses, records and activity for 100 concurrent writes of every kind in three organizations', async () => {
+    // On a busy machine, a batch can be late, in which case its writes run alone.
+    await until(areBatched, 'batch every write');
+  });
+  /** Sends writes and checks their responses. @returns whether all of them were batched */
+  async function areBatched(): Promise<boolean> {
     await ready();
     const { together } = counts;
     const made = await Promise.all(
@@ -78,7 +87,7 @@ describe('batched writes', () => {
       else assert.deepEqual([json.id, json.last_name], [made[index]?.json.id, `changed ${index}`]);
       if (index % 3 === 1) assert.equal(json.lead_score, index, 'PATCH leaves other fields unchanged');
     }
-    assert.equal(counts.together - together, 200);
+    const isBatched = counts.together - together === 200;
     for (const organization of organizations) {
       const ids = made.filter((_, index) => organizationOf(index) === organization).map(idOf);
       const activity = await activityOf(instance, organization.id);
@@ -88,7 +97,8 @@ describe('batched writes', () => {
         assert.equal(new Set(rows.map(({ requestId }) => requestId)).size, 2);
       }
     }
-  });
+    return isBatched;
+  }
 
   test('fails only the writes with a missing record or an invalid reference', async () => {
     await ready();
@@ -107,22 +117,23 @@ describe('batched writes', () => {
     const read = await instance.call(`GET /api/v1/leads/${foreign}`, { key: organizationOf(1).key });
     assert.equal(read.json.last_name, 'foreign');
 
-    const { alone } = counts;
-    const contacts = await Promise.all(
-      Array.from({ length: 12 }, (_, index) =>
-        post(organizationOf(index).key, { account_id: index === 5 ? 987654321 : null }, 'contacts'),
-      ),
-    );
-    assert.deepEqual(
-      contacts.map(({ status }) => status),
-      contacts.map((_, index) => (index === 5 ? 400 : 201)),
-    );
-    assert.ok(counts.alone > alone, 'a batch failed');
-    assert.equal(
-      groups.accepts({ ...statement, values: [] }, organizationOf(5).id),
-      false,
-      'writes of the organization use the pool for a while',
-    );
+    // On a busy machine, a late write can exclude the organization from batches before, or the time for which it is
+    // excluded can be over before it is checked.
+    await until(async () => {
+      await ready();
+      const { alone } = counts;
+      const contacts = await Promise.all(
+        Array.from({ length: 12 }, (_, index) =>
+          post(organizationOf(index).key, { account_id: index === 5 ? 987654321 : null }, 'contacts'),
+        ),
+      );
+      const isExcluded = !groups.accepts({ ...statement, values: [] }, organizationOf(5).id);
+      assert.deepEqual(
+        contacts.map(({ status }) => status),
+        contacts.map((_, index) => (index === 5 ? 400 : 201)),
+      );
+      return counts.alone > alone && isExcluded;
+    }, "fail a batch and use the pool for the organization's writes for a while");
   });
 
   /** A write that could join a batch. */
@@ -133,19 +144,22 @@ describe('batched writes', () => {
   } as const;
 
   test('executes concurrent changes to one record sequentially without lock waits', async () => {
-    await ready();
     const { key } = organizationOf(0);
-    const { alone } = counts;
-    const id = idOf(await post(key, {}));
-    const answers = await Promise.all(
-      Array.from({ length: 30 }, (_, index) =>
-        instance.call(`PATCH /api/v1/leads/${id}`, { key, body: { lead_score: index } }),
-      ),
-    );
-    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
-    assert.equal(counts.alone, alone);
-    const [version] = /\d+/.exec(String(answers.at(-1)?.headers.get('etag'))) ?? [];
-    assert.equal(version, '31', 'no write is lost');
+    // On a busy machine, a batch can be late, in which case its writes run alone.
+    await until(async () => {
+      await ready();
+      const { alone } = counts;
+      const id = idOf(await post(key, {}));
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, (_, index) =>
+          instance.call(`PATCH /api/v1/leads/${id}`, { key, body: { lead_score: index } }),
+        ),
+      );
+      assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+      const versions = answers.map(({ headers }) => Number(/\d+/.exec(String(headers.get('etag')))));
+      assert.equal(new Set(versions).size, 30, 'no write is lost');
+      return counts.alone === alone && versions.at(-1) === 31;
+    }, 'batch every write in order');
   });
 
   test('delays only the organization of a locked record, not the rest of its batch', async () => {
@@ -223,12 +237,13 @@ describe('batched writes', () => {
     const { key } = organizationOf(0);
     const id = idOf(await post(key, {}));
     const patch = (company: string) => instance.call(`PATCH /api/v1/leads/${id}`, { key, body: { company } });
-    const answers = await connected(url, async (client) => {
-      await client.query('begin');
-      await client.query('select 1 from leads where id = $1 for update', [id]);
-      const writes = ['first', 'second', 'third'].map(patch);
-      // The write's time limit is short, so the server itself waits for the write and closes its connection.
-      await client.query(`do $$ begin
+    const closing = () =>
+      connected(url, async (client) => {
+        await client.query('begin');
+        await client.query('select 1 from leads where id = $1 for update', [id]);
+        const writes = ['first', 'second', 'third'].map(patch);
+        // The write's time limit is short, so the server itself waits for the write and closes its connection.
+        await client.query(`do $$ begin
         for attempt in 1..10000 loop
           perform pg_terminate_backend(pid, 60000) from pg_stat_activity
             where datname = current_database() and wait_event_type = 'Lock';
@@ -236,10 +251,16 @@ describe('batched writes', () => {
           perform pg_sleep(0.001), pg_stat_clear_snapshot();
         end loop;
       end $$`);
-      await client.query('commit');
-      return Promise.all(writes);
-    });
-    assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 500]);
+        await client.query('commit');
+        return Promise.all(writes);
+      });
+    // The write can stop waiting just before its connection is closed, in which case it runs elsewhere.
+    await until(async () => {
+      const statuses = (await closing()).map(({ status }) => status).sort();
+      if (statuses[2] === 200) return false;
+      assert.deepEqual(statuses, [200, 200, 500]);
+      return true;
+    }, 'close the connection of a write');
     const last = await patch('last');
     assert.deepEqual([last.status, last.json.company], [200, 'last']);
   });

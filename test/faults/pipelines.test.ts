@@ -12,6 +12,7 @@ import { inputIndex, inputs, prepare } from '../../engine/sql/index.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 const answers = Number(process.env.PIPELINE_ANSWERS ?? 3000);
 const clients = 48;
@@ -29,7 +30,7 @@ describe('statements that share a connection', () => {
   const organizations: (Organization & { readonly ids: readonly string[] })[] = [];
 
   before(async () => {
-    instance = await startInstance('postgresql');
+    instance = await startInstance('postgresql', { environment: patient });
     url = String(instance.config.environment.DATABASE_URL);
     assert.ok(instance.database.pipelines);
     pipelines = instance.database.pipelines;
@@ -238,8 +239,10 @@ describe('statements that share a connection', () => {
       ['many', short('many', many, '20'), 20 * 20_000],
     ] as const) {
       const sizeOf = async () => (await pipelines.run(statement, organization))?.flat().join('').length;
-      await until(async () => (await sizeOf()) === size, 'the result');
-      assert.equal(pipelines.laneOf(echo(''), organization), undefined, organization);
+      await until(
+        async () => (await sizeOf()) === size && pipelines.laneOf(echo(''), organization) === undefined,
+        `the result of ${organization}, which is then left to the pool`,
+      );
     }
     // On a busy machine, this statement can be slow too, in which case it is retried.
     await until(async () => {
@@ -268,6 +271,9 @@ describe('statements that share a connection', () => {
       return (await Promise.all(asked)).map((rows) => rows?.[0]?.[0]?.length);
     };
     const isAvoided = (organization: string) => pipelines.laneOf(echo(''), organization) === undefined;
+    // On a busy machine, one of them can be slow too.
+    const areOthersAvoided = () =>
+      Array.from({ length: 30 }, (_, index) => index !== 7 && isAvoided(`small ${index}`)).some(Boolean);
     /**
      * Returns the time until the organization is no longer avoided, in milliseconds. It is longer on a busy
      * machine.
@@ -275,11 +281,9 @@ describe('statements that share a connection', () => {
     const avoidedFor = async () => {
       let start = 0;
       await until(async () => {
-        start = performance.now();
-        return (await ask())[7] === 400_000 && isAvoided(large);
-      }, 'it to be avoided');
-      for (let index = 0; index < 30; index++)
-        if (index !== 7) assert.equal(isAvoided(`small ${index}`), false, String(index));
+        if (!isAvoided(large)) start = performance.now();
+        return (await ask())[7] === 400_000 && isAvoided(large) && !areOthersAvoided();
+      }, 'only it to be avoided');
       await until(() => !isAvoided(large), 'it to be back');
       return performance.now() - start;
     };
@@ -365,10 +369,13 @@ describe('statements that share a connection', () => {
         return !found.includes(undefined);
       }, 'all of them');
     }
-    const names = await run(
-      short('kept', `select count(*)::text from pg_prepared_statements where name like 'counted%many'`),
-    );
-    assert.notEqual(names?.[0]?.[0], '0');
+    await until(async () => {
+      await counted('', sizes);
+      const names = await run(
+        short('kept', `select count(*)::text from pg_prepared_statements where name like 'counted%many'`),
+      );
+      return Number(names?.[0]?.[0]) > 0;
+    }, 'one statement');
   });
 
   test('a list whose rows come in two places, or one that fails: all of them go to the pool', async () => {
@@ -414,11 +421,11 @@ describe('statements that share a connection', () => {
       );
     const isAvoided = (organization: string) => pipelines.laneOf(echo(''), organization) === undefined;
     const asked = ['1', 'slow one', '2', '3'];
+    // On a busy machine, another one can be slow too.
     await until(async () => {
       await ask(asked);
-      return isAvoided('slow one');
-    }, 'its organization to be left to the pool');
-    for (const each of ['1', '2', '3']) assert.equal(isAvoided(`of ${each}`), false, each);
+      return isAvoided('slow one') && !['1', '2', '3'].some((each) => isAvoided(`of ${each}`));
+    }, 'only its organization to be left to the pool');
   });
 
   test('named statements of each connection are bounded, the least recently used ended first', async () => {

@@ -9,6 +9,7 @@ import { literal } from '../../engine/sql/index.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 import { recordStatements } from '../support/statements.ts';
 
 const [records, part] = [30_000, 2000];
@@ -22,7 +23,7 @@ for (const driver of drivers) {
 
     before(async () => {
       // One connection for lists.
-      const environment: Record<string, string> = { DATABASE_POOL: '3' };
+      const environment: Record<string, string> = { ...patient, DATABASE_POOL: '3' };
       if (driver === 'postgresql') {
         // Nothing else analyzes tables.
         server = await startPostgres({ autovacuum: 'off' });

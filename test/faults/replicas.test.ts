@@ -11,9 +11,11 @@ import { drivers, type Instance, type Organization, startInstance } from '../sup
 import { type Node, secondNode, soonerThan } from '../support/people.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { connected, migrated, until } from '../support/process.ts';
-import { promised } from '../support/promised.ts';
+import { isMeasured, patient, promised } from '../support/promised.ts';
 
 const maxLagMs = 1000;
+/** On a busy machine, statements take long. Connections to a replica that stops responding must still be given up. */
+const limits: Record<string, string> = isMeasured ? {} : { ...patient, DATABASE_CONNECT_TIMEOUT_MS: '10000' };
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
 
 suite('a primary and its replicas', { concurrency: 1 }, () => {
@@ -38,6 +40,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       // The first replica does not exist, and the second has a database of another name.
       DATABASE_REPLICA_URLS: `postgres://nobody@127.0.0.1:1/none, ${standby.url}, ${replica.href}`,
       DATABASE_REPLICA_LAG_MS: String(maxLagMs),
+      ...limits,
     };
     instance = await startInstance('postgresql', { environment });
     other = await secondNode(instance);
@@ -267,7 +270,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   test('runs a statement of a replica that stopped responding elsewhere, instead of reporting its cancellation', async () => {
     await used();
     const server = (await instance.database.replicas?.find('1', false)) ?? assert.fail('no replica');
-    const running = server.run({ name: '', text: 'select pg_sleep(20)::text', values: [], lane: 'list' });
+    const running = server.run({ name: '', text: 'select pg_sleep(600)::text', values: [], lane: 'list' });
     const outcome = running.then(
       () => 'finished',
       (cause: Error) => cause.message,
@@ -276,7 +279,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       async () =>
         (
           await onStandby(
-            `select from pg_stat_activity where state = 'active' and query like 'select pg_sleep(20)%'`,
+            `select from pg_stat_activity where state = 'active' and query like 'select pg_sleep(600)%'`,
           )
         ).rowCount === 1,
       'the statement to run',
@@ -322,8 +325,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
 
   test('stops using a replica that was promoted', async () => {
     await onStandby('select pg_promote()');
-    await until(() => problem() !== undefined, 'the replica to be left out');
-    assert.equal(problem(), 'is not a replica');
+    await until(() => problem() === 'is not a replica', 'the replica to be left out');
     assert.equal(await status(await create()), 200);
   });
 });

@@ -33,7 +33,12 @@ describe('one organization cannot starve another', () => {
 
   before(async () => {
     instance = await startInstance('postgresql', {
-      environment: { DATABASE_LOCK_TIMEOUT_MS: String(lockTimeoutMs) },
+      environment: {
+        // On a busy machine, statements take long. Only lock waits end early.
+        DATABASE_STATEMENT_TIMEOUT_MS: '60000',
+        DATABASE_LIST_TIMEOUT_MS: '60000',
+        DATABASE_LOCK_TIMEOUT_MS: String(lockTimeoutMs),
+      },
     });
     greedy = await withLead('greedy');
     modest = await withLead('modest');
@@ -130,8 +135,21 @@ describe('a slow list', () => {
       ),
     );
     assertShed(await instance.call(worst, { key }), ['too_slow']);
-    const timeouts = async (lane: 'list' | 'deep' | 'scan' | 'read' | 'write') =>
-      (await instance.database.run({ lane, name: '', text: 'show statement_timeout', values: [] }))[0]?.[0];
+    const timeouts = async (lane: 'list' | 'deep' | 'scan' | 'read' | 'write') => {
+      let value: unknown;
+      // On a busy machine, even this statement can exceed the limit.
+      await until(async () => {
+        const [row] = await instance.database
+          .run({ lane, name: '', text: 'show statement_timeout', values: [] })
+          .catch((cause: { code?: string }) => {
+            assert.equal(cause.code, '57014');
+            return [];
+          });
+        value = row?.[0];
+        return row !== undefined;
+      }, 'show the limit');
+      return value;
+    };
     assert.deepEqual(await Promise.all((['list', 'deep', 'scan', 'read', 'write'] as const).map(timeouts)), [
       '5ms',
       '5ms',
@@ -160,8 +178,8 @@ describe('one connection for lists', { concurrency: 1 }, () => {
   test('returns 503 overloaded to lists while none is free, serves everything else, and recovers', async () => {
     const { key } = await instance.organization('waiting');
     // Later pages do not use the connections shared by short statements.
-    const lists = () =>
-      Promise.all(Array.from({ length: 20 }, () => instance.call('GET /api/v1/accounts?page=6', { key })));
+    const lists = (count: number) =>
+      Promise.all(Array.from({ length: count }, () => instance.call('GET /api/v1/accounts?page=6', { key })));
     await connected(String(instance.config.environment.DATABASE_URL), async (client) => {
       await client.query('begin');
       await client.query('lock table leads in access exclusive mode');
@@ -169,14 +187,19 @@ describe('one connection for lists', { concurrency: 1 }, () => {
       const isTaken = () =>
         instance.database.connections?.().some(({ pool, inUse }) => pool === 'lists' && inUse === 1) === true;
       await until(isTaken, 'the connection for lists to wait');
-      const others = lists();
-      const made = await instance.call('POST /api/v1/accounts', { key, body: { name: 'concurrent' } });
-      assert.equal(made.status, 201, 'other statements have their own connections');
+      const others = lists(20);
+      // Other statements have their own connections, but a busy machine can exceed the time limit.
+      await until(
+        async () =>
+          (await instance.call('POST /api/v1/accounts', { key, body: { name: 'concurrent' } })).status ===
+          201,
+        'serve other statements',
+      );
       for (const answer of await others) assertShed(answer, ['overloaded']);
       await client.query('rollback');
       assert.equal((await locked).status, 200);
     });
-    await until(async () => (await lists()).every(({ status }) => status === 200), 'serve every list');
+    await until(async () => (await lists(5)).every(({ status }) => status === 200), 'serve every list');
   });
 
   // Covers pooled connections. test/faults/pipelines.test.ts covers shared connections.

@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { cpSync, writeFileSync } from 'node:fs';
 import { Agent, get } from 'node:http';
 import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readConfig } from '../../app/config.ts';
@@ -13,11 +14,14 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { openProbe } from '../../engine/database/probe.ts';
 import { readinessOf } from '../../plugins/operations/monitoring/readiness.ts';
 import { type Balancer, startBalancer } from '../support/balancer.ts';
-import { send, temporaryFolder } from '../support/instance.ts';
+import { type Answer, send, temporaryFolder } from '../support/instance.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Environment, project, type Service, serve, until } from '../support/process.ts';
-import { promised, within } from '../support/promised.ts';
+import { patient, promised, within } from '../support/promised.ts';
 import { opened } from '../support/wire.ts';
+
+/** Time for which a node still serves requests after SIGTERM, in milliseconds. */
+const stopDelayMs = 1500;
 
 describe('health checks and shutdown', { concurrency: 1 }, () => {
   const temporary = temporaryFolder();
@@ -33,6 +37,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
     [server, balancer] = await Promise.all([startPostgres(), startBalancer()]);
     ({ url } = await makeDatabase(server.url));
     environment = {
+      ...patient,
       DATABASE_URL: url,
       DATABASE_POOL: '3',
       MIGRATE_ON_START: 'true',
@@ -40,7 +45,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
       LOG_LEVEL: 'fatal',
       AUTH_SECRETS: 'a secret that is the same on every node',
       ADMIN_PORT: '0',
-      STOP_DELAY_MS: '1500',
+      STOP_DELAY_MS: String(stopDelayMs),
     };
     service = await serve(environment);
     key = String(service.printed.key);
@@ -56,6 +61,16 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
   const readyz = () => send(adminOf(service), 'GET /readyz');
   const fine = { database: 'ok', migrations: 'ok', configuration: 'ok', draining: 'ok' };
   const isReady = async () => (await readyz()).status === 200;
+  /** Waits until the service is ready, because a database probe can time out on a busy machine. */
+  const ready = async (): Promise<Answer> => {
+    let answer = await readyz();
+    await until(async () => {
+      if (answer.status === 200) return true;
+      answer = await readyz();
+      return false;
+    }, 'be ready');
+    return answer;
+  };
   /** Waits until a check fails. @returns its message */
   const failing = async (check: keyof typeof fine): Promise<string> => {
     let reason = 'ok';
@@ -73,10 +88,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
   test('serves /livez and /readyz on the admin port', async () => {
     const live = await send(adminOf(service), 'GET /livez');
     assert.deepEqual([live.status, live.json], [200, { status: 'ok' }]);
-    // On a busy machine, a database probe can time out.
-    await until(isReady, 'be ready');
-    const ready = await readyz();
-    assert.deepEqual([ready.status, ready.json], [200, { status: 'ready', checks: fine }]);
+    assert.deepEqual((await ready()).json, { status: 'ready', checks: fine });
     const missing = await send(adminOf(service), 'GET /');
     assert.deepEqual([missing.status, missing.json], [404, { error: 'Not found' }]);
     assert.equal((await service.call('GET /readyz', { key })).status, 404, 'not on the port for clients');
@@ -135,8 +147,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
       );
       assert.deepEqual(await readyUntilProbed(), []);
     });
-    await until(isReady, 'ready again');
-    assert.deepEqual((await readyz()).json, { status: 'ready', checks: fine });
+    assert.deepEqual((await ready()).json, { status: 'ready', checks: fine });
   });
 
   test('not ready while the database is silent, with one probe for all callers', async () => {
@@ -202,19 +213,29 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
     const clients = [true, true, false, false].map((keepAlive) => client(new Agent({ keepAlive })));
     for (const index of [0, 1] as const) {
       let isNoticed = false;
+      let delayMs = stopDelayMs;
       for (let tries = 0; !isNoticed; tries++) {
         assert.ok(tries < 5, 'the node exits before the balancer notices that it is draining');
         const { node, backend } = nodes[index];
+        const stall = monitorEventLoopDelay();
+        stall.enable();
+        const start = performance.now();
         node.signal('SIGTERM');
         isNoticed = await Promise.race([
-          until(() => !balancer.uses(backend), 'be noticed').then(() => true),
+          until(() => !balancer.uses(backend), 'be noticed').then(
+            () => performance.now() - start < delayMs / 2,
+          ),
           node.ended.then(() => false),
         ]);
         const { code, stderr } = await node.ended;
         assert.deepEqual([code, stderr], [0, '']);
+        stall.disable();
+        // The clients also have to notice it in time, and they stall if this process does.
+        isNoticed &&= stall.max / 1e6 < delayMs / 3;
         balancer.remove(backend);
         const isLast = index === 1 && isNoticed;
-        const next = await serve({ ...environment, ...(isLast && { STOP_DELAY_MS: '600000' }) });
+        if (!isNoticed) delayMs *= 2;
+        const next = await serve({ ...environment, STOP_DELAY_MS: isLast ? '600000' : String(delayMs) });
         nodes[index] = await added(next);
         // The machine was too busy for the balancer to notice the stop, so lost requests do not count.
         if (!isNoticed) [outcomes, lost] = [{}, balancer.lost()];
@@ -237,8 +258,16 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
     await other.kill();
   });
 
-  test('answers requests in flight and exits on SIGTERM while the database is silent', async () => {
-    const socket = await opened(service.url);
+  test('answers requests in flight and exits on SIGTERM while the database is silent', async (t) => {
+    // The request has to fail before the time limit for requests in flight.
+    const stopping = await serve({
+      ...environment,
+      DATABASE_CONNECT_TIMEOUT_MS: '1000',
+      DATABASE_STATEMENT_TIMEOUT_MS: '1000',
+      DATABASE_LIST_TIMEOUT_MS: '1000',
+    });
+    t.after(stopping.kill);
+    const socket = await opened(stopping.url);
     server.freeze();
     try {
       const get = 'GET /api/v1/leads?page=2 HTTP/1.1\r\nHost: crm\r\n';
@@ -246,8 +275,8 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
       // too.
       socket.send(`${get}\r\n${get}Authorization: Bearer ${key}\r\n\r\n`);
       await until(() => socket.text().startsWith('HTTP/1.1 401 '), 'be in flight');
-      service.signal('SIGTERM');
-      const { code } = await within(10_000, service.ended);
+      stopping.signal('SIGTERM');
+      const { code } = await within(10_000, stopping.ended);
       await socket.ended;
       assert.match(socket.text(), /\}HTTP\/1\.1 50[03] /);
       assert.equal(code, 0);

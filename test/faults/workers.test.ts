@@ -6,6 +6,8 @@ import { Agent, get } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import type pg from 'pg';
 import { heartbeats } from '../../app/serve/heartbeats.ts';
 import { restartBackoff } from '../../app/serve/worker-pool.ts';
 import { leadgenBody } from '../support/channels.ts';
@@ -27,6 +29,7 @@ import {
   serve,
   until,
 } from '../support/process.ts';
+import { patienceMs, patient } from '../support/promised.ts';
 import { startProvider } from '../support/providers.ts';
 
 test('replaces dead workers with growing delays and gives up if no other worker is alive', () => {
@@ -188,6 +191,9 @@ test('rejects several workers for the embedded database', async () => {
   temporary.remove();
 });
 
+/** Time for which the service still accepts requests after SIGTERM, in milliseconds. */
+const stopDelayMs = 500;
+
 describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, () => {
   let settings: ReturnType<typeof settingsFile>;
   let graph: Awaited<ReturnType<typeof startProvider>>;
@@ -201,17 +207,16 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     settings = settingsFile({ graph: { base_url: graph.url, timeout_ms: 10_000 } });
     storage = await emptyStorage('postgresql');
     environment = {
+      ...patient,
       ...storage.environment,
       WORKERS: '2',
       MIGRATE_ON_START: 'true',
       ...settings.environment,
       ADMIN_PORT: '0',
       DATABASE_POOL: '32',
-      STOP_DELAY_MS: '500',
+      STOP_DELAY_MS: String(stopDelayMs),
       // A test stops a worker until other workers have responded.
       WORKER_TIMEOUT_MS: '120000',
-      DATABASE_LOCK_TIMEOUT_MS: '20000',
-      DATABASE_STATEMENT_TIMEOUT_MS: '20000',
       LOG_LEVEL: 'fatal',
     };
     service = await serve(environment);
@@ -246,7 +251,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       const headers = { authorization: `Bearer ${key}` };
       const asked = get(
         `${service.url}/api/v1/leads?page=1`,
-        { agent, headers, timeout: 30_000 },
+        { agent, headers, timeout: patienceMs },
         (response) => {
           response.resume().on('end', () => resolve(String(response.statusCode)));
           response.on('error', ({ message }) => resolve(message));
@@ -285,11 +290,12 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     assert.equal(service.stdout().trim().split('\n').length, 1);
     assert.equal(service.printed.workers, 2);
     assert.equal(childrenOf(service.pid).length, 2);
-    const { status, json } = await readyz();
-    assert.deepEqual(
-      [status, json],
-      [200, { status: 'ready', checks: fine, workers: { serving: 2, of: 2 } }],
-    );
+    const ready = { status: 'ready', checks: fine, workers: { serving: 2, of: 2 } };
+    // On a busy machine, a database probe can time out.
+    await until(async () => {
+      const { status, json } = await readyz();
+      return status === 200 && isDeepStrictEqual(json, ready);
+    }, 'be ready');
   });
 
   test('add up in /metrics, with metrics of the instance reported once', async () => {
@@ -297,15 +303,20 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     for (let count = 0; count < 10; count++)
       await service.call('GET /api/v1/contacts', { key, headers: { connection: 'close' } });
     await until(async () => (await counted()) === 10, 'be counted');
-    const text = await scrape();
+    let text = '';
+    const limit = () =>
+      samplesOf(text, 'crm_database_connections_limit').find(({ labels }) => labels.pool === 'lists')?.value;
+    // On a busy machine, the report of a worker can be late, in which case its metrics are missing.
+    await until(async () => {
+      text = await scrape();
+      return limit() === 12;
+    }, 'add up the limits, six requests each');
     assert.deepEqual(
       [samplesOf(text, 'crm_workers_serving'), samplesOf(text, 'crm_build_info').map(({ value }) => value)],
       [[{ labels: {}, value: 2 }], [1]],
     );
     const waiting = samplesOf(text, 'crm_queue_items').filter(({ labels }) => labels.state === 'waiting');
     assert.equal(waiting.length, 2);
-    const limits = samplesOf(text, 'crm_database_connections_limit');
-    assert.equal(limits.find(({ labels }) => labels.pool === 'lists')?.value, 12, 'six requests each');
   });
 
   test('count wrong passwords together', async () => {
@@ -321,9 +332,10 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
 
   test('both follow config.yaml and report its errors', async () => {
     settings.write({ no_such_key: 1 });
-    await until(async () => (await readyz()).status === 503, 'not ready');
-    const { json } = await readyz();
-    assert.match(String((json.checks as typeof fine).configuration), /rejected/);
+    await until(async () => {
+      const { status, json } = await readyz();
+      return status === 503 && /rejected/.test((json.checks as typeof fine).configuration);
+    }, 'not ready');
     settings.write({ graph: { base_url: graph.url, timeout_ms: 10_000 } });
     await until(areReady, 'ready again');
   });
@@ -346,19 +358,21 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       async () => (await rows(environment, `select from crm_inbox where status <> 'done'`)).length === 0,
       'finish the first half',
     );
-    assert.equal(await counted(), 10);
+    const isCounted = async () => (await counted()) === 10;
+    await until(isCounted, 'be counted');
     process.kill(leader ?? assert.fail(), 'SIGKILL');
-    await until(async () => !(await areReady()), 'notice');
-    assert.equal((await readyz()).status, 200, 'the other worker serves');
+    await until(() => service.stderr().includes('exited (SIGKILL)'), 'notice');
+    await until(async () => (await readyz()).status === 200, 'serve by the other worker');
     await until(areReady, 'replace it');
     assert.ok(childrenOf(service.pid).includes(other ?? 0));
-    assert.equal(await counted(), 10, 'its counters are kept');
+    await until(isCounted, 'keep its counters');
     await deliverAll(ids.slice(20));
     await until(() => ids.every((id) => asked(id) > 0), 'process the second half');
     const { 200: served = 0, ...failed } = await clients.end();
     const failures = Object.values(failed).reduce((sum, each) => sum + each, 0);
     assert.ok(served > 50, `${served} requests`);
-    assert.ok(failures <= 8, JSON.stringify(failed));
+    // Each client loses at most its connection to the killed worker and one that the worker never accepts.
+    assert.ok(failures <= 16, JSON.stringify(failed));
     assert.deepEqual(
       Object.keys(failed).filter((each) => !/socket hang up|ECONNRESET/.test(each)),
       [],
@@ -388,34 +402,62 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     await until(areReady, 'replace it');
   });
 
-  test('drain one after another on SIGTERM while others keep serving, losing no request', async (t) => {
+  /** Time for which each worker waits for its requests after a SIGTERM and the delay, in milliseconds. */
+  const workerDrainMs = 3_250;
+  /**
+   * Sends SIGTERM and checks the responses until the service has stopped.
+   * @returns false if the test was slower than the time for which a worker waits, so that requests were lost
+   */
+  async function drains(): Promise<boolean> {
     const clients = startClients(8, false);
-    t.after(clients.end);
-    await connected(String(environment.DATABASE_URL), async (client) => {
+    let signalled = Number.POSITIVE_INFINITY;
+    const drain = async (client: pg.Client) => {
       await client.query('begin');
       await client.query('lock table contacts in access exclusive mode');
       const body = { last_name: 'in flight' };
       const waiting = Array.from({ length: 3 }, () => service.call('POST /api/v1/contacts', { key, body }));
+      // Rejections are reported below.
+      for (const each of waiting) each.catch(() => {});
       await until(async () => {
         const { rows: blocked } = await client.query(
           `select from pg_locks where not granted and relation = 'contacts'::regclass`,
         );
         return blocked.length === 3;
       }, 'wait for the lock');
+      signalled = performance.now();
       service.signal('SIGTERM');
       await until(async () => (await readyz()).status === 503, 'not ready');
       assert.deepEqual((await readyz()).json.checks, { ...fine, draining: 'stopping' });
       const serving = async () => ((await readyz()).json.workers as { serving: number }).serving;
       await until(async () => (await serving()) === 1, 'stop the first');
       const before = clients.outcomes['200'] ?? 0;
-      await until(() => (clients.outcomes['200'] ?? 0) > before + 20, 'serve by the other');
+      const hasLost = () => Object.keys(clients.outcomes).some((outcome) => outcome !== '200');
+      await until(() => hasLost() || (clients.outcomes['200'] ?? 0) > before + 20, 'serve by the other');
       assert.deepEqual(Object.keys(await clients.end()), ['200'], JSON.stringify(clients.outcomes));
       await client.query('rollback');
       const statuses = (await Promise.all(waiting)).map(({ status }) => status);
       assert.deepEqual(statuses, Array<number>(3).fill(201));
-    });
-    const { code, stderr } = await service.ended;
-    assert.equal(code, 0, stderr);
+      const { code, stderr } = await service.ended;
+      assert.equal(code, 0, stderr);
+    };
+    try {
+      await connected(String(environment.DATABASE_URL), drain);
+      return true;
+    } catch (cause) {
+      if (performance.now() - signalled < stopDelayMs + workerDrainMs) throw cause;
+      return false;
+    } finally {
+      await clients.end();
+    }
+  }
+
+  test('drain one after another on SIGTERM while others keep serving, losing no request', async () => {
+    await until(async () => {
+      if (await drains()) return true;
+      await service.kill();
+      service = await serve(environment);
+      return false;
+    }, 'drain');
     const leads = await rows(
       environment,
       `select meta_leadgen_id from leads where last_name = meta_leadgen_id order by 1`,

@@ -17,6 +17,7 @@ import { settingsFile } from '../support/partners.ts';
 import { entries, organization, variables } from '../support/payments.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 import { openScreens, type Screens } from '../support/screens.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -29,7 +30,7 @@ const { environment } = settingsFile(
     },
     messaging: { acme: { sender: 'log' } },
   },
-  { ...variables, ...partnerSecrets },
+  { ...variables, ...partnerSecrets, ...patient },
 );
 
 const rules = `

@@ -12,6 +12,7 @@ import { createDemo } from '../../plugins/operations/demo/demo.ts';
 import { drivers, send } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import { migratedStorage, type Storage, until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 // The tutorial covers the same steps on the embedded database (test/docs/tutorial.test.ts).
 for (const driver of drivers.slice(-1)) {
@@ -44,6 +45,7 @@ for (const driver of drivers.slice(-1)) {
       files = ownFiles();
       const none = join(files.path, 'none');
       const config = readConfig({
+        ...patient,
         ...storage.environment,
         ...files.environment,
         PORT: '0',

@@ -19,6 +19,7 @@ import { readMigrationLog } from '../../engine/schema/migration-log.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { project, type Storage, unmigratedStorage } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const migrationOf = (
@@ -45,9 +46,9 @@ for (const driver of drivers) {
       config = readConfig({
         ...storage.environment,
         MIGRATIONS_DIR: migrations.path,
+        ...patient,
         // Fewer than the attempts below, so that a leaked connection would be noticed.
         DATABASE_POOL: '2',
-        DATABASE_CONNECT_TIMEOUT_MS: '3000',
       });
       database = await openDatabase(config, entitiesFor(await loadResources(config)));
     });

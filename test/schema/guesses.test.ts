@@ -14,6 +14,7 @@ import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import { crm, crmJson, migratedStorage, project, type Storage, serve } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 const timezone = /^ {2}timezone: .*$/m;
 const zone = '  zone: { type: string, description: "The same, one would think." }';
@@ -32,7 +33,12 @@ for (const driver of drivers) {
     });
 
     test('fails and lists the options; with --allow-drop, drops the old field and creates the new one empty', async () => {
-      const environment = { ...storage.environment, ...own.environment, MIGRATE_ON_START: 'true' };
+      const environment = {
+        ...patient,
+        ...storage.environment,
+        ...own.environment,
+        MIGRATE_ON_START: 'true',
+      };
       const first = await serve(environment);
       const key = String(first.printed.key);
       const lead = { company: 'Kept', timezone: 'Europe/Berlin' };

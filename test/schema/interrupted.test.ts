@@ -81,10 +81,10 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.deepEqual(await model.drift(), []);
   });
 
-  /** Registers a node whose version does not include the later migrations. */
+  /** Registers a node whose version does not include the later migrations. It counts as running until it is stopped. */
   const withOldNode = () =>
     model.sql(
-      `insert into crm_nodes (name, migrations, views, sees_views) values ('old', '[]', 'crm_views_old', true) on conflict (name) do update set seen_at = now()`,
+      `insert into crm_nodes (name, migrations, views, sees_views, seen_at) values ('old', '[]', 'crm_views_old', true, now() + interval '1 hour') on conflict (name) do update set seen_at = excluded.seen_at`,
     );
   const stopOldNode = () => model.sql('delete from crm_nodes');
   const finished = async () => {

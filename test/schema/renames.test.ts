@@ -12,6 +12,7 @@ import {
   type Storage,
   serve,
 } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 const alias = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
 
@@ -53,7 +54,7 @@ for (const driver of drivers) {
     before(async () => {
       own = ownFiles();
       storage = await migratedStorage(driver);
-      environment = { ...storage.environment, ...own.environment };
+      environment = { ...patient, ...storage.environment, ...own.environment };
       own.add(
         'projects',
         'common: all\nfields:\n  due: { type: timestamp, nullable: true }\nfilters: [due]\n',

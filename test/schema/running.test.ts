@@ -15,6 +15,7 @@ import {
   serve,
   until,
 } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
 
@@ -26,7 +27,7 @@ suite('a running node', { concurrency: 1 }, () => {
   before(async () => {
     own = ownFiles();
     storage = await migratedStorage('postgresql');
-    environment = { ...storage.environment, ...own.environment };
+    environment = { ...patient, ...storage.environment, ...own.environment };
     service = await serve(environment);
   });
   after(async () => {
@@ -252,7 +253,7 @@ suite('a node that hung for longer than others wait for it', () => {
   before(async () => {
     own = ownFiles();
     storage = await migratedStorage('postgresql');
-    environment = { ...storage.environment, ...own.environment };
+    environment = { ...patient, ...storage.environment, ...own.environment };
   });
   after(async () => {
     await storage.remove();
@@ -263,6 +264,9 @@ suite('a node that hung for longer than others wait for it', () => {
   const migrateWithout = async (node: Service, name: string) => {
     await crmJson(['migrate', '--create', name], environment);
     node.signal('SIGSTOP');
+    // Its last heartbeat can still be running.
+    const beat = `select from pg_stat_activity where state = 'active' and query like 'update "crm_nodes"%'`;
+    await until(async () => (await rows(environment, beat)).length === 0, 'finish the heartbeat');
     await rows(environment, `update crm_nodes set seen_at = now() - interval '16 seconds'`);
     const migrated = await crm(['migrate'], environment);
     assert.equal(migrated.code, 0, migrated.stderr);

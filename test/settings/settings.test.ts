@@ -19,6 +19,7 @@ import {
   start,
   until,
 } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 import { customer, wrongSettings } from './wrong-settings.ts';
 
 const parse = (text: string, environment: Record<string, string> = {}): Settings =>
@@ -182,6 +183,7 @@ describe('a running service reloads its file', () => {
     storage = await migratedStorage('embedded');
     file = settingsFile(withSecret('zero-partner-secret'));
     service = await serve({
+      ...patient,
       ...storage.environment,
       ...file.environment,
       LOG_LEVEL: 'info',
@@ -282,7 +284,11 @@ test('a changed target of a symbolic link, as on Kubernetes, is detected', async
   symlinkSync(inside('second'), join(folder, 'b/config.yaml'));
   symlinkSync('a', join(folder, '..data'));
   symlinkSync('..data/config.yaml', join(folder, 'config.yaml'));
-  const service = await serve({ ...storage.environment, CRM_CONFIG: join(folder, 'config.yaml') });
+  const service = await serve({
+    ...patient,
+    ...storage.environment,
+    CRM_CONFIG: join(folder, 'config.yaml'),
+  });
   try {
     const opens = async (secret: string) => {
       const headers = { 'x-inbound-secret': secretOf(secret) };

@@ -17,6 +17,7 @@ import { changeOf, type Intent } from '../../engine/schema/model-change.ts';
 import { storedModel } from '../../engine/schema/stored.ts';
 import { type Driver, temporaryFolder } from './instance.ts';
 import { migratedStorage, project } from './process.ts';
+import { patient } from './promised.ts';
 import { sourcesWith } from './sources.ts';
 
 /** Creates a database with one organization, and the test's own definitions and migrations. */
@@ -25,7 +26,7 @@ export async function modelWith(driver: Driver) {
   const migrations = join(folder.path, 'migrations');
   cpSync(join(project, 'migrations'), migrations, { recursive: true });
   const storage = await migratedStorage(driver);
-  const config = readConfig({ ...storage.environment, MIGRATIONS_DIR: migrations });
+  const config = readConfig({ ...patient, ...storage.environment, MIGRATIONS_DIR: migrations });
   const shipped = await sourcesWith();
   let resources = compileResource(checkSources(shipped), apiPrefix, []);
   const database: Database = await openDatabase({ ...config, statementTimeoutMs: 0, lockTimeoutMs: 0 }, []);

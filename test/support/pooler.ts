@@ -28,6 +28,20 @@ export async function startPooler(
   database: string,
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Pooler> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await startOnFreePort(database, settings);
+    } catch (cause) {
+      // Another process can take the port first.
+      if (tries === 2) throw cause;
+    }
+  }
+}
+
+async function startOnFreePort(
+  database: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<Pooler> {
   const folder = mkdtempSync(join(tmpdir(), 'crm-pooler-'));
   chmodSync(folder, 0o755);
   const server = new URL(database);
@@ -60,7 +74,10 @@ export async function startPooler(
     await ended;
     rmSync(folder, { recursive: true, force: true });
   };
-  await responding(server.href).catch(async (cause: unknown) => {
+  const failed = ended.then(() => {
+    throw new Error('PgBouncer did not start');
+  });
+  await Promise.race([responding(server.href), failed]).catch(async (cause: unknown) => {
     await stop();
     throw cause;
   });

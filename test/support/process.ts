@@ -13,7 +13,7 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { inherited, runCommand, runQuery } from './command-process.ts';
 import { type Answer, type Call, type Driver, postgresServer, send, temporaryFolder } from './instance.ts';
 import { makeDatabase, type Server, startPostgres } from './postgres.ts';
-import { patienceMs } from './promised.ts';
+import { patienceMs, patient } from './promised.ts';
 import { search } from './secrets.ts';
 import { type Content, copyFolder } from './templates.ts';
 
@@ -176,6 +176,9 @@ const withJson = (outcome: Omit<Outcome, 'json'>): Outcome => ({
   },
 });
 
+/** Environment of commands and queries, unless the test sets another limit. A busy machine connects slowly. */
+const { DATABASE_CONNECT_TIMEOUT_MS } = patient;
+
 /** Options that run a command in a separate process, to check that it exits on its own. */
 export const apart: Options = { program: commandLine };
 
@@ -188,13 +191,14 @@ export async function crm(
   environment: Environment,
   options: Options = {},
 ): Promise<Outcome> {
+  const patiently = { DATABASE_CONNECT_TIMEOUT_MS, ...environment };
   if (options.program === undefined) {
     const { cwd = project, input = '' } = options;
-    const ended = await runCommand({ args, environment, cwd, input });
+    const ended = await runCommand({ args, environment: patiently, cwd, input });
     search(ended.stderr);
     return withJson({ signal: null, ...ended });
   }
-  const command = start(args, environment, options);
+  const command = start(args, patiently, options);
   const late = setTimeout(() => command.signal('SIGKILL'), patienceMs);
   const ended = await command.ended;
   clearTimeout(late);
@@ -354,7 +358,7 @@ export async function onDatabase<T>(
   environment: Environment,
   work: (query: (text: string) => Promise<TextRows>) => Promise<T>,
 ): Promise<T> {
-  const database = await openDatabase(readConfig(environment), []);
+  const database = await openDatabase(readConfig({ DATABASE_CONNECT_TIMEOUT_MS, ...environment }), []);
   try {
     return await work((text) => database.run({ name: '', text, values: [] }));
   } finally {
@@ -371,7 +375,7 @@ export const rows = (environment: Environment, text: string): Promise<TextRows> 
  * leaves a timer behind, which would prevent this process from ending.
  */
 export const rowsApart = (environment: Environment, text: string): Promise<TextRows> =>
-  runQuery(environment, text);
+  runQuery({ DATABASE_CONNECT_TIMEOUT_MS, ...environment }, text);
 
 /** Returns every row of every table as JSON text, in an order that depends only on the rows. */
 export const contents = (environment: Environment): Promise<Record<string, string[]>> =>

@@ -75,7 +75,9 @@ export async function clusterFolder(): Promise<string> {
   // checkout.
   for (const name of existsSync(kept) ? [] : readdirSync(parent)) {
     const other = join(parent, name);
-    const isOld = statSync(other).mtimeMs < Date.now() - 24 * 3_600_000;
+    // Another checkout can remove it at the same time.
+    const stats = statSync(other, { throwIfNoEntry: false });
+    const isOld = stats !== undefined && stats.mtimeMs < Date.now() - 24 * 3_600_000;
     if (!name.includes('-') && isOld) rmSync(other, { recursive: true, force: true });
   }
   return folderOnce(kept, async (data) => {

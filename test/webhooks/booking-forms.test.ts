@@ -332,7 +332,10 @@ onBothDrivers(
             assert.equal((await post({ ...body, ...more }, token, logging)).status, status);
           }
         });
-        assert.equal(lines.filter(({ msg }) => msg !== 'request').length, count);
+        // On a busy machine, background work can log warnings.
+        const isAboutMessage = ({ msg, request_id }: Record<string, unknown>) =>
+          msg !== 'request' && (request_id !== undefined || /^message /.test(String(msg)));
+        assert.equal(lines.filter(isAboutMessage).length, count);
         const text = JSON.stringify(lines);
         for (const hidden of ['15550100777', 'private', 'Private', token, accessToken]) {
           assert.ok(!text.includes(hidden), `${hidden} in ${text}`);

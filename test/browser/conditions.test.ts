@@ -40,6 +40,7 @@ inBrowser('the admin UI under all conditions', (world) => {
       .where('organization_id', '=', acme.id)
       .execute();
     await world().instance.call('POST /api/v1/leads', { key, body: { last_name: evil } });
+    await page.waitForLoadState();
     assert.ok((await row(page, evil).count()) > 0, 'shown literally');
     const account = await world().instance.call('POST /api/v1/accounts', { key, body: { name: evil } });
     const body = { name: evil, stage: evil, description: evil, account_id: account.json.id };

@@ -17,9 +17,11 @@ inBrowser('integrations in a browser', (world) => {
     await page.getByRole('link', { name: 'Integrations' }).click();
     await page.getByText('Integrations receive messages and leads').waitFor();
     const shown = await addIntegration(page, 'Main number', 'WhatsApp Cloud', 'first-secret');
+    let copies = 0;
     const copied = async (button: string) => {
       await page.getByRole('button', { name: button }).click();
-      await page.getByRole('button', { name: 'Copied' }).last().waitFor();
+      // Earlier buttons still show "Copied".
+      await page.getByRole('button', { name: 'Copied' }).nth(copies++).waitFor();
       return `${await page.evaluate('navigator.clipboard.readText()')}`;
     };
     const address = await copied('Copy URL');
@@ -69,7 +71,7 @@ inBrowser('integrations in a browser', (world) => {
     await page.getByText('Hi wamid.1').waitFor();
     await page.getByRole('button', { name: 'Replay wamid.1' }).click();
     await waitForStatus('wamid.1 queued again.');
-    assert.equal(await page.getByRole('row').count(), 2, 'the header and one delivery');
+    await until(async () => (await page.getByRole('row').count()) === 2, 'the header and one delivery');
     await isDone('wamid.1');
     await page.getByRole('link', { name: 'Failed', exact: true }).click();
     await page.getByText('No deliveries match the filter.').waitFor();

@@ -48,6 +48,7 @@ inBrowser('the admin UI in a browser', (world) => {
       await page.getByText('Programs using it get 401 immediately.').waitFor();
       await page.getByRole('button', { name: 'Revoke key' }).click();
       await page.getByRole('status').getByText('Website revoked.').waitFor();
+      await page.waitForLoadState();
       assert.equal(await page.getByLabel('Actions for Website').count(), remaining);
     }
     for (const revoked of [key, next]) await soonerThan(1000, async () => (await statusOf(revoked)) === 401);

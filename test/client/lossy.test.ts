@@ -51,6 +51,6 @@ onBothDrivers('The client on a lossy network', (instance) => {
     );
     const creates = network.arrived.filter(({ method }) => method === 'POST');
     const calls = new Set(creates.map(({ headers }) => headers['idempotency-key'])).size;
-    assert.ok(creates.length > calls * 1.1, 'responses were lost');
+    assert.ok(creates.length > calls, 'responses were lost');
   });
 });

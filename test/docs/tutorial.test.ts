@@ -15,6 +15,7 @@ import { promisify } from 'node:util';
 import { inherited } from '../support/command-process.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { crm, migrated, project, until } from '../support/process.ts';
+import { patienceMs } from '../support/promised.ts';
 import { copyFolder } from '../support/templates.ts';
 
 interface Step {
@@ -177,7 +178,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
         PATH: `${at('bin')}:${process.env.PATH}`,
         SHIM: `http://127.0.0.1:${(shims.address() as AddressInfo).port}`,
       },
-      timeout: 300_000,
+      timeout: 5 * patienceMs,
     });
     outputs = (await ran).stdout.split(end);
   });

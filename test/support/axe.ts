@@ -20,6 +20,8 @@ export const ofColors = ['color-contrast', 'link-in-text-block'];
  * @param rules rules to check (default: all)
  */
 export async function objections(page: Page, rules?: readonly string[]): Promise<string[]> {
+  // After a click, the page might not be complete yet.
+  await page.waitForLoadState();
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe);
   const runOnly = rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } };
   const options = JSON.stringify({ resultTypes: ['violations'], ...runOnly });

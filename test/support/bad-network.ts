@@ -54,7 +54,10 @@ export async function badNetwork(target: string): Promise<Network> {
       setTimeout(() => request.socket.destroy(), 5);
     });
     onward.end(body);
-  }).listen(0, '127.0.0.1');
+  });
+  // An idle connection is not closed, because a request could be lost without being counted.
+  server.keepAliveTimeout = 0;
+  server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const network: Network = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

@@ -1,6 +1,7 @@
 // Test support: real PostgreSQL servers and databases. For use in tests only.
 import { execFileSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import {
   appendFileSync,
   chmodSync,
@@ -233,16 +234,24 @@ export async function connected<T>(url: string, work: (client: pg.Client) => Pro
   }
 }
 
-/** Returns a port that is not in use. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number };
-      probe.close(() => resolve(port));
-    });
-  });
+/**
+ * Returns a port that is not in use. It is below the range from which the system assigns ports, so that no other
+ * process gets it before it is used.
+ */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(20_000, 32_000);
+    const probe = createServer().listen(port, '127.0.0.1');
+    try {
+      await once(probe, 'listening');
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw cause;
+      continue;
+    }
+    probe.close();
+    await once(probe, 'close');
+    return port;
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 // A server on loopback that simulates Meta's Graph API.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { freePort } from './postgres.ts';
 
 /** How the provider responds to requests. */
 export type Behaviour =
@@ -101,8 +102,9 @@ export async function startProvider(): Promise<Provider> {
     requests.push(received);
     behaviours[behaviour](received, response);
   });
-  const url = await listen(server, 0);
-  const port = Number(new URL(url).port);
+  // Reserved while connections are refused, because the system does not assign it to other processes.
+  const port = await freePort();
+  const url = await listen(server, port);
   const behave = (next: Behaviour) => {
     behaviour = next;
     const waiting = held;

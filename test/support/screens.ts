@@ -44,7 +44,10 @@ export interface Screens {
   readonly newEventDelivery: () => Promise<string>;
   /** Creates an integration with a processed delivery and returns their IDs. */
   readonly newDelivery: () => Promise<{ integration: string; item: string }>;
-  /** Waits until no delivery is pending, so that nothing changes in the background. */
+  /**
+   * Waits until no delivery is pending and subscriptions have read all changes, so that nothing changes in the
+   * background.
+   */
   readonly settled: () => Promise<void>;
   /** Creates the objects that a form operates on. `own` is the user who submits it. */
   readonly ready: (form: FormName, own: Person) => Promise<Ready>;
@@ -110,9 +113,14 @@ export async function openScreens(instance: Instance): Promise<Screens> {
   };
   const settled = () => {
     const waiting = tablesOf(instance.database).selectFrom('crm_inbox').select('id');
+    // Older transactions, even in other databases, delay the changes that subscriptions read.
+    const unread = sql`select 1 from crm_event_subscriptions s join crm_ledger l on l.organization_id = s.organization_id
+      and (l.transaction, l.id) > (s.transaction, s.ledger_id) and l.version is not null where s.state = 'on' limit 1`;
     return until(
-      async () => (await waiting.where('status', '=', 'waiting').execute()).length === 0,
-      'process pending deliveries',
+      async () =>
+        (await waiting.where('status', '=', 'waiting').execute()).length === 0 &&
+        (await unread.execute(tablesOf(instance.database))).rows.length === 0,
+      'process pending deliveries and changes',
     );
   };
   const newMember = async () => (await makePerson(instance, [{ organization: acme }])).id;

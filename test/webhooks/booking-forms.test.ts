@@ -13,7 +13,6 @@ const request = 'POST /api/booking-forms/whatsapp';
 const token = 'the-booking-token';
 const older = 'the-older-booking-token';
 const accessToken = 'the-access-token';
-const timeoutMs = 1000;
 const provider = await startProvider();
 after(() => provider.close());
 
@@ -27,8 +26,10 @@ const settings = {
       templates: { booked: { name: 'booking_confirmed', language: 'en_US' } },
     },
   },
-  graph: { base_url: provider.url, version: 'v23.0', timeout_ms: timeoutMs },
+  graph: { base_url: provider.url, version: 'v23.0', timeout_ms: 20_000 },
 };
+/** Settings for a provider that does not respond. */
+const impatient = { graph: { ...settings.graph, timeout_ms: 1000 } };
 const variables = { TOKEN: token, OLDER: older, ACCESS: accessToken };
 const { environment } = settingsFile(settings, variables);
 const good = { to: '+49 (155) 501-00', message: 'See you at 9' };
@@ -243,7 +244,8 @@ onBothDrivers(
         test(behaviour, async () => {
           provider.behave(behaviour);
           // A slow provider holds its response back until the next behavior is set.
-          const answer = await post({ ...good, message: `to one that is ${behaviour}` });
+          const on = behaviour === 'slow' ? await node(impatient) : instance();
+          const answer = await post({ ...good, message: `to one that is ${behaviour}` }, token, on);
           assert.equal(answer.status, 502, answer.text);
           assertErrorShape(answer);
           assert.doesNotMatch(answer.text, /SECRET|access-token|127\.0\.0\.1/);
@@ -321,7 +323,8 @@ onBothDrivers(
     };
     for (const [name, [clinicSender, behaviour, status, count]] of Object.entries(senders)) {
       test(`${name}: recipient, text and secrets are not logged`, async () => {
-        const logging = await node({ messaging: { clinic: clinicSender } }, {}, 'trace');
+        const changed = { messaging: { clinic: clinicSender }, ...(behaviour === 'slow' && impatient) };
+        const logging = await node(changed, {}, 'trace');
         provider.behave(behaviour);
         const body = { to: '+4915550100777', message: 'a private text', name: 'Ann Private' };
         const lines = await logged(async () => {
@@ -329,7 +332,10 @@ onBothDrivers(
             assert.equal((await post({ ...body, ...more }, token, logging)).status, status);
           }
         });
-        assert.equal(lines.filter(({ msg }) => msg !== 'request').length, count);
+        // On a busy machine, background work can log warnings.
+        const isAboutMessage = ({ msg, request_id }: Record<string, unknown>) =>
+          msg !== 'request' && (request_id !== undefined || /^message /.test(String(msg)));
+        assert.equal(lines.filter(isAboutMessage).length, count);
         const text = JSON.stringify(lines);
         for (const hidden of ['15550100777', 'private', 'Private', token, accessToken]) {
           assert.ok(!text.includes(hidden), `${hidden} in ${text}`);

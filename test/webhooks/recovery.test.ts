@@ -92,16 +92,19 @@ onBothDrivers(
           const next = await create();
           await until(async () => (await deliveryOf(next))?.status === 'done', 'arrive');
           if (isQuick) {
-            await until(
-              async () => (await deliveryOf(long))?.status === 'done',
-              'be retried immediately',
-              60_000,
-            );
+            await until(async () => (await deliveryOf(long))?.status === 'done', 'be retried immediately');
             assert.equal(tries(long), 1);
           } else {
             assert.deepEqual(await deliveryOf(long), waiting[0]);
           }
-          assert.deepEqual(await deliveryOf(soon), waiting[1], 'a retry due within a minute keeps its time');
+          // On a slow machine, its time might have come.
+          const [{ kept } = { kept: false }] = await execute(
+            sql<{
+              kept: boolean;
+            }>`select coalesce(done_at, next_at) >= ${waiting[1]?.next}::timestamptz as kept
+              from crm_event_deliveries where subscription_id = ${id}::bigint and object_id = ${soon}::bigint`,
+          );
+          assert.equal(kept, true, 'a retry due within a minute keeps its time');
           const [{ left } = { left: -1 }] = await execute(
             sql<{
               left: number;
@@ -147,8 +150,11 @@ onBothDrivers(
             sql`attempts = ${attempts - 1}::int, error = '', next_at = now(), received_at = now() - ${age}::text::interval`,
           );
           await resume();
-          await until(async () => (await deliveryOf(lead))?.error !== '', 'try it');
-          const after = await deliveryOf(lead);
+          let after = await deliveryOf(lead);
+          await until(async () => {
+            after = await deliveryOf(lead);
+            return after?.error !== '';
+          }, 'try it');
           assert.deepEqual([after?.status, after?.attempts], [isGivenUp ? 'dead' : 'waiting', attempts]);
         });
       }

@@ -12,6 +12,7 @@ import { drivers, type Instance, startInstance } from '../support/instance.ts';
 import { type Added, integrate, onStored, settingsFile } from '../support/partners.ts';
 import { customers, entries, organization, variables } from '../support/payments.ts';
 import { command } from '../support/people.ts';
+import { freePort } from '../support/postgres.ts';
 import {
   assertRefused,
   crm,
@@ -290,7 +291,8 @@ for (const driver of drivers) {
     });
 
     test('--url: a running service', async () => {
-      const service = await serve(environment);
+      // After the service has stopped, no other process listens on this port.
+      const service = await serve({ ...environment, PORT: String(await freePort()) });
       const url = ['--url', `${service.url}/setup?x=y`, '--steps', 'good,bad-signature'];
       const answers = { good: { 200: 1 }, 'bad-signature': { 401: 1 } };
       const partner = { ...answers, good: { 201: 1 } };

@@ -199,7 +199,8 @@ onBothDrivers(
         tables,
       );
       await arrive(received, 1);
-      assert.deepEqual(summarize(received()), [`leads.created ${lead} v1`]);
+      // The receiver fails, so the event might already have been sent again.
+      assert.deepEqual([...new Set(summarize(received()))], [`leads.created ${lead} v1`]);
     });
 
     test("events contain what the profile can read at delivery time, and never more than the URL's author can read", async () => {
@@ -306,22 +307,25 @@ onBothDrivers(
 
     test('Retry-After is respected as a date or seconds; 410 disables the subscription', async () => {
       const { received, at, url, id } = await subscribe();
-      const dueIn = async () => {
+      /** Returns the time until the retry of the latest delivery, from its receipt and from now, in seconds. */
+      const due = async () => {
         const { rows } = await sql<{
-          seconds: number;
-        }>`select extract(epoch from d.next_at - now())::float8 as seconds
+          total: number;
+          left: number;
+        }>`select extract(epoch from d.next_at - d.received_at)::float8 as total,
+            extract(epoch from d.next_at - now())::float8 as left
           from crm_event_deliveries d where subscription_id = ${id}::bigint order by id desc limit 1`.execute(
           tablesOf(instance().database),
         );
-        return rows[0]?.seconds ?? 0;
+        return rows[0] ?? { total: 0, left: 0 };
       };
-      for (const value of ['300', new Date(Date.now() + 301_000).toUTCString()]) {
-        receiver.behave(at, (response) => response.writeHead(429, { 'retry-after': value }).end());
+      for (const value of [() => '300', () => new Date(Date.now() + 301_000).toUTCString()]) {
+        receiver.behave(at, (response) => response.writeHead(429, { 'retry-after': value() }).end());
         const count = received().length;
         await write('POST /api/v1/leads', {});
         await arrive(received, count + 1);
-        await until(async () => (await dueIn()) > 280, `wait as ${value} says`);
-        assert.ok((await dueIn()) < 302);
+        await until(async () => (await due()).total > 280, `wait as ${value()} says`);
+        assert.ok((await due()).left < 302);
         await sql`update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint`.execute(
           tablesOf(instance().database),
         );
@@ -390,9 +394,9 @@ onBothDrivers(
       const id = await write('POST /api/v1/leads', {});
       for (const last_name of ['a', 'b']) await write(`PATCH /api/v1/leads/${id}`, { last_name });
       await arrive(received, 3);
-      await until(async () => (await deliveries(url)).every(({ status }) => status === 'done'), 'be done');
       const [third, second, first] = (await deliveries(url)).map((delivery) => Number(delivery.id));
       const replayed = async (body: object, count: number, queued: number) => {
+        await until(async () => (await deliveries(url)).every(({ status }) => status === 'done'), 'be done');
         const before = received().length;
         const answer = await call(`POST ${url}/replay`, { body });
         assert.deepEqual([answer.status, answer.json], [200, { queued }], answer.text);
@@ -454,13 +458,18 @@ onBothDrivers(
       const as = await busy.keyWith([events, { object: '*', actions: ['*'] }]);
       const hanging = await subscribe({}, as);
       const fine = await subscribe({}, as);
-      const held: ServerResponse[] = [];
-      receiver.behave(hanging.at, (response) => held.push(response));
+      const held = new Set<ServerResponse>();
+      let most = 0;
+      receiver.behave(hanging.at, (response) => {
+        held.add(response);
+        response.once('close', () => held.delete(response));
+        most = Math.max(most, held.size);
+      });
       const records = Array.from({ length: 100 }, () => ({ last_name: 'many' }));
       await instance().call('POST /api/v1/leads/batch', { key: as, body: { records } });
       await arrive(fine.received, 100);
       // Out of 128 slots.
-      assert.ok(hanging.received().length < 64, `${hanging.received().length} wait`);
+      assert.ok(most < 64, `${most} wait`);
       assert.equal((await instance().call(`DELETE ${hanging.url}`, { key: as })).status, 200);
       assert.equal((await instance().call(`GET ${hanging.url}`, { key: as })).status, 404);
       for (const response of held) response.destroy();

@@ -258,7 +258,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       standby.freeze();
       try {
         await served();
-        await until(() => problem() !== undefined, 'the replica to be left out', promised(1500));
+        await until(() => problem() === 'does not respond', 'the replica to be left out', promised(1500));
       } finally {
         standby.thaw();
       }
@@ -286,7 +286,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     );
     standby.freeze();
     try {
-      await until(() => problem() !== undefined, 'the replica to be left out');
+      await until(() => problem() === 'does not respond', 'the replica to be left out');
     } finally {
       standby.thaw();
     }

@@ -182,12 +182,12 @@ async function settledFiles(config: Config): Promise<Files> {
   const deadline = performance.now() + maxSettleMs;
   for (let files = await readFiles(config); ; ) {
     await pause(settleMs / 2);
+    // Checked before the files are read, because git can change a file that has been read and then finish.
+    const isIncomplete = isGitRunning(config.resources);
     const latest = await readFiles(config);
     // An incomplete checkout, or a file that a shell has truncated but not yet written, would be mistaken for an edit.
     const isSettled =
-      latest.text === files.text &&
-      latest.sources.every(({ text }) => text.trim() !== '') &&
-      !isGitRunning(config.resources);
+      !isIncomplete && latest.text === files.text && latest.sources.every(({ text }) => text.trim() !== '');
     if (isSettled || performance.now() > deadline) return latest;
     files = latest;
   }

@@ -1,8 +1,8 @@
 // Definitions that are edited while they are served: saved edits are served or reported, and no request
 // fails.
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import '../../app/migration-imports.ts';
@@ -93,6 +93,21 @@ for (const driver of drivers.slice(-1)) {
       files.edit('leads', / {2}fax: .*\n/, '');
       await tells('"fax" was removed, so the values of leads.fax would be dropped. Choose one:');
       files.add('leads', right);
+      told.length = 0;
+    });
+
+    test('files that git is still changing are not read', async () => {
+      const right = files.text('leads');
+      const lock = join(files.path, '.git/index.lock');
+      mkdirSync(dirname(lock));
+      writeFileSync(lock, '');
+      files.edit('leads', / {2}fax: .*\n/, '');
+      const enough = responses.length + 500;
+      await until(() => responses.length > enough, 'time to process the edit');
+      files.add('leads', right.replace('Fax number.', 'The fax number.'));
+      rmSync(dirname(lock), { recursive: true });
+      await tells('Serving the saved definitions');
+      assert.equal(told.length, 1, told.join('\n'));
       told.length = 0;
     });
 

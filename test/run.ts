@@ -39,6 +39,7 @@ const longest = [
   'features/bodies',
   'features/lists',
   'docs',
+  'description',
   'screens',
   'features',
 ];

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import { type Admission, type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
-import { postgresLimits } from '../../engine/database/limits.ts';
+import { embeddedLimits, postgresLimits } from '../../engine/database/limits.ts';
 import { RequestScope, runInRequest } from '../../engine/database/requests.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
@@ -86,6 +86,86 @@ describe('the limits of a service', () => {
           ask('list', 'lister');
           assert.equal(running('lister'), 1);
         }
+      });
+    }
+  }
+
+  const megabyte = 1024 * 1024;
+  for (const [database, limits] of [
+    ['PostgreSQL', postgresLimits],
+    ['embedded database', embeddedLimits],
+  ] as const) {
+    for (const { workers, bytes, streams, queue } of [
+      {
+        workers: 1,
+        bytes: { perOrganization: 4 * megabyte, total: 8 * megabyte },
+        streams: { perOrganization: 2, total: 8 },
+        queue: { perOrganization: 1000, total: 4000 },
+      },
+      {
+        workers: 4,
+        bytes: { perOrganization: megabyte, total: 2 * megabyte },
+        streams: { perOrganization: 1, total: 2 },
+        queue: { perOrganization: 250, total: 1000 },
+      },
+    ]) {
+      const name = `${database}, ${workers} ${workers === 1 ? 'worker' : 'workers'}`;
+      const config = {
+        ...readConfig({ ...patient, DATABASE_URL: 'postgres://127.0.0.1/crm', RESPONSE_BUFFER_MB: '8' }),
+        workers,
+      };
+
+      test(`${name}: one organization can fill half of the response buffer, and all of them the whole`, async () => {
+        const admission = createAdmission(limits(config));
+        /** Returns whether an organization's statement runs, and ends it. */
+        const runs = (organization: string) => {
+          let hasStarted = false;
+          const run = admission.run('read', organization, async () => {
+            hasStarted = true;
+          });
+          const outcome = hasStarted;
+          return run.then(
+            () => outcome,
+            () => outcome,
+          );
+        };
+        admission.hold('greedy', bytes.perOrganization - 1);
+        assert.ok(await runs('greedy'), 'below its limit');
+        const last = admission.hold('greedy', 1);
+        const blocked = runs('greedy');
+        assert.ok(await runs('modest'), 'an organization without unread responses');
+        admission.hold('modest', 1);
+        assert.ok(await runs('modest'), 'an organization with a small unread response');
+        admission.hold('others', bytes.total - bytes.perOrganization - 1);
+        const held = runs('modest');
+        last();
+        assert.ok(!(await blocked), 'at its limit');
+        assert.ok(!(await held), 'all of them have reached their limit');
+        assert.ok(await runs('modest'));
+      });
+
+      test(`${name}: one organization can run a part of the exports and imports, and fill a part of the queue`, async () => {
+        const admission = createAdmission(limits(config));
+        const { ask, names } = works(admission);
+        const others = Array.from({ length: streams.total }, (_, index) => `o${index}`);
+        for (const organization of ['greedy', ...others]) {
+          for (let count = 0; count <= streams.perOrganization; count++) ask('stream', organization);
+        }
+        const running = names().split(' ');
+        assert.equal(running.filter((each) => each === 'greedy').length, streams.perOrganization);
+        assert.equal(running.length, streams.total);
+
+        // Statements wait because of unread responses.
+        for (const organization of ['greedy', 'a', 'b', 'c', 'late'])
+          admission.hold(organization, bytes.total);
+        const reads = () => admission.load().lanes.find(({ lane }) => lane === 'read');
+        for (const [index, organization] of ['greedy', 'a', 'b', 'c'].entries()) {
+          for (let count = 0; count <= queue.perOrganization; count++) ask('read', organization);
+          const waiting = (index + 1) * queue.perOrganization;
+          assert.deepEqual([reads()?.waiting, reads()?.queueFull], [waiting, index + 1]);
+        }
+        ask('read', 'late');
+        assert.deepEqual([reads()?.waiting, reads()?.queueFull], [queue.total, 5]);
       });
     }
   }

@@ -177,6 +177,33 @@ onBothDrivers(
       assert.equal(row?.account_id, '');
     });
 
+    test('continues after records larger than a whole batch, wherever they are', async () => {
+      const { id, key } = await instance().organization('large');
+      // A batch ends after 4 MiB of text.
+      const megabytes = ['0 5', '3 2', '1 0', '1 0', '5 0', '4 0', '0 4', '1 0', '0 9'];
+      await instance().database.run({
+        name: '',
+        text: `insert into leads (organization_id, created_at, updated_at, last_name, company, description)
+          select $1::bigint, now(), now(), 'L' || n, repeat('x', 1048576 * split_part(size, ' ', 1)::int),
+          repeat('y', 1048576 * split_part(size, ' ', 2)::int)
+          from unnest($2::text::text[]) with ordinality s (size, n)`,
+        values: [id, `{${megabytes.map((size) => `"${size}"`).join(',')}}`],
+      });
+      const sizes = (records: readonly { company: string; description: string }[]) =>
+        records.map(
+          ({ company, description }) => `${company.length / 2 ** 20} ${description.length / 2 ** 20}`,
+        );
+      for (const [query, expected] of [
+        ['?sort=id', megabytes],
+        ['?sort=id&dir=desc', megabytes.toReversed()],
+      ] as const) {
+        const json = await get(query, ndjson, key);
+        assert.deepEqual(sizes(lines(json.text).map((line) => JSON.parse(line))), expected);
+        const table = await get(query, csv, key);
+        assert.deepEqual(sizes(parse(table.text, { columns: true })), expected);
+      }
+    });
+
     test('records the caller and the query in the activity, but not in the change feed', async () => {
       const exportEntries = async () =>
         (await activityOf(instance(), beta.id)).filter((each) => each.did.startsWith('export'));

@@ -342,6 +342,46 @@ onBothDrivers(
       ]);
     });
 
+    for (const [expired, previousId] of [
+      ['family', 5000],
+      ['accounts', 6000],
+    ] as const) {
+      test(`retention of ${expired} does not change the history of a record of another resource with the same ID`, async () => {
+        const { database } = instance();
+        // Both resources continue with the same ID.
+        for (const resource of ['family', 'accounts']) {
+          const text = `select setval(pg_get_serial_sequence('${resource}', 'id'), ${previousId})::text`;
+          await database.run({ name: '', text, values: [] });
+        }
+        const id = await make('family', { name: `${expired} v1` });
+        assert.equal(await make('accounts', { name: 'A1' }), id);
+        await call(`PATCH family/${id}`, { name: `${expired} v2` });
+        await call(`PATCH accounts/${id}`, { name: 'A2' });
+        const complete = {
+          family: [
+            ['update', 2, `${expired} v1`, `${expired} v2`],
+            ['create', 1, null, `${expired} v1`],
+          ],
+          accounts: [
+            ['update', 2, 'A1', 'A2'],
+            ['create', 1, null, 'A1'],
+          ],
+        };
+        const both = async () => ({
+          family: summaries(await changesOf('family', id)),
+          accounts: summaries(await changesOf('accounts', id)),
+        });
+        assert.deepEqual(await both(), complete);
+        await database.run({
+          name: '',
+          text: `update crm_ledger set at = now() - interval '31 days' where object = $1 and object_id = $2::bigint and version = 1`,
+          values: [expired, String(id)],
+        });
+        assert.equal(await changeLogRetention(tablesOf(database), 30), 1);
+        assert.deepEqual(await both(), { ...complete, [expired]: complete[expired].slice(0, 1) });
+      });
+    }
+
     test('the first change to a record without entries contains its previous values', async () => {
       const id = await make('family', { name: 'old', pin: 'hunter2' });
       const { database } = instance();

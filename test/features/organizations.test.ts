@@ -332,6 +332,33 @@ onBothDrivers(
         folder.remove();
       });
 
+      test("each organization's export contains its own profile for a member of several organizations", async () => {
+        const folder = temporaryFolder();
+        const actions = { acme: 'read', globex: 'list' } as const;
+        const person = await makePerson(instance(), [
+          { organization: globex, grants: [{ object: 'leads', actions: [actions.globex] }] },
+          { organization: acme, grants: [{ object: 'leads', actions: [actions.acme] }] },
+        ]);
+        for (const [slug, action] of Object.entries(actions)) {
+          await run('profile', 'create', 'same name', '--org', slug, '--grant', `leads:${action}`);
+        }
+        for (const [slug, action] of Object.entries(actions)) {
+          const file = join(folder.path, `${slug}.ndjson`);
+          await run('org', 'export', slug, file);
+          const lines = readFileSync(file, 'utf8')
+            .trimEnd()
+            .split('\n')
+            .map((line) => JSON.parse(line) as Record<string, Record<string, unknown>>);
+          const grants = new Map(
+            lines.flatMap(({ profile }) => (profile ? [[profile.name, profile.grants]] : [])),
+          );
+          const member = lines.find(({ member }) => member?.email === person.email)?.member;
+          assert.deepEqual(grants.get(member?.profile), [`leads:${action}`], slug);
+          assert.deepEqual(grants.get('same name'), [`leads:${action}`], slug);
+        }
+        folder.remove();
+      });
+
       test('deletes nothing unless the slug is repeated', async () => {
         await assert.rejects(run('org', 'delete', 'acme', '--yes', 'globex'), /Nothing was changed/);
         await assert.rejects(

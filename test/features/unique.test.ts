@@ -61,11 +61,47 @@ onBothDrivers(
       assert.deepEqual([email, code], ['b@x', null]);
     });
 
-    test('omits the ID without the read grant, and other organizations have their own values', async () => {
-      await post({ email: 'unread@x' });
-      const writer = await alpha.keyWith([{ object: 'people', actions: ['create', 'update'] }]);
-      isDuplicate(await send(`POST ${path}`, { email: 'unread@x' }, writer), undefined, 'email');
-      await post({ email: 'unread@x' }, beta.key);
+    for (const [actions, isShown] of [
+      [[], false],
+      [['list'], false],
+      [['read'], true],
+      [['list', 'read'], true],
+    ] as const) {
+      test(`${isShown ? 'returns' : 'omits'} the ID for a caller with the grants create, update${actions.map((each) => `, ${each}`).join('')}`, async () => {
+        const email = `${actions.join('-')}@x`;
+        const existing = await post({ email });
+        const own = await post({});
+        const key = await alpha.keyWith([{ object: 'people', actions: ['create', 'update', ...actions] }]);
+        const expected = isShown ? existing : undefined;
+        isDuplicate(await send(`POST ${path}`, { email }, key), expected, 'email');
+        isDuplicate(await send(`PUT ${path}/${own}`, { email }, key), expected, 'email');
+        isDuplicate(await send(`PATCH ${path}/${own}`, { email }, key), expected, 'email');
+        const lines = `${JSON.stringify({ email })}\n`;
+        const headers = { 'content-type': 'application/x-ndjson' };
+        const bulk = [
+          await send(`POST ${path}/batch`, { on_error: 'continue', records: [{ email }] }, key),
+          await send(
+            `PATCH ${path}/batch`,
+            { on_error: 'continue', records: [{ id: Number(own), email }] },
+            key,
+          ),
+          await instance().call(`POST ${path}/import`, { key, body: lines, headers }),
+          await instance().call(`POST ${path}/import?dry_run=true`, { key, body: lines, headers }),
+        ];
+        for (const { json, text } of bulk) {
+          const [result] = (json.results ?? json.lines) as { code: string; existing_id?: number }[];
+          assert.deepEqual(
+            [result?.code, result?.existing_id],
+            ['duplicate', expected === undefined ? undefined : Number(expected)],
+            text,
+          );
+        }
+      });
+    }
+
+    test('other organizations have their own values', async () => {
+      await post({ email: 'both@x' });
+      await post({ email: 'both@x' }, beta.key);
     });
 
     test('batches and dry runs are compared only with records of the same organization', async () => {

@@ -179,6 +179,42 @@ describe('rate limiting of logins', () => {
         assert.deepEqual(again, all(perDevice, 401));
       }));
 
+    test('does not use up the attempts that unknown devices have, for the user and for the IP address', () =>
+      onNode(async (node) => {
+        const people = await Promise.all(Array.from({ length: perAddress / perAccount }, person));
+        for (const each of people) {
+          const cookies: string[] = [];
+          for (let count = 0; count <= perAccount / perDevice; count++) cookies.push(await login(node, each));
+          for (const cookie of cookies) {
+            const wrong = await times(perDevice, () => attempt(node, each.email, 'wrong', { cookie }));
+            assert.deepEqual(wrong, all(perDevice, 401));
+          }
+        }
+        for (const each of [...people, await person()]) await login(node, each);
+      }));
+
+    test("does use them up for another user's password with the same email address", () =>
+      onNode(async (node) => {
+        const email = `${fresh('namesake')}@people.example`;
+        const [ann, bea] = [
+          await makePerson(instance, [{ organization: acme }], { email, password: 'the password of ann' }),
+          await makePerson(instance, [{ organization: await instance.organization(fresh('other')) }], {
+            email,
+            password: 'the password of bea',
+          }),
+        ];
+        const cookies = [await login(node, ann), await login(node, ann), await login(node, ann)];
+        const [first = '', second = '', third = ''] = cookies;
+        for (const cookie of [first, second]) {
+          const wrong = await times(perDevice, () => attempt(node, email, 'wrong', { cookie }));
+          assert.deepEqual(wrong, all(perDevice, 401));
+        }
+        const headers = { cookie: third };
+        assert.equal((await attempt(node, email, 'wrong', headers)).status, 429);
+        assert.equal((await attempt(node, email, bea.password, headers)).status, 429);
+        assert.equal((await attempt(node, email, ann.password, headers)).status, 200);
+      }));
+
     test('can fail as often as before after a success', async () => {
       const failures = 3;
       const limiter = attempts(fresh('test'), { failures, waiting: 10, slowDown: true });

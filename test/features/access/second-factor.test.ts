@@ -230,6 +230,62 @@ for (const driver of drivers) {
       assert.equal((await post(other)).status, 401);
     });
 
+    test('forms opened before the 15 minutes have passed change nothing afterwards', async () => {
+      const { person, browser } = await withApp();
+      const { id: passkey } = await tablesOf(instance.database)
+        .insertInto('crm_passkeys')
+        .values({
+          user_id: person.id,
+          credential: `of ${person.id}`,
+          public_key: '',
+          uses: '0',
+          transports: '',
+          name: 'Laptop',
+          last_used_at: null,
+        })
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      const page = `${overview}/app`;
+      const shown = await browser.get(page);
+      const [form] = formsOf(shown).filter(({ action }) => action === page);
+      const app = { ...form?.values, code: codeOf(secretIn(shown), 1) };
+      const fields: Record<string, Record<string, string>> = {
+        app,
+        passkey: { name: 'Phone', credential: '{}' },
+        'remove-passkey': { id: passkey },
+        'recovery-codes': {},
+        'remove-app': {},
+      };
+      const _csrf = form?.values._csrf ?? '';
+      const loggedInMinutesAgo = async (minutes: number, isRecent: boolean) => {
+        await tablesOf(instance.database)
+          .updateTable('crm_sessions')
+          .set({ created_at: new Date(Date.now() - minutes * 60_000) })
+          .where('user_id', '=', person.id)
+          .execute();
+        await until(
+          async () => (await browser.get(`${overview}/remove-app`)).status === (isRecent ? 200 : 303),
+          'the cached session to be replaced',
+        );
+      };
+      await loggedInMinutesAgo(16, false);
+      const unchanged = await dump(instance);
+      for (const [path, values] of Object.entries(fields)) {
+        const answer = await browser.post(`${overview}/${path}`, { _csrf, ...values });
+        assert.deepEqual(
+          [answer.status, answer.headers.get('location')],
+          [303, `/setup/login?done=log-in-again&next=${encodeURIComponent(`${overview}/${path}`)}`],
+        );
+      }
+      assert.equal(await dump(instance), unchanged);
+      await loggedInMinutesAgo(14, true);
+      for (const path of ['recovery-codes', 'remove-passkey', 'remove-app']) {
+        const answer = await browser.post(`${overview}/${path}`, { _csrf, ...fields[path] });
+        assert.ok(!answer.headers.get('location')?.startsWith('/setup/login'), path);
+      }
+      assert.equal((await post(person)).status, 200, 'the second factors have been removed');
+    });
+
     test('after removal, the password is sufficient and the old recovery codes are invalid', async () => {
       const { person, browser, recovery } = await withApp();
       const answer = await browser.submit(`${overview}/remove-app`, `${overview}/remove-app`);

@@ -305,6 +305,77 @@ describe('admission', () => {
       'all slots are free',
     );
   });
+
+  describe('counts a statement out of its queue once', () => {
+    /** Long enough to start waiting work in a test, and short enough to wait for. */
+    const waitMs = 50;
+    /**
+     * Returns an admission in which a read of a client waits behind two others.
+     * @returns also the functions to act on it
+     */
+    function waitingRead() {
+      const admission = createAdmission({ ...bounds, waitMs });
+      const { ask, names, end } = works(admission);
+      const client = new RequestScope(() => 'a');
+      for (const name of ['a1', 'a2']) ask('read', 'a', name);
+      const read = runInRequest(client, () => ask('read', 'a', 'read'));
+      const load = () => {
+        const { waiting, longestQueue, timedOut } =
+          admission.load().lanes.find(({ lane }) => lane === 'read') ?? assert.fail();
+        return { waiting, longestQueue, timedOut };
+      };
+      return { ask, names, end, client, read, load };
+    }
+
+    test('if its client disconnects after it has started', async () => {
+      const { ask, names, end, client, load } = waitingRead();
+      await end(0);
+      assert.equal(names(), 'a1 a2 read');
+      const other = ask('read', 'a', 'other');
+      client.disconnect();
+      assert.deepEqual(load(), { waiting: 1, longestQueue: 1, timedOut: 0 });
+      await end(1);
+      await end(2);
+      await end(3);
+      await other;
+      assert.equal(names(), 'a1 a2 read other');
+      assert.deepEqual(load(), { waiting: 0, longestQueue: 0, timedOut: 0 });
+    });
+
+    test('if its client disconnects after it was rejected', async () => {
+      const { ask, names, end, client, read, load } = waitingRead();
+      await assert.rejects(read, overloaded);
+      const other = ask('read', 'a', 'other');
+      client.disconnect();
+      assert.deepEqual(load(), { waiting: 1, longestQueue: 1, timedOut: 1 });
+      await end(0);
+      await end(2);
+      await other;
+      assert.equal(names(), 'a1 a2 other');
+    });
+
+    for (const [event, leave] of [
+      ['started', ({ end }) => end(0)],
+      [
+        'been cancelled',
+        async ({ client, read }) => {
+          client.disconnect();
+          await assert.rejects(read, { status: 400 });
+        },
+      ],
+    ] as const satisfies readonly (readonly [
+      string,
+      (waiting: ReturnType<typeof waitingRead>) => Promise<void>,
+    ])[]) {
+      test(`if its wait would have expired after it has ${event}`, async () => {
+        const waiting = waitingRead();
+        await leave(waiting);
+        // Its wait starts later, so it also expires later.
+        await assert.rejects(waiting.ask('read', 'a', 'other'), overloaded);
+        assert.deepEqual(waiting.load(), { waiting: 0, longestQueue: 0, timedOut: 1 });
+      });
+    }
+  });
 });
 
 onBothDrivers(

@@ -16,6 +16,7 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import type { Database } from '../../engine/database/database.ts';
+import { restrictAccess } from '../../engine/database/folder.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import {
@@ -120,6 +121,27 @@ describe('the data folder', { concurrency: 1 }, () => {
     await select(database, 'create table further as select 8 as id');
     await database.close();
     assert.deepEqual(others(folder), []);
+  });
+
+  test('removes each permission of the group and of other users from files and folders, and none of the owner', () => {
+    const folder = newFolder();
+    mkdirSync(join(folder, 'snapshots', 'kept'), { recursive: true });
+    const modeOf = (name: string) => lstatSync(join(folder, name)).mode & 0o777;
+    for (const [name, own] of [
+      ['auth-secret', 0o600],
+      ['snapshots/file', 0o400],
+      ['snapshots/kept', 0o700],
+      ['snapshots', 0o700],
+      ['', 0o700],
+    ] as const) {
+      if (!existsSync(join(folder, name))) writeFileSync(join(folder, name), '');
+      // 0640 and 0750 are what administrators set; the others have one permission each.
+      for (const others of [0o040, 0o050, 0o020, 0o010, 0o004, 0o002, 0o001]) {
+        chmodSync(join(folder, name), own | others);
+        restrictAccess(folder);
+        assert.equal(modeOf(name), own, `${name || 'the folder'} with ${(own | others).toString(8)}`);
+      }
+    }
   });
 
   for (const [name, place] of [

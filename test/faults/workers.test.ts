@@ -1,7 +1,7 @@
 // WORKERS: several processes serve one instance. A dead worker is replaced without affecting the other
 // workers, and background work runs once.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, linkSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
 import { Agent, get } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -338,6 +338,39 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     }, 'not ready');
     settings.write({ graph: { base_url: graph.url, timeout_ms: 10_000 } });
     await until(areReady, 'ready again');
+  });
+
+  test('are not ready if a check fails in any one of them', async (t) => {
+    const valid = readFileSync(settings.path);
+    // Workers do not notice changes through another name of the file, so only the worker that receives the
+    // signal reads it.
+    const otherName = `${settings.path}.other`;
+    linkSync(settings.path, otherName);
+    /** Lets both workers read the valid file. A previous test's change can have made both read the invalid file. */
+    const restore = () => {
+      writeFileSync(otherName, valid);
+      for (const worker of childrenOf(service.pid)) process.kill(worker, 'SIGHUP');
+    };
+    t.after(() => {
+      restore();
+      unlinkSync(otherName);
+    });
+    const isReported = async (ready: 0 | 1) =>
+      samplesOf(await scrape(), 'crm_ready').some(
+        ({ labels, value }) => labels.check === 'configuration' && value === ready,
+      );
+    for (const worker of childrenOf(service.pid)) {
+      writeFileSync(otherName, 'no_such_key: 1\n');
+      process.kill(worker, 'SIGHUP');
+      await until(async () => {
+        const { status, json } = await readyz();
+        return status === 503 && /rejected/.test((json.checks as typeof fine).configuration);
+      }, 'not ready');
+      await until(() => isReported(0), 'report the check in /metrics');
+      restore();
+      await until(areReady, 'ready again');
+      await until(() => isReported(1), 'report in /metrics that the check passes');
+    }
   });
 
   const ids = Array.from({ length: 40 }, (_, index) => String(900_000_000_000_000 + index));

@@ -251,6 +251,19 @@ onBothDrivers(
         }
       });
 
+      test('from a list with the same parameters but other values, however similar', async () => {
+        for (const [parameters, ...others] of [
+          ['q=L', 'q=6', 'q=LL', 'q=L+6', 'q='],
+          ['created_at[gte]=2020-01-01T00:00:00Z', 'created_at[gte]=2020-01-01T00:00:01Z'],
+          ['owner_id[is_null]=false', 'owner_id[is_null]=true'],
+          ['status=New&q=L', 'status=Old&q=L', 'status=New&q=l0'],
+        ] as const) {
+          const next = await nextOf(`/api/v1/leads?${parameters}`);
+          assert.equal((await get(next)).status, 200);
+          for (const other of others) await assertRejected(`/api/v1/leads?${other}&cursor=${cursorOf(next)}`);
+        }
+      });
+
       test('altered at any position, truncated, repeated or forged', async () => {
         const cursor = cursorOf(await nextOf('/api/v1/leads'));
         for (let at = 0; at < cursor.length; at++) {

@@ -72,6 +72,26 @@ for (const driver of drivers) {
       const password = 'a password from a link';
       return visitor(served).submit(path, path, { code, password, new: password, again: password });
     };
+    /** Creates two reset links and an invitation. Returns the links. */
+    const createLinks = (
+      { config, database }: Served,
+      { email, organization: slug }: { readonly email: string; readonly organization: string },
+    ): Promise<typeof links> =>
+      transaction(database, async (tables) => {
+        const actor = commandLine(config);
+        const { id } = await findUserBy(tables, email);
+        const organization = await organizationId(tables, slug);
+        const profile = await profileId(tables, organization, 'administrator');
+        const resets = [
+          ...(await createMailedResets(tables, email)),
+          await createMemberReset(tables, actor, organization, id),
+        ];
+        const invited = await invite(tables, actor, { organization, profile, email: 'guest@demo.example' });
+        return [
+          ...resets.map(({ publicId, code }) => [`/setup/reset/${publicId}`, code] as const),
+          [`/setup/invite/${invited.publicId}`, invited.code],
+        ];
+      });
     const backup = (path: string, ...more: string[]) =>
       runCommand(instance as unknown as Instance, ['backup', path, ...more]);
 
@@ -85,21 +105,7 @@ for (const driver of drivers) {
       const answer = await instance.call('POST /auth/login', { body: login });
       bearer = String(answer.json.access_token);
       cursor = String((await instance.call('GET /events', { key })).json.next);
-      links = await transaction(instance.database, async (tables) => {
-        const actor = commandLine(instance.config);
-        const { id } = await findUserBy(tables, demo.email);
-        const organization = await organizationId(tables, demo.organization);
-        const profile = await profileId(tables, organization, 'administrator');
-        const resets = [
-          ...(await createMailedResets(tables, demo.email)),
-          await createMemberReset(tables, actor, organization, id),
-        ];
-        const invited = await invite(tables, actor, { organization, profile, email: 'guest@demo.example' });
-        return [
-          ...resets.map(({ publicId, code }) => [`/setup/reset/${publicId}`, code] as const),
-          [`/setup/invite/${invited.publicId}`, invited.code],
-        ];
-      });
+      links = await createLinks(instance, demo);
     });
     after(() => instance.close());
 
@@ -194,16 +200,24 @@ for (const driver of drivers) {
         target = await storage(unmigratedStorage(other[driver]));
       });
 
-      test('restores every row, and keeps keys valid with --keys keep', async () => {
-        const { rows: count, tables } = await crmJson(
-          ['restore', file, '--keys', 'keep'],
-          target.environment,
-        );
+      test('restores every row, and keeps keys but neither sessions nor links valid with --keys keep', async () => {
+        const {
+          rows: count,
+          tables,
+          ended,
+        } = await crmJson(['restore', file, '--keys', 'keep'], target.environment);
+        assert.deepEqual(ended, { keys: 0, sessions: 1, invites: 1 });
         assert.ok(Number(count) > 600 && Number(tables) > 20);
         const quiet = join(folder.path, `${driver}-quiet.backup`);
         const again = await served(target);
         try {
           assert.equal((await again.call('GET /api/v1/leads', { key })).status, 200);
+          const headers = { authorization: `Bearer ${bearer}` };
+          assert.equal((await again.call('GET /auth/me', { headers })).status, 401);
+          for (const link of links) assert.equal((await open(again, link)).status, 400, link[0]);
+          // For the move below, which ends nothing.
+          assert.equal((await again.call('POST /auth/login', { body: login })).status, 200);
+          await createLinks(again, instance.demo ?? assert.fail());
         } finally {
           await again.close();
         }
@@ -242,7 +256,7 @@ for (const driver of drivers) {
         assert.deepEqual(hashes(quiet), hashes(file));
       });
 
-      test('keeps every row when moved back', async () => {
+      test('keeps every row when moved back, including sessions and links', async () => {
         const back = await storage(unmigratedStorage(driver));
         const to = driver === 'embedded' ? back.folder : String(back.environment.DATABASE_URL);
         const { rows: count } = await crmJson(['move', '--to', to], target.environment);
@@ -250,6 +264,8 @@ for (const driver of drivers) {
         const [from, there] = [await contents(target.environment), await contents(back.environment)];
         const ledgerOf = (tables: Record<string, string[]>) =>
           tables.crm_ledger?.map((row) => row.replace(/"transaction":"?\d+"?/, '')).sort();
+        for (const table of ['crm_sessions', 'crm_resets', 'crm_invites'])
+          assert.notEqual(from[table]?.length ?? 0, 0, table);
         assert.deepEqual(rest(there, 'crm_ledger'), rest(from, 'crm_ledger'));
         assert.deepEqual(ledgerOf(there), ledgerOf(from));
         assert.equal(there.crm_ledger_epochs?.length, Number(from.crm_ledger_epochs?.length) + 1);

@@ -4,6 +4,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { readConfig } from '../../app/config.ts';
+import { openInstance } from '../../app/instance.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { backupCheck } from '../../plugins/operations/backup/check.ts';
 import { backupMetrics } from '../../plugins/operations/backup/metrics.ts';
@@ -13,6 +16,7 @@ import { rowsIn, type Served, served } from '../support/backups.ts';
 import { readable, signIn } from '../support/forms.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { migratedStorage, type Storage, until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 for (const driver of drivers) {
   describe(`scheduled backups (${driver})`, () => {
@@ -97,8 +101,86 @@ for (const driver of drivers) {
       }, 'write during a backup');
     });
 
-    // Files and failures are the same on both drivers.
+    // Files, failures and due times are the same on both drivers.
     if (driver !== drivers.at(-1)) return;
+
+    describe('are due', () => {
+      let own: Storage;
+      let opened: Awaited<ReturnType<typeof openInstance>>;
+      before(async () => {
+        own = await migratedStorage(driver);
+        // Without a service, no other process creates a backup.
+        opened = await openInstance(readConfig({ ...patient, ...own.environment }));
+      });
+      after(async () => {
+        await opened.database.close();
+        await own.remove();
+      });
+
+      const interrupted = { ended_at: null };
+      const failed = { error: 'it failed' };
+      const manual = { scheduled: false };
+      for (const [name, runs, isDue] of [
+        ['before the first run', [], true],
+        ['less than 24 hours after a success', [['23 hours', {}]], false],
+        ['more than 24 hours after a success', [['25 hours', {}]], true],
+        ['less than 15 minutes after a failure', [['10 minutes', failed]], false],
+        ['more than 15 minutes after a failure', [['16 minutes', failed]], true],
+        ['immediately after an interruption', [['0 minutes', interrupted]], true],
+        [
+          'immediately after an interruption that follows a success',
+          [
+            ['1 hour', {}],
+            ['0 minutes', interrupted],
+          ],
+          true,
+        ],
+        [
+          'only 24 hours after a success that follows an interruption',
+          [
+            ['2 hours', interrupted],
+            ['1 hour', {}],
+          ],
+          false,
+        ],
+        ['regardless of a manual backup', [['0 minutes', manual]], true],
+        [
+          'regardless of a manual backup that is in progress',
+          [
+            ['1 hour', {}],
+            ['0 minutes', { ...manual, ...interrupted }],
+          ],
+          false,
+        ],
+      ] as const) {
+        test(name, async () => {
+          const tables = tablesOf(opened.database);
+          await tables.deleteFrom('crm_backups').execute();
+          for (const [age, run] of runs) {
+            const started_at = sql<Date>`now() - ${age}::text::interval`;
+            await tables
+              .insertInto('crm_backups')
+              .values({
+                file: 'a.backup',
+                scheduled: true,
+                started_at,
+                ended_at: started_at,
+                bytes: '1',
+                error: null,
+                ...run,
+              })
+              .execute();
+          }
+          assert.equal((await make({ folder: join(folder.path, 'due') }, opened)) !== undefined, isDue);
+          const unfinished = await tables
+            .selectFrom('crm_backups')
+            .select('scheduled')
+            .where('ended_at', 'is', null)
+            .execute();
+          assert.ok(!isDue || unfinished.every(({ scheduled }) => !scheduled), 'an interruption is recorded');
+        });
+      }
+    });
 
     test('are deleted by count and age, without touching other files', async () => {
       const [last = '', ...others] = backupFiles().sort().reverse();

@@ -3,14 +3,15 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { configInForce } from '../../app/commands/config-command.ts';
+import { configInForce, secretsInFile } from '../../app/commands/config-command.ts';
 import { readConfig } from '../../app/config.ts';
 import { misspelledNames } from '../../engine/config/variables.ts';
 import { lineOf } from '../../engine/yaml/load.ts';
 import { readSettingsFile } from '../../webhooks/settings/load.ts';
 import { unknownOrganizations } from '../../webhooks/settings/warnings.ts';
 import { temporaryFolder } from '../support/instance.ts';
-import { assertRefused, crmTable } from '../support/process.ts';
+import { settingsFile } from '../support/partners.ts';
+import { assertRefused, crmTable, project } from '../support/process.ts';
 
 const folder = temporaryFolder();
 after(folder.remove);
@@ -26,6 +27,7 @@ messaging:
   demo: { sender: whatsapp_cloud, phone_number_id: "1", access_token: an-access-token-in-the-file }
   shop: { sender: log }
 mail: { url: "\${SMTP_URL}", password: a-password-in-the-file }
+login: { providers: { acme: { name: Acme, issuer: "https://login.example", client_id: crm, client_secret: a-client-secret-in-the-file } } }
 `;
 const environment = {
   CRM_CONFIG: file,
@@ -70,6 +72,8 @@ describe('crm config --show', () => {
     ['mail.url', 'smtps://…@mail.example', /^SMTP_URL, by .*config\.yaml:11$/],
     ['mail.password', 'set, hidden', /config\.yaml:11$/],
     ['mail.port', '587', 'default'],
+    ['login.providers.acme.client_id', 'crm', /config\.yaml:12$/],
+    ['login.providers.acme.client_secret', 'set, hidden', /config\.yaml:12$/],
   ] as const) {
     test(`${name}: ${value}`, () => {
       const [printed, source = ''] = rows.get(name) ?? [];
@@ -107,6 +111,62 @@ describe('crm config --show', () => {
       ],
     );
   });
+});
+
+test('every secret in plain text is located', async () => {
+  const secret = 'a-secret-in-plain-text';
+  const plain = settingsFile({
+    partners: {
+      inbound_leads: { secrets: [secret] },
+      booking_forms_whatsapp: { secrets: ['${FORMS_TOKEN}', secret], organization: 'demo' },
+      payments: {
+        acme: {
+          organization: 'demo',
+          verify: { header: 'X-Key', secrets: [secret] },
+          lead: { id: '{{id}}' },
+        },
+      },
+    },
+    messaging: {
+      demo: { sender: 'whatsapp_cloud', phone_number_id: '1', access_token: secret },
+      shop: { sender: 'whatsapp_cloud', phone_number_id: '1', access_token: '${WHATSAPP_TOKEN}' },
+    },
+    mail: { url: `smtps://user:${secret}@mail.example`, password: secret },
+    login: {
+      providers: {
+        acme: {
+          name: 'Acme',
+          issuer: 'https://login.example',
+          client_id: 'crm',
+          client_secret: secret,
+        },
+      },
+    },
+  });
+  const found = secretsInFile(await readSettingsFile(readConfig(plain.environment)));
+  assert.deepEqual(found.map(({ name }) => name).sort(), [
+    'login.providers.acme.client_secret',
+    'mail.password',
+    'mail.url',
+    'messaging.demo.access_token',
+    'partners.booking_forms_whatsapp.secrets.1',
+    'partners.inbound_leads.secrets.0',
+    'partners.payments.acme.verify.secrets.0',
+  ]);
+  const lines = readFileSync(plain.path, 'utf8').split('\n');
+  for (const { name, location } of found) {
+    const [line, column] = location.split(':').slice(-2).map(Number);
+    assert.match(lines[Number(line) - 1]?.slice(Number(column) - 1) ?? '', /^"[^"]*a-secret-in/, name);
+  }
+  // A setting added for a secret must be added above.
+  const keys = readFileSync(join(project, 'webhooks/settings/settings.schema.json'), 'utf8').matchAll(
+    /"(\w*(?:secret|token|password)\w*)":/g,
+  );
+  for (const [, key = ''] of keys)
+    assert.ok(
+      found.some(({ name }) => name.split('.').includes(key)),
+      key,
+    );
 });
 
 describe('missing and unusable paths are reported in one line with their location', () => {

@@ -35,11 +35,12 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'org export': ['org export acme acme.ndjson'],
   'org delete': ['org delete acme', 'org delete acme --yes acme # without a prompt'],
   'user create': [
-    'user create you@acme.example --org acme --profile administrator',
+    'user create you@acme.example --name "Ada Lovelace" --org acme --profile administrator',
     'user create you@acme.example --org beta --profile read-only --existing',
   ],
   'user list': ['user list', 'user list --org acme'],
   'user show': ['user show you@acme.example'],
+  'user set': ['user set you@acme.example --name "Ada Lovelace"'],
   'user reset-password': ['user reset-password you@acme.example'],
   'user unlink': ['user unlink you@acme.example'],
   'user disable': ['user disable you@acme.example'],

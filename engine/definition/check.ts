@@ -97,6 +97,7 @@ function checkName({ name, parsed }: Draft, next: Draft | undefined, issues: Yam
   if (name.startsWith('crm_')) report('names that start with "crm_" are reserved for the engine');
   if (name === 'events')
     report('"events" is reserved for event subscriptions in profiles. Choose another name.');
+  if (name === 'members') report('"members" is reserved for members in profiles. Choose another name.');
   if (name.startsWith('pg_')) report('names that start with "pg_" are reserved for PostgreSQL');
   if (!resourceName.test(name)) {
     const snake = snakeCase(name);

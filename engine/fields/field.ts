@@ -39,6 +39,9 @@ export interface Field {
   readonly aliasOf?: Field;
 }
 
+/** Returns whether a field's values are user IDs. */
+export const refersToUser = ({ set }: Pick<Field, 'set'>): boolean => set === 'creator' || set === 'editor';
+
 /** The dates of a deprecated name. */
 export interface Deprecation {
   /** Date from which the name is deprecated, as YYYY-MM-DD. */

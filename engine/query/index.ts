@@ -10,7 +10,7 @@ export {
   type UnverifiedCursor,
 } from './cursor.ts';
 export { operatorOf } from './operators.ts';
-export { pageSize } from './page.ts';
+export { pageNumber, pageSize } from './page.ts';
 export { type NamedField, parameterIssue, parameterValue, type Query } from './part.ts';
 export {
   type Declarations,

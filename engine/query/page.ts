@@ -56,8 +56,11 @@ export const page: QueryPart<PageRule, PageParameter> = {
 
 const isFar = ({ offset = farOffset }: Pick<PageParameter, 'offset'>): boolean => offset >= farOffset;
 
-/** Returns the page number as canonical decimal text. Values below 1 become 1. */
-function pageNumber(input: Query[string], issues: FieldIssue[]): string {
+/**
+ * Returns the page number as canonical decimal text. Values below 1 become 1.
+ * @param input value of the parameter `page`
+ */
+export function pageNumber(input: Query[string], issues: FieldIssue[]): string {
   if (input === undefined) return '1';
   if (Array.isArray(input)) {
     issues.push(parameterIssue('page', 'must not be repeated'));

@@ -14,6 +14,16 @@ export const wildcard = '*';
  */
 export const eventsObject = 'events';
 
+/**
+ * The object whose grants control access to the organization's members. {@link wildcard} does not include it, because
+ * members have email addresses.
+ */
+export const membersObject = 'members';
+
+/** Returns whether grants on {@link wildcard} apply to an object. */
+export const isCoveredByWildcard = (object: string): boolean =>
+  object !== eventsObject && object !== membersObject;
+
 /** The caller's grants, as a mask of {@link actions} per object. The key `*` applies to all objects. */
 export type Grants = Readonly<Record<string, number>>;
 
@@ -29,7 +39,7 @@ export function grantMasks(rows: Iterable<{ readonly object: string; readonly ac
 
 /** Returns whether the grants allow an action on an object. */
 export function allows(grants: Grants, object: string, action: Action): boolean {
-  const wildcardMask = object === eventsObject ? 0 : (grants[wildcard] ?? 0);
+  const wildcardMask = isCoveredByWildcard(object) ? (grants[wildcard] ?? 0) : 0;
   return (((grants[object] ?? 0) | wildcardMask) & actions[action]) !== 0;
 }
 

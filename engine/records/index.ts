@@ -10,6 +10,8 @@ export {
   type Grants,
   grantedActions,
   grantMasks,
+  isCoveredByWildcard,
+  membersObject,
   wildcard,
 } from './access.ts';
 export { maxItems } from './batch.ts';

@@ -92,7 +92,7 @@ export interface ChangeValues {
   /** Identifies the change. */
   readonly position: string;
   readonly at: string;
-  readonly actor: { readonly kind: string; readonly name: string | null };
+  readonly actor: { readonly kind: string; readonly id: number | null; readonly name: string | null };
   readonly action: 'create' | 'update' | 'delete';
   /** Names of the changed fields. */
   readonly changed: readonly string[];

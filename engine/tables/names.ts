@@ -8,12 +8,13 @@ const rejectedCharacters = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
  * Validates and trims a name entered by a user. Names are displayed next to other text and in emails, so they
  * must be a single line and must not affect how surrounding text is displayed.
  * @param label the start of the error message, for example "the name"
+ * @param maxLength maximum number of characters
  * @throws UserError if the name cannot be stored and displayed
  */
-export function displayName(input: string, label: string): string {
+export function displayName(input: string, label: string, maxLength = 200): string {
   const name = input.trim();
-  if (name === '' || name.length > 200 || !isStorable(name)) {
-    throw new UserError(`${label} must have 1 to 200 characters`);
+  if (name === '' || name.length > maxLength || !isStorable(name)) {
+    throw new UserError(`${label} must have 1 to ${maxLength} characters`);
   }
   const [character] = rejectedCharacters.exec(name) ?? [];
   if (character !== undefined) {

@@ -45,6 +45,7 @@ inBrowser('users in a browser, without email', (world) => {
       await guest.getByRole('button', { name: 'Continue' }).click();
       await guest.getByText('Choose a password').waitFor();
       await look(guest, 'invitation-code');
+      await guest.getByLabel('Your name').fill('Grace Hopper');
       await guest.getByLabel('New password').fill(chosen);
       await guest.getByRole('button', { name: 'Accept invitation' }).click();
       await guest.getByRole('status').getByText('Welcome.').waitFor();
@@ -99,6 +100,7 @@ inBrowser(
         await guest.goto(invitation.path);
         await guest.getByLabel('Code').fill(invitation.code);
         await guest.getByRole('button', { name: 'Continue' }).click();
+        await guest.getByLabel('Your name').fill('Grace Hopper');
         await guest.getByLabel('New password').fill('a password that is forgotten');
         await guest.getByRole('button', { name: 'Accept invitation' }).click();
 

@@ -73,6 +73,7 @@ inBrowser('the admin UI in a browser', (world) => {
     await guest.getByLabel('Code').fill(code.toLowerCase());
     await guest.getByRole('button', { name: 'Continue' }).click();
     assert.equal(await guest.getByLabel('Email address').inputValue(), email);
+    await guest.getByLabel('Your name').fill('Grace Hopper');
     await guest.getByLabel('New password').fill('one of their own');
     await guest.getByRole('button', { name: 'Accept invitation' }).click();
     await guest.getByRole('status').getByText('Welcome.').waitFor();

@@ -192,8 +192,8 @@ for (const driver of drivers) {
       );
       for (const row of keys) {
         assert.deepEqual(Object.keys(row), [
-          ...['id', 'name', 'profile', 'profile_id', 'created_by', 'last_four', 'created_at', 'last_used_at'],
-          ...['expires_at', 'revoked_at'],
+          ...['id', 'name', 'profile', 'profile_id', 'created_by', 'created_by_name', 'last_four'],
+          ...['created_at', 'last_used_at', 'expires_at', 'revoked_at'],
         ]);
         assert.equal(row.revoked_at !== null, row.id === '5');
         assert.equal(row.last_used_at, null);
@@ -252,6 +252,7 @@ describe('commands with a running service (postgresql)', () => {
     assert.deepEqual(rest, {
       id: ann.id,
       email: 'ann@people.example',
+      name: null,
       verified_at: null,
       organization: 'acme',
       disabled_at: null,
@@ -260,8 +261,23 @@ describe('commands with a running service (postgresql)', () => {
       second_factor: false,
     });
     const text = (await crm(['user', 'list'], environment)).stdout;
-    assert.match(text, /^id {2}e-mail +state +member of\n/);
+    assert.match(text, /^id {2}e-mail +name +state +member of\n/);
     assert.match(text, /ann@people\.example +unverified, in "acme" +acme \(administrator\)/);
+
+    assert.deepEqual(
+      await crmJson(['user', 'set', 'ann@people.example', '--name', ' Ann Arbor '], environment),
+      {
+        id: ann.id,
+        email: 'ann@people.example',
+        name: 'Ann Arbor',
+      },
+    );
+    assertRefused(
+      await crm(['user', 'set', 'ann@people.example', '--name', ''], environment),
+      'the name must have 1 to 100 characters',
+    );
+    const named = (await crm(['user', 'list'], environment)).stdout;
+    assert.match(named, /ann@people\.example +Ann Arbor +unverified/);
 
     const reset = await crmJson(['user', 'reset-password', 'ann@people.example'], environment);
     assert.deepEqual([reset.id, reset.sessions_ended], [ann.id, 1]);

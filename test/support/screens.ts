@@ -135,6 +135,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     '/setup/reset/': async () => ({}),
     '/setup/me/end-session': async (own) => ({ id: (await logIn(instance, own)).session }),
     '/setup/me/logout-everywhere': async () => ({}),
+    '/setup/me/name': async () => ({ name: 'Ada Lovelace' }),
     '/setup/me/password': async ({ password }) => ({
       current: password,
       new: 'another password',
@@ -223,6 +224,7 @@ export const formNames = [
   '/setup/reset/',
   '/setup/me/end-session',
   '/setup/me/logout-everywhere',
+  '/setup/me/name',
   '/setup/me/password',
   '/setup/o/acme/keys/create',
   '/setup/o/acme/keys/rotate',

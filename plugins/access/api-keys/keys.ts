@@ -18,6 +18,8 @@ export interface KeyInfo {
   readonly profile_id: string;
   /** The creator's email address; null if the creator is not a user or was deleted. */
   readonly created_by: string | null;
+  /** The creator's name; null if it is not known. */
+  readonly created_by_name: string | null;
   readonly last_four: string;
   readonly created_at: Date;
   readonly last_used_at: Date | null;
@@ -44,13 +46,14 @@ export const keyRows: RowSource<KeyInfo> = {
     profile: 'p.name',
     profile_id: 'k.profile_id',
     created_by: 'u.email',
+    created_by_name: 'u.name',
     last_four: 'k.last_four',
     created_at: 'k.created_at',
     last_used_at: 'k.last_used_at',
     expires_at: 'k.expires_at',
     revoked_at: 'k.revoked_at',
   },
-  search: ['k.name', 'p.name', 'k.last_four', 'u.email'],
+  search: ['k.name', 'p.name', 'k.last_four', 'u.name', 'u.email'],
   order: 'k.id desc',
 };
 

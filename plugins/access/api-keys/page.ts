@@ -98,7 +98,11 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
     {
       title: 'Created',
-      cell: ({ created_at, created_by }) => ({ time: created_at, below: created_by }),
+      cell: ({ created_at, created_by, created_by_name }) => ({
+        time: created_at,
+        below: created_by_name ?? created_by,
+        ...(created_by_name !== null && { title: created_by }),
+      }),
       by: 'k.created_at',
     },
     {

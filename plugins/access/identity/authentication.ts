@@ -31,7 +31,7 @@ declare module 'fastify' {
      */
     needsSecondFactor: (memberships: Iterable<Pick<Membership, 'profile'>>) => boolean;
     /** Returns the actor to record in the change log for a user's request. */
-    actor: (request: FastifyRequest, user: Session['user']) => Actor;
+    actor: (request: FastifyRequest, user: Pick<Session['user'], 'id' | 'email'>) => Actor;
     /** Removes a session from this node's cache after it has ended. */
     forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
     /** Returns when a session was last used on this node (RFC 3339), or undefined if already stored. */

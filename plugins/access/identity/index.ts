@@ -20,6 +20,7 @@ export {
   findUserBy,
   listUsers,
   markEmailProven,
+  renameUser,
   resetPassword,
   resetSecondFactor,
   type UserInfo,
@@ -27,6 +28,7 @@ export {
   verifyEmail,
 } from './operator-users.ts';
 export { generatePassword } from './passwords.ts';
+export { findPeople, type NamedPerson, personDetail, personLabel } from './people.ts';
 export {
   createMailedResets,
   createMemberReset,
@@ -56,12 +58,15 @@ export {
   type AuthenticatedUser,
   addExistingUser,
   addMembership,
+  changeName,
   changePassword,
   createUser,
   enabledUsers,
   findUsers,
+  maxPersonName,
   normalEmail,
   parseEmail,
+  personName,
   type User,
   userFor,
   usersWithPassword,

@@ -7,12 +7,14 @@ import type { Tables } from '../../../engine/tables/index.ts';
 import { unlinkIdentities } from './identities.ts';
 import { removeSecondFactors, selectSecondFactor } from './second-factors.ts';
 import { endAllSessions } from './sessions.ts';
-import { changePassword, normalEmail } from './users.ts';
+import { changeName, changePassword, normalEmail } from './users.ts';
 
 /** A user as shown to the operator. Times are in RFC 3339 format. */
 export interface UserInfo {
   readonly id: string;
   readonly email: string;
+  /** The person's name; null if it has not been entered. */
+  readonly name: string | null;
   /** When the email address was verified, or null if it has not been verified. */
   readonly verified_at: string | null;
   /** Slug of the only organization that an unverified user can belong to; null for a verified user. */
@@ -40,7 +42,7 @@ export async function listUsers(
   let query = tables
     .selectFrom('crm_users as u')
     .leftJoin('crm_organizations as o', 'o.id', 'u.organization_id')
-    .select(['u.id', 'u.email', 'u.verified_at', 'u.disabled_at', 'u.created_at', 'o.slug'])
+    .select(['u.id', 'u.email', 'u.name', 'u.verified_at', 'u.disabled_at', 'u.created_at', 'o.slug'])
     .select(({ selectFrom, fn }) =>
       selectFrom('crm_sessions as s')
         .select(fn.countAll().as('count'))
@@ -76,6 +78,7 @@ export async function listUsers(
   return rows.map((row) => ({
     id: row.id,
     email: row.email,
+    name: row.name,
     verified_at: time(row.verified_at),
     organization: row.slug,
     disabled_at: time(row.disabled_at),
@@ -143,6 +146,17 @@ async function markVerified(tables: Tables, id: string): Promise<void> {
 export async function markEmailProven(tables: Tables, id: string): Promise<void> {
   await removeSecondFactors(tables, id);
   await markVerified(tables, id);
+}
+
+/** Changes a user's name. @throws UserError if the name is not valid */
+export async function renameUser(
+  tables: Tables,
+  actor: Actor,
+  user: Pick<UserInfo, 'id'>,
+  name: string,
+): Promise<void> {
+  await changeName(tables, user.id, name);
+  await record(tables, actor, user.id, 'rename');
 }
 
 /** Removes all second factors from a user who has lost them, and ends all of the user's sessions. */

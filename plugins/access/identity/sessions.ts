@@ -20,7 +20,7 @@ export interface Membership {
 export interface Session {
   readonly id: string;
   readonly jti: string;
-  readonly user: { readonly id: string; readonly email: string };
+  readonly user: { readonly id: string; readonly email: string; readonly name: string | null };
   readonly tokenVersion: number;
   /** How the user logged in, as text. */
   readonly method: string;
@@ -114,7 +114,7 @@ export async function findSession(
     .selectFrom('crm_sessions as s')
     .innerJoin('crm_users as u', 'u.id', 's.user_id')
     .select(['s.id', 's.jti', 's.user_id', 's.method', 's.second_factor', 's.created_at', 's.last_seen_at'])
-    .select(['s.expires_at', 'u.email', 'u.token_version'])
+    .select(['s.expires_at', 'u.email', 'u.name', 'u.token_version'])
     .where('s.expires_at', '>', new Date());
   const session = await ('token' in credential
     ? base.where('s.token_hash', '=', hashSecret(credential.token))
@@ -124,7 +124,7 @@ export async function findSession(
   return {
     id: session.id,
     jti: session.jti,
-    user: { id: session.user_id, email: session.email },
+    user: { id: session.user_id, email: session.email, name: session.name },
     tokenVersion: session.token_version,
     method: session.method,
     secondFactor: session.second_factor,

@@ -19,6 +19,8 @@ declare module '../../../engine/tables/index.ts' {
       id: Generated<string>;
       /** Normalized email address. Unique among verified users and an organization's unverified users. */
       email: string;
+      /** The person's name; null until the user or the operator enters it. */
+      name: string | null;
       password_hash: string;
       /** When the owner or the operator verified the email address; null until then. */
       verified_at: Date | null;
@@ -106,6 +108,7 @@ const users = defineTable(
   {
     id: identity,
     email: textColumn,
+    name: { ...textColumn, nullable: true },
     password_hash: textColumn,
     verified_at: { ...timestampColumn, nullable: true },
     ...link('organization_id', 'crm_organizations', { nullable: true }),

@@ -1,7 +1,7 @@
 import { domainToASCII } from 'node:url';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
-import type { Tables } from '../../../engine/tables/index.ts';
+import { displayName, type Tables } from '../../../engine/tables/index.ts';
 import { checkNewPassword, checkPassword, hashPassword, isOutdated } from './passwords.ts';
 
 /** Matches an unquoted local part: RFC 5322 atext characters, separated by dots. */
@@ -37,10 +37,18 @@ export function normalEmail(text: string): string {
   return email;
 }
 
+/** Maximum length of a person's name, in characters. */
+export const maxPersonName = 100;
+
+/** Validates and trims a person's name. @throws UserError if it cannot be stored and displayed */
+export const personName = (input: string): string => displayName(input, 'the name', maxPersonName);
+
 /** A user: an email address with a password. */
 export interface User {
   readonly id: string;
   readonly email: string;
+  /** The person's name; null if it has not been entered. */
+  readonly name: string | null;
   /** Whether the owner or the operator has verified the email address. */
   readonly verified: boolean;
   /** The only organization that an unverified user can belong to; null for a verified user. */
@@ -65,12 +73,13 @@ export async function findUser(tables: Tables, id: string): Promise<User | undef
 const selectUsers = (tables: Tables) =>
   tables
     .selectFrom('crm_users')
-    .select(['id', 'email', 'verified_at', 'organization_id', 'disabled_at'])
+    .select(['id', 'email', 'name', 'verified_at', 'organization_id', 'disabled_at'])
     .select(['password_hash', 'token_version']);
 
 const userOf = (row: Awaited<ReturnType<ReturnType<typeof selectUsers>['execute']>>[number]): User => ({
   id: row.id,
   email: row.email,
+  name: row.name,
   verified: row.verified_at !== null,
   organization: row.organization_id,
   disabled: row.disabled_at !== null,
@@ -95,6 +104,8 @@ export async function userFor(
 /** A user to create, with their first membership. */
 interface NewUser {
   readonly email: string;
+  /** The person's name, if it is known. */
+  readonly name?: string | undefined;
   readonly organization: string;
   readonly profile: string;
   readonly password: () => string;
@@ -105,7 +116,8 @@ interface NewUser {
 /**
  * Creates a user with a membership.
  * @returns the user's ID
- * @throws UserError if the email address is not valid, or refers to an existing user in the organization
+ * @throws UserError if the email address or the name is not valid, or if the email address refers to an existing user in
+ * the organization
  */
 export async function createUser(tables: Tables, actor: Actor, user: NewUser): Promise<string> {
   const { organization, profile, verified = false } = user;
@@ -118,6 +130,7 @@ export async function createUser(tables: Tables, actor: Actor, user: NewUser): P
     .insertInto('crm_users')
     .values({
       email,
+      name: user.name === undefined ? null : personName(user.name),
       password_hash: await hashFor(tables, { email }, password),
       verified_at: verified ? new Date() : null,
       organization_id: verified ? null : organization,
@@ -185,10 +198,20 @@ export async function addMembership(
   });
 }
 
+/** Changes a person's name. @throws UserError if the name is not valid */
+export async function changeName(tables: Tables, user: string, name: string): Promise<void> {
+  await tables
+    .updateTable('crm_users')
+    .set({ name: personName(name) })
+    .where('id', '=', user)
+    .execute();
+}
+
 /** A user whose credential was verified. */
 export interface AuthenticatedUser {
   readonly id: string;
   readonly email: string;
+  readonly name: string | null;
   readonly tokenVersion: number;
 }
 
@@ -216,7 +239,7 @@ export async function usersWithPassword(
   for (const user of matchingUsers) {
     if (isOutdated(user.passwordHash)) await storePassword(tables, user, password);
   }
-  return matchingUsers.map(({ id, email, tokenVersion }) => ({ id, email, tokenVersion }));
+  return matchingUsers.map(({ id, email, name, tokenVersion }) => ({ id, email, name, tokenVersion }));
 }
 
 /** Changes a user's password without ending sessions. @throws UserError if the password is not acceptable */

@@ -33,7 +33,7 @@ export const pickBy =
 
 /** A login's result. */
 interface Login {
-  readonly user: { readonly id: string; readonly email: string };
+  readonly user: { readonly id: string; readonly email: string; readonly name: string | null };
   readonly jti: string;
   readonly tokenVersion: number;
   readonly expires: Date;

@@ -19,7 +19,15 @@ const object = (properties: Readonly<Record<string, object>>) => ({
 const id = { type: 'integer', format: 'int64' };
 const text = { type: 'string' };
 const time = { type: 'string', format: 'date-time' };
-const user = object({ id, email: text });
+const user = {
+  type: 'object',
+  required: ['id', 'email'],
+  properties: {
+    id,
+    email: text,
+    name: { ...text, description: "The person's name. Absent until it is entered." },
+  },
+};
 const organizations = { type: 'array', items: object({ id, slug: text, name: text }) };
 const grants = {
   type: 'object',
@@ -57,7 +65,7 @@ const me = {
     }),
   },
 };
-const person = { id: 1, email: 'ada@example.com' };
+const person = { id: 1, email: 'ada@example.com', name: 'Ada Lovelace' };
 const memberships = [{ id: 1, slug: 'demo', name: 'Demo' }];
 const done = ref('schemas', 'Deleted');
 

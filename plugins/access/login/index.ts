@@ -23,6 +23,7 @@ export const loginModule: Module<LoginServices> = {
   pages: (app, services) => {
     addDoneTexts(app, {
       'session-ended': 'Session ended.',
+      'name-changed': 'Name saved.',
       'password-changed': 'Password changed. All other sessions have been logged out.',
       'logged-out': 'You have been logged out.',
       'reset-mailed':

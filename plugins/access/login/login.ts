@@ -166,7 +166,7 @@ export const login = fastifyPlugin(
       reply.setCookie(cookieName(site, request), session.token, cookieOptions(request));
       remember(request, reply, user.id);
       return {
-        user: { id: user.id, email: user.email },
+        user: { id: user.id, email: user.email, name: user.name },
         jti: session.jti,
         tokenVersion: user.tokenVersion,
         expires: session.expires,
@@ -220,7 +220,7 @@ export const login = fastifyPlugin(
         access_token: token,
         token_type: 'Bearer',
         expires_in: Math.floor((result.expires.getTime() - Date.now()) / 1000),
-        user: { id: jsonId(result.user.id), email: result.user.email },
+        user: describeUser(result.user),
         organizations: [...result.memberships.values()].map(organizationOf),
       });
     });
@@ -252,7 +252,7 @@ export const login = fastifyPlugin(
       }
       const { session } = await app.identify(request);
       return respond(reply, {
-        user: { id: jsonId(session.user.id), email: session.user.email },
+        user: describeUser(session.user),
         organizations: [...session.memberships.values()].map((membership) => ({
           ...organizationOf(membership),
           profile: membership.profile,
@@ -297,6 +297,12 @@ export const login = fastifyPlugin(
 /** Returns the IDs of a user's organizations. */
 export const organizationsOf = (session: Session): string[] =>
   [...session.memberships.values()].map((membership) => membership.organization);
+
+const describeUser = ({ id, email, name }: Session['user']) => ({
+  id: jsonId(id),
+  email,
+  ...(name !== null && { name }),
+});
 
 const organizationOf = ({ organization, slug, name }: Membership) => ({
   id: jsonId(organization),

@@ -12,6 +12,7 @@ import {
   type ViewData,
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
+import { maxPersonName } from '../identity/index.ts';
 import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
 import { type Candidate, pickBy } from './candidates.ts';
 import { byPassword, type LoginServices, sessionRoute } from './login.ts';
@@ -111,7 +112,10 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
     const { id: publicId } = request.params as { id: string };
     const code = field(form, 'code');
     let invite: OpenInvite | undefined;
-    const show = (more: ViewData = {}) => showInvite(request, reply, { code, invite, ...more });
+    const show = (more: ViewData = {}) => {
+      const name = form.name === undefined ? invite?.personName : field(form, 'name').slice(0, maxPersonName);
+      return showInvite(request, reply, { code, invite, name, maxName: maxPersonName, ...more });
+    };
     try {
       invite = await openInvite(tablesOf(database), { publicId, code });
       if (form.password === undefined) return await show();
@@ -123,7 +127,10 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
         acceptInvite(
           tables,
           { requestId: request.id, audited: config.audit },
-          { publicId, code, password, verifiedUserId },
+          {
+            ...{ publicId, code, password, verifiedUserId },
+            name: form.name === undefined ? undefined : field(form, 'name'),
+          },
         ),
       );
       return await reply.redirect(`/setup/login?done=invite-accepted&organization=${invite.slug}`, 303);

@@ -18,10 +18,13 @@ import {
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
 import {
+  changeName,
   changePassword,
+  cookieName,
   endAllSessions,
   endSession,
   hasSecondFactor,
+  maxPersonName,
   recordEverywhere,
   type SessionInfo,
   sessionRows,
@@ -103,6 +106,8 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
       title: 'You',
       sessionList: { ...list, ...listData(list, request), title: 'Sessions', path },
       isMe: true,
+      name: session.user.name,
+      maxName: maxPersonName,
       hasSecondFactor: await hasSecondFactor(tablesOf(database), session.user.id),
       memberships: membershipsOf(personOf(request)),
       ...more,
@@ -125,6 +130,24 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
   app.post('/me/logout-everywhere', { preHandler, config: sessionRoute }, async (request, reply) => {
     await app.logOutEverywhere(request, reply, personOf(request).session);
     return reply.redirect('/setup/login?done=logged-out', 303);
+  });
+
+  app.post('/me/name', { preHandler }, async (request, reply) => {
+    const { session } = personOf(request);
+    const name = field((request.body ?? {}) as Form, 'name');
+    try {
+      await transaction(database, async (tables) => {
+        await changeName(tables, session.user.id, name);
+        const actor = app.actor(request, session.user);
+        await recordEverywhere(tables, actor, organizationsOf(session), 'change name', null);
+      });
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return show(request, reply, { problem: error.message, name: name.slice(0, maxPersonName) });
+    }
+    app.forgetSession({ token: request.cookies[cookieName(app.site, request)], jti: session.jti });
+    return reply.redirect('/setup/me?done=name-changed', 303);
   });
 
   app.post('/me/password', { preHandler }, async (request, reply) => {
@@ -156,7 +179,7 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
     return reply.redirect('/setup/me?done=password-changed', 303);
   });
 
-  for (const action of ['end-session', 'logout-everywhere', 'password']) {
+  for (const action of ['end-session', 'logout-everywhere', 'name', 'password']) {
     redirectGetToForm(app, `/me/${action}`, () => '/setup/me');
   }
 }

@@ -4,6 +4,7 @@
 import type { Database } from '../../../engine/database/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
 import type { Mailer } from '../../operations/mail/index.ts';
+import { memberRoutes, membersFragment } from './api.ts';
 import { memberPages } from './page.ts';
 import { membersTables } from './tables.ts';
 
@@ -14,5 +15,7 @@ export { memberRows } from './members.ts';
 export const membersModule: Module<{ readonly database: Database; readonly mailer: Mailer }> = {
   name: 'members',
   tables: membersTables,
+  openApi: membersFragment,
+  register: (app, services) => memberRoutes(app, services),
   pages: memberPages,
 };

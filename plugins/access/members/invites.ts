@@ -4,12 +4,14 @@ import { UserError } from '../../../engine/errors.ts';
 import { countRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
 import {
   addMembership,
+  changeName,
   changePassword,
   createUser,
   endAllSessions,
   generatePassword,
   markEmailProven,
   normalEmail,
+  personName,
   type User,
   userFor,
 } from '../identity/index.ts';
@@ -39,7 +41,7 @@ const inviteMs = 7 * 86_400_000;
 /**
  * Creates an invitation. The link identifies the invitation and the code unlocks it, so that URLs do not contain
  * secrets.
- * @throws UserError if the email address is not valid or belongs to a member
+ * @throws UserError if the email address is not valid or belongs to a member, or if the name is not valid
  */
 export async function invite(
   tables: Tables,
@@ -47,6 +49,8 @@ export async function invite(
   invitation: {
     readonly organization: string;
     readonly email: string;
+    /** The invitee's name, which they can change when they accept the invitation. */
+    readonly name?: string | undefined;
     readonly profile: string;
     /** Whether the code is mailed to the email address instead of being shown. */
     readonly mailed?: boolean;
@@ -67,6 +71,7 @@ export async function invite(
       public_id: publicId,
       code_hash: hashSecret(code),
       email,
+      name: invitation.name === undefined ? null : personName(invitation.name),
       profile_id: profile,
       invited_by_id: actor.kind === 'user' ? actor.id : null,
       expires_at: new Date(Date.now() + inviteMs),
@@ -151,10 +156,12 @@ export interface OpenInvite {
   readonly slug: string;
   /** The organization's name. */
   readonly name: string;
-  /** The inviter's email address; null if the inviter is not a user or was deleted. */
+  /** The inviter's name and email address; null if the inviter is not a user or was deleted. */
   readonly inviter: string | null;
   readonly id: string;
   readonly email: string;
+  /** The invitee's name as entered by the inviter; null if it was not entered. */
+  readonly personName: string | null;
   readonly profile: string;
   /** Whether the code was mailed to the email address. */
   readonly mailed: boolean;
@@ -173,7 +180,7 @@ export async function openInvite(
     .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
     .leftJoin('crm_users as u', 'u.id', 'i.invited_by_id')
     .select(['i.organization_id', 'o.slug', 'o.name', 'i.id', 'i.code_hash', 'i.email', 'i.profile_id'])
-    .select(['i.mailed', 'u.email as inviter'])
+    .select(['i.mailed', 'i.name as person', 'u.name as inviter_name', 'u.email as inviter_email'])
     .where('i.public_id', '=', publicId)
     .where('i.used_at', 'is', null)
     .where('i.expires_at', '>', new Date())
@@ -185,14 +192,19 @@ export async function openInvite(
     organization,
     slug: row.slug,
     name: row.name,
-    inviter: row.inviter,
+    inviter: inviterText(row.inviter_name, row.inviter_email),
     id: row.id,
     email: row.email,
+    personName: row.person,
     profile: row.profile_id,
     mailed: row.mailed,
     user: await userFor(tables, row.email, organization),
   };
 }
+
+/** Returns the inviter's name with the email address, or one of them if the other is not known. */
+const inviterText = (name: string | null, email: string | null): string | null =>
+  name === null || email === null ? email : `${name} (${email})`;
 
 /**
  * Accepts the newest open invitation to a verified email address that does not belong to a user yet. Creates a user
@@ -202,7 +214,7 @@ export async function openInvite(
 export async function acceptInviteTo(tables: Tables, actor: Actor, email: string): Promise<boolean> {
   const row = await tables
     .selectFrom('crm_invites')
-    .select(['organization_id', 'id', 'profile_id'])
+    .select(['organization_id', 'id', 'profile_id', 'name'])
     .where('email', '=', email)
     .where('used_at', 'is', null)
     .where('expires_at', '>', new Date())
@@ -212,6 +224,7 @@ export async function acceptInviteTo(tables: Tables, actor: Actor, email: string
   const [organization, profile] = [row.organization_id, row.profile_id];
   await createUser(tables, actor, {
     email,
+    name: row.name ?? undefined,
     organization,
     profile,
     password: generatePassword,
@@ -237,8 +250,8 @@ async function claim(tables: Tables, organization: string, id: string): Promise<
  * Accepts an invitation. A verified user must enter their password. Otherwise, the password is for this
  * organization's unverified user, who is created if necessary, and a mailed code also verifies the email
  * address. Unverified users in other organizations are ignored, because they may belong to different people.
- * @param input `verifiedUserId` is the ID of the user whose password was verified
- * @throws UserError with the same message for every unusable invitation
+ * @param input `verifiedUserId` is the ID of the user whose password was verified. `name` replaces the user's name
+ * @throws UserError with the same message for every unusable invitation, or if the name is not valid
  */
 export async function acceptInvite(
   tables: Tables,
@@ -247,10 +260,12 @@ export async function acceptInvite(
     readonly publicId: string;
     readonly code: string;
     readonly password: string;
+    readonly name?: string | undefined;
     readonly verifiedUserId?: string | undefined;
   },
 ): Promise<void> {
   const { organization, id, email, profile, mailed, user } = await openInvite(tables, input);
+  const { name } = input;
   if (user?.disabled === true)
     throw new UserError('this user is disabled. Ask the operator of this instance.');
   if (user?.verified === true && user.id !== input.verifiedUserId) {
@@ -260,9 +275,10 @@ export async function acceptInvite(
   const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };
   if (user === undefined) {
     const password = () => input.password;
-    await createUser(tables, actor, { email, organization, profile, password, verified: mailed });
+    await createUser(tables, actor, { email, name, organization, profile, password, verified: mailed });
     return;
   }
+  if (name !== undefined) await changeName(tables, user.id, name);
   await addMembership(tables, actor, { user, organization, profile });
   if (user.verified) return;
   await changePassword(tables, user, input.password);

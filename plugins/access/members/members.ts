@@ -8,6 +8,8 @@ import { listRows, type RowSource, type Tables } from '../../../engine/tables/in
 export interface MemberInfo {
   readonly id: string;
   readonly email: string;
+  /** The member's name; null if it has not been entered. */
+  readonly name: string | null;
   readonly profile: string;
   readonly profile_id: string;
   readonly since: Date;
@@ -19,8 +21,15 @@ export const memberRows: RowSource<MemberInfo> = {
     join crm_users u on u.id = m.user_id
     join crm_profiles p on p.organization_id = m.organization_id and p.id = m.profile_id`,
   owner: 'm.organization_id',
-  columns: { id: 'u.id', email: 'u.email', profile: 'p.name', profile_id: 'p.id', since: 'm.created_at' },
-  search: ['u.email', 'p.name'],
+  columns: {
+    id: 'u.id',
+    email: 'u.email',
+    name: 'u.name',
+    profile: 'p.name',
+    profile_id: 'p.id',
+    since: 'm.created_at',
+  },
+  search: ['u.name', 'u.email', 'p.name'],
   order: 'u.email, u.id',
 };
 

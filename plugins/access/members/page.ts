@@ -4,7 +4,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { addObjects, defineObject, field, type SecretNotice } from '../../admin-ui/shell/index.ts';
 import { type Mailer, mailTemplate } from '../../operations/mail/index.ts';
-import { createMemberReset } from '../identity/index.ts';
+import { createMemberReset, maxPersonName, personDetail, personLabel } from '../identity/index.ts';
 import { chosenProfile, profileChoice } from '../profiles/index.ts';
 import {
   cancelInvite,
@@ -50,7 +50,11 @@ const members = defineObject<MemberInfo, MemberServices>({
   missing: () => missingMember,
   nameOf: ({ email }) => email,
   columns: [
-    { title: 'Email address', cell: ({ email }) => ({ text: email }), by: 'u.email' },
+    {
+      title: 'Name',
+      cell: (member) => ({ text: personLabel(member), below: personDetail(member) }),
+      by: 'lower(coalesce(u.name, u.email))',
+    },
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
     { title: 'Since', cell: ({ since }) => ({ time: since }), by: 'm.created_at' },
   ],
@@ -71,6 +75,14 @@ const members = defineObject<MemberInfo, MemberServices>({
             value: field(form, 'email').slice(0, 254),
             focus: true,
           },
+          {
+            kind: 'line',
+            name: 'name',
+            label: 'Name',
+            maxLength: maxPersonName,
+            value: field(form, 'name').slice(0, maxPersonName),
+            help: 'Optional. The invited person can change it.',
+          },
           await profileChoice(context, field(form, 'profile'), profileHelp),
         ],
         submit: 'Invite member',
@@ -84,6 +96,7 @@ const members = defineObject<MemberInfo, MemberServices>({
           invite(tables, actor, {
             organization,
             email: field(form, 'email'),
+            name: field(form, 'name').trim() === '' ? undefined : field(form, 'name'),
             profile: await chosenProfile(tables, organization, form),
             mailed,
           }),

@@ -20,6 +20,8 @@ declare module '../../../engine/tables/index.ts' {
       public_id: string;
       code_hash: string;
       email: string;
+      /** The invitee's name as entered by the inviter; null if it was not entered. */
+      name: string | null;
       profile_id: string;
       invited_by_id: string | null;
       /** Whether the code was only sent to the email address, so that using it verifies the address. */
@@ -39,6 +41,7 @@ const invites = defineTable(
     public_id: textColumn,
     code_hash: textColumn,
     email: textColumn,
+    name: { ...textColumn, nullable: true },
     ...tenantLink('crm_invites', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
     ...link('invited_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
     mailed: { ...booleanColumn, defaultRaw: 'false' },

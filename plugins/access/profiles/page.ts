@@ -2,7 +2,14 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
-import { type Action, actionNames, eventsObject, wildcard } from '../../../engine/records/index.ts';
+import {
+  type Action,
+  actionNames,
+  eventsObject,
+  isCoveredByWildcard,
+  membersObject,
+  wildcard,
+} from '../../../engine/records/index.ts';
 import {
   addObjects,
   defineObject,
@@ -30,6 +37,7 @@ interface ProfileServices {
 const labels: Readonly<Record<string, string>> = {
   [wildcard]: 'everything, including future resources',
   [eventsObject]: 'events: subscriptions to changes (not included in “everything”)',
+  [membersObject]: 'members: names and email addresses (not included in “everything”)',
 };
 
 const has = ({ grants }: Pick<Profile, 'grants'>, object: string, action: string) =>
@@ -38,12 +46,13 @@ const has = ({ grants }: Pick<Profile, 'grants'>, object: string, action: string
 /** Returns the actions that a profile allows on an object, including actions that are granted on all objects. */
 const actionsOn = (profile: Profile, object: string): Action[] =>
   actionNames.filter(
-    (action) => has(profile, object, action) || (object !== eventsObject && has(profile, wildcard, action)),
+    (action) =>
+      has(profile, object, action) || (isCoveredByWildcard(object) && has(profile, wildcard, action)),
   );
 
 /**
  * Renders the grants matrix. Grants on everything also appear in every resource's row and cannot be removed
- * there. They do not apply to events.
+ * there. They do not apply to events and members.
  */
 function matrix(
   { name: profileName, grants }: Profile,

@@ -5,6 +5,7 @@ import {
   actionNames,
   administratorProfile,
   eventsObject,
+  membersObject,
   wildcard,
 } from '../../../engine/records/index.ts';
 import { literal } from '../../../engine/sql/index.ts';
@@ -13,7 +14,10 @@ import { type Form, field, type Input, idField } from '../../admin-ui/shell/inde
 
 /** Profiles that every organization has from the start. */
 export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
-  [administratorProfile]: [{ object: wildcard, actions: [wildcard] }],
+  [administratorProfile]: [
+    { object: wildcard, actions: [wildcard] },
+    { object: membersObject, actions: [wildcard] },
+  ],
   'read-only': [{ object: wildcard, actions: ['list', 'read'] }],
 };
 
@@ -215,6 +219,7 @@ async function assertCustom(tables: Tables, organization: string, id: string): P
 export const grantableObjects = (resources: readonly { readonly name: string }[]): string[] => [
   ...resources.map(({ name }) => name),
   eventsObject,
+  membersObject,
 ];
 
 /**

@@ -121,7 +121,12 @@ export function passkeys(app: FastifyInstance, database: Database, secrets: Inst
         throw cause;
       });
       return isFirst
-        ? { id: passkey.user_id, email: passkey.email, tokenVersion: passkey.token_version }
+        ? {
+            id: passkey.user_id,
+            email: passkey.email,
+            name: passkey.name,
+            tokenVersion: passkey.token_version,
+          }
         : undefined;
     },
     offerNew: async (request, user) => {
@@ -188,7 +193,16 @@ const findPasskey = (tables: Tables, credential: string) =>
   tables
     .selectFrom('crm_passkeys as p')
     .innerJoin('crm_users as u', 'u.id', 'p.user_id')
-    .select(['p.id', 'p.user_id', 'p.credential', 'p.public_key', 'p.uses', 'u.email', 'u.token_version'])
+    .select([
+      'p.id',
+      'p.user_id',
+      'p.credential',
+      'p.public_key',
+      'p.uses',
+      'u.email',
+      'u.name',
+      'u.token_version',
+    ])
     .where('p.credential', '=', credential)
     .where('u.disabled_at', 'is', null)
     .executeTakeFirst();

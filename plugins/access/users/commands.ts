@@ -19,6 +19,8 @@ import {
   generatePassword,
   listUsers,
   normalEmail,
+  personName,
+  renameUser,
   resetPassword,
   resetSecondFactor,
   type UserInfo,
@@ -39,6 +41,7 @@ export function userCommands(line: Line): void {
     .description('create a user and add them to an organization')
     .addOption(organizationOption())
     .requiredOption('--profile <name>', "the user's profile in the organization")
+    .option('--name <name>', "the person's name")
     .option(
       '--password-stdin',
       'read the password from standard input; default: generate one and print it once',
@@ -57,6 +60,12 @@ export function userCommands(line: Line): void {
     .description('show a user, by email address or ID')
     .addOption(jsonResult())
     .action((emailOrId, { json }) => run(json, show(line, emailOrId)));
+  user
+    .command('set <user>')
+    .description('change the name of a user')
+    .requiredOption('--name <name>', "the person's name")
+    .addOption(jsonResult())
+    .action((emailOrId, { json, name }) => run(json, rename(line, emailOrId, name)));
   user
     .command('reset-password <user>')
     .description('change the password of a user and end their sessions')
@@ -98,7 +107,13 @@ export function userCommands(line: Line): void {
 const create = (
   { withInstance }: Line,
   enteredEmail: string,
-  options: { org: string; profile: string; passwordStdin?: true | undefined; existing?: true | undefined },
+  options: {
+    org: string;
+    profile: string;
+    name?: string | undefined;
+    passwordStdin?: true | undefined;
+    existing?: true | undefined;
+  },
 ): Promise<CommandResult> =>
   withInstance(async ({ database, config }) => {
     const actor = commandLine(config);
@@ -109,6 +124,10 @@ const create = (
         '--existing keeps the password: leave out --password-stdin, or use "user reset-password"',
       );
     }
+    if (existing && options.name !== undefined) {
+      throw new UserError('--existing keeps the name: leave out --name, or use "user set"');
+    }
+    const name = options.name === undefined ? undefined : personName(options.name);
     const { password, output } = await passwordFor(options);
     const id = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, options.org);
@@ -119,7 +138,7 @@ const create = (
           `${email} is already registered. Pass --existing to add it to "${options.org}" with its current password.`,
         );
       }
-      return createUser(tables, actor, { email, organization, profile, password: () => password });
+      return createUser(tables, actor, { email, name, organization, profile, password: () => password });
     });
     const text = existing
       ? `User ${email} is now ${options.profile} of "${options.org}" too. The password did not change.`
@@ -142,11 +161,16 @@ const list = ({ withInstance }: Line, { org }: { org?: string | undefined }): Pr
     const users = await transaction(database, async (tables) =>
       listUsers(tables, org === undefined ? {} : { organization: await organizationId(tables, org) }),
     );
-    const rows = users.map((user) => [user.id, user.email, state(user), membershipsOf(user)]);
+    const rows = users.map((user) => [
+      ...[user.id, user.email, user.name ?? ''],
+      ...[state(user), membershipsOf(user)],
+    ]);
     return {
       json: { users },
       text:
-        users.length === 0 ? 'No users found.' : formatTable(['id', 'e-mail', 'state', 'member of'], rows),
+        users.length === 0
+          ? 'No users found.'
+          : formatTable(['id', 'e-mail', 'name', 'state', 'member of'], rows),
     };
   });
 
@@ -155,6 +179,7 @@ const show = ({ withInstance }: Line, emailOrId: string): Promise<CommandResult>
     const user = await transaction(database, (tables) => findUserBy(tables, emailOrId));
     const rows = [
       ['e-mail', user.email],
+      ['name', user.name ?? ''],
       ['state', state(user)],
       ['member of', membershipsOf(user)],
       ['second factor', user.second_factor ? 'yes' : 'no'],
@@ -162,6 +187,19 @@ const show = ({ withInstance }: Line, emailOrId: string): Promise<CommandResult>
       ['created', user.created_at],
     ];
     return { json: { ...user }, text: formatTable(['id', user.id], rows) };
+  });
+
+const rename = ({ withInstance }: Line, emailOrId: string, name: string): Promise<CommandResult> =>
+  withInstance(async ({ database, config }) => {
+    const user = await transaction(database, async (tables) => {
+      const user = await findUserBy(tables, emailOrId);
+      await renameUser(tables, commandLine(config), user, name);
+      return findUserBy(tables, user.id);
+    });
+    return {
+      json: { id: user.id, email: user.email, name: user.name },
+      text: `User ${user.email} is now named ${user.name}.`,
+    };
   });
 
 const reset = (

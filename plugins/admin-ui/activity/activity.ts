@@ -15,6 +15,8 @@ export interface ActivityLine {
   readonly position: string;
   readonly at: Date;
   readonly actorKind: string;
+  /** The user's or key's ID; null for other actors. */
+  readonly actorId: string | null;
   readonly actor: string;
   readonly action: string;
   readonly object: string;
@@ -117,6 +119,7 @@ export async function listActivity(
     position: `${row.transaction}-${row.id}`,
     at: row.at,
     actorKind: row.actor_kind,
+    actorId: row.actor_id,
     actor: row.actor_name ?? fallbackNames[row.actor_kind] ?? `ID ${row.actor_id}`,
     action: row.action,
     object: row.object,

@@ -5,6 +5,7 @@ import { boundToRequest, type Database } from '../../../engine/database/index.ts
 import type { AuditConfig } from '../../../engine/effects/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
+import { findPeople, personDetail, personLabel } from '../../access/identity/index.ts';
 import {
   adminOf,
   hiddenParameters,
@@ -13,7 +14,7 @@ import {
   section,
   signedIn,
 } from '../shell/index.ts';
-import { activityFilters, activityTimes, listActivity } from './activity.ts';
+import { type ActivityLine, activityFilters, activityTimes, listActivity } from './activity.ts';
 import { activitySentences } from './sentences.ts';
 
 const pageLength = 50;
@@ -49,6 +50,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
       const parameters = parametersOf(request);
       const { lines, problem } = await linesOf(organization, parameters);
       const sentences = await activitySentences(tablesOf(database), organization, resources, lines);
+      const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
       const last = lines.length === pageLength ? lines.at(-1)?.position : undefined;
       const activeFilters = Object.entries(activityFilters).filter(
         ([name]) => parameters[name] !== undefined,
@@ -74,11 +76,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
         columns: [{ title: 'What' }, { title: 'Who' }, { title: 'When' }],
         rows: lines.map((line, index) => ({
           id: line.position,
-          cells: [
-            { text: sentences[index] ?? '' },
-            { text: line.actor, below: line.actorKind === 'key' ? 'API key' : null },
-            { time: line.at },
-          ],
+          cells: [{ text: sentences[index] ?? '' }, whoOf(line, people), { time: line.at }],
         })),
         empty:
           activeFilters.length > 0
@@ -115,6 +113,19 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     pipeline(Readable.from(boundToRequest(lines)), csv, () => {});
     return reply.send(csv);
   });
+}
+
+/** Returns the ID of the user who made a change, if a user made it. */
+const userIdOf = ({ actorKind, actorId }: ActivityLine): readonly string[] =>
+  actorKind === 'user' && actorId !== null ? [actorId] : [];
+
+/** Returns the actor of an entry: a user's current name or another actor's name at the time of the change. */
+function whoOf(line: ActivityLine, people: Awaited<ReturnType<typeof findPeople>>) {
+  const [id] = userIdOf(line);
+  const person = id === undefined ? undefined : people.get(id);
+  return person === undefined
+    ? { text: line.actor, below: line.actorKind === 'key' ? 'API key' : null }
+    : { text: personLabel(person), below: personDetail(person) };
 }
 
 /** Yields all matching entries, newest first, as CSV rows. */

@@ -31,6 +31,7 @@ const sentences: Readonly<Record<string, string>> = {
   'session login': 'Logged in',
   'session logout': 'Logged out',
   'session logout everywhere': 'Logged out everywhere',
+  'session change name': 'Name changed',
   'session change password': 'Password changed',
   'session link provider': 'Login provider linked',
   'session set up authenticator app': 'Authenticator app set up',
@@ -40,6 +41,7 @@ const sentences: Readonly<Record<string, string>> = {
   'session create recovery codes': 'Recovery codes created',
   'member create': '… added',
   'member delete': '… removed',
+  'member rename': 'Name changed for …',
   'member create reset link': 'Password reset link created for …',
   'member reset password': 'Password reset for …',
   'member reset second factor': 'Second factor reset for …',
@@ -125,7 +127,7 @@ async function namesOf(
     tables
       .selectFrom('crm_memberships as m')
       .innerJoin('crm_users as u', 'u.id', 'm.user_id')
-      .select(['u.id', 'u.email as name'])
+      .select(({ fn }) => ['u.id', fn.coalesce('u.name', 'u.email').as('name')])
       .where('m.organization_id', '=', organization)
       .where('m.user_id', 'in', ids)
       .execute(),

@@ -1,8 +1,11 @@
 import type { Resource } from '../../../engine/compile/index.ts';
+import { type Field, refersToUser } from '../../../engine/fields/index.ts';
 import type { ChangeValues } from '../../../engine/records/index.ts';
+import { personDetail, personLabel } from '../../access/identity/index.ts';
 import type { RecordPage } from '../shell/index.ts';
 import { type Calls, type DataRecord, excerptLengths } from './calls.ts';
 import { writable } from './inputs.ts';
+import { type People, personValue } from './people.ts';
 import { fieldLabel, isTruncated, textOf, truncate } from './values.ts';
 
 /** Names of actors that are neither users nor keys. */
@@ -41,10 +44,11 @@ interface HistoryUrls {
   readonly value: (field: string, change: ChangeValues, side: Side) => string;
 }
 
-/** Returns the history shown next to a record. */
+/** Returns the history shown next to a record. @param people the users in the changes */
 export const historyEntries = (
   resource: Resource,
   { items, next }: Awaited<ReturnType<Calls['history']>>,
+  people: People,
   urls: HistoryUrls,
 ): NonNullable<RecordPage['changes']> => ({
   title: 'History',
@@ -52,8 +56,9 @@ export const historyEntries = (
     const href = undoValues(resource, change) === undefined ? undefined : urls.undo?.(change);
     return {
       at: change.at,
-      text: `${actions[change.action]} by ${change.actor.name ?? fallbackNames[change.actor.kind] ?? 'someone'}`,
-      fields: change.action === 'update' ? fieldsOf(resource, change, urls) : [],
+      text: `${actions[change.action]} by`,
+      actor: actorOf(change, people),
+      fields: change.action === 'update' ? fieldsOf(resource, change, people, urls) : [],
       ...(href !== undefined && {
         link: {
           label: change.action === 'delete' ? 'Restore' : 'Undo',
@@ -66,15 +71,32 @@ export const historyEntries = (
   older: next === undefined ? undefined : urls.older(next),
 });
 
+/** Returns the actor's current name or, if the actor is not a user, the name at the time of the change. */
+function actorOf({ actor }: ChangeValues, people: People) {
+  const person = actor.kind === 'user' && actor.id !== null ? people.get(textOf(actor.id)) : undefined;
+  return person === undefined
+    ? { text: actor.name ?? fallbackNames[actor.kind] ?? 'someone' }
+    : { text: personLabel(person), title: personDetail(person) };
+}
+
+/** Returns a value as text. A user is represented by their name. */
+const changedText = (field: Field, value: unknown, people: People): string => {
+  const text = textOf(value);
+  return refersToUser(field) && text !== '' ? personValue(people, text).text : text;
+};
+
 /** Returns the changed fields, except fields that every write changes. */
-const fieldsOf = ({ definition }: Resource, change: ChangeValues, { value }: HistoryUrls) =>
+const fieldsOf = ({ definition }: Resource, change: ChangeValues, people: People, { value }: HistoryUrls) =>
   change.changed
     .flatMap((name) => definition.fields.filter((field) => field.name === name))
     .filter(({ set }) => set !== 'updated' && set !== 'editor')
     .map((field) => {
       const { name } = field;
       const label = fieldLabel(field);
-      const texts = { before: textOf(change.before?.[name]), after: textOf(change.after?.[name]) };
+      const texts = {
+        before: changedText(field, change.before?.[name], people),
+        after: changedText(field, change.after?.[name], people),
+      };
       const whole = sides
         .filter((side) => isTruncated(texts[side], changeLength))
         .map((side) => ({

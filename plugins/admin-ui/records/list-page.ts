@@ -1,10 +1,12 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
-import type { Field } from '../../../engine/fields/index.ts';
+import { type Field, refersToUser } from '../../../engine/fields/index.ts';
 import { listParameters, operatorOf, type Query } from '../../../engine/query/index.ts';
 import type { Chip, ListView } from '../shell/index.ts';
 import type { Calls } from './calls.ts';
+import { userIds } from './people.ts';
 import { type References, referredValue } from './references.ts';
+import type { DataRequest } from './routes.ts';
 import {
   displayValue,
   fieldLabel,
@@ -62,6 +64,7 @@ interface ListInput {
   readonly calls: Calls;
   readonly titles: Titles;
   readonly references: References;
+  readonly findPeople: DataRequest['findPeople'];
 }
 
 /** Builds a resource's list page. */
@@ -72,6 +75,7 @@ export async function listPage({
   calls,
   titles,
   references,
+  findPeople,
 }: ListInput): Promise<ListView & { readonly title: string }> {
   const { definition } = resource;
   const link = (change: (next: URLSearchParams) => void): string => {
@@ -97,6 +101,7 @@ export async function listPage({
     problem = error.message;
   }
   const { items, next: cursor, total } = records;
+  const people = await findPeople(columns.some(refersToUser) ? userIds(resource, items) : []);
   const filters = filtersOf(resource);
   const chips = [...parameters].flatMap(([name, value]): Chip[] => {
     const filter = filters.find((candidate) => candidate.name === name || candidate.name === `${name}[eq]`);
@@ -154,7 +159,7 @@ export async function listPage({
         cells: [
           { text: title, ...(calls.allows(resource, 'read') && { href: recordPath }) },
           ...columns.map((field) =>
-            displayValue(field, record[field.name], referredValue(references, field, record)),
+            displayValue(field, record[field.name], referredValue(references, people, field, record)),
           ),
         ],
         links: [

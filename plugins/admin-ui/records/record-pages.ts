@@ -5,6 +5,7 @@ import { excerptLengths } from './calls.ts';
 import { createOnce } from './create-once.ts';
 import { historyEntries, type Side, sides, undoValues } from './history.ts';
 import { writable } from './inputs.ts';
+import { userIds, userIdsOfChanges } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
 import { displayValue, fieldLabel, humanize, isTruncated, resourceNoun, textOf, truncate } from './values.ts';
@@ -69,6 +70,10 @@ async function showRecord(context: DataRequest): Promise<unknown> {
       if (error instanceof HttpError && error.status === 404) return undefined;
       throw error;
     });
+  const people = await context.findPeople([
+    ...userIdsOfChanges(resource, history.items),
+    ...userIds(resource, [stored?.record ?? null]),
+  ]);
   const above = { label: humanize(resource.name), href: path };
   const undo = ({ position }: ChangeValues) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
   const valueAt = (name: string, more: Readonly<Record<string, string>> = {}) =>
@@ -95,7 +100,12 @@ async function showRecord(context: DataRequest): Promise<unknown> {
             label,
             ...(isLong
               ? { long: truncate(text, excerptLengths.many) }
-              : displayValue(recordField, last[recordField.name], undefined, excerptLengths.many)),
+              : displayValue(
+                  recordField,
+                  last[recordField.name],
+                  referredValue(references, people, recordField, last),
+                  excerptLengths.many,
+                )),
             ...(isLong &&
               deletion !== undefined && {
                 whole: {
@@ -106,7 +116,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
               }),
           };
         }),
-      changes: historyEntries(resource, history, {
+      changes: historyEntries(resource, history, people, {
         undo: (change) => (change.action === 'delete' ? restore?.(change) : undefined),
         older,
         value,
@@ -142,7 +152,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
             : displayValue(
                 recordField,
                 storedValue,
-                referredValue(references, recordField, record),
+                referredValue(references, people, recordField, record),
                 excerptLengths.one,
               )),
           ...(isLong && {
@@ -154,7 +164,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
           }),
         };
       }),
-    changes: historyEntries(resource, history, {
+    changes: historyEntries(resource, history, people, {
       undo: calls.allows(resource, 'update')
         ? (change) => (change.action === 'update' ? undo(change) : undefined)
         : undefined,

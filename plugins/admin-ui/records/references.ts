@@ -1,7 +1,9 @@
 import type { Resource } from '../../../engine/compile/index.ts';
-import type { Field } from '../../../engine/fields/index.ts';
+import { type Field, refersToUser } from '../../../engine/fields/index.ts';
 import type { Query } from '../../../engine/query/index.ts';
+import type { DisplayValue } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
+import { type People, personValue } from './people.ts';
 import { type Titles, textOf } from './values.ts';
 
 /** Functions for displaying references as links with the referenced records' titles. */
@@ -37,12 +39,17 @@ export function referencesOf(resources: readonly Resource[], titles: Titles, bas
   };
 }
 
-/** Returns the title and URL of a referenced record, or undefined if its title is not available. */
+/**
+ * Returns the title and URL of a referenced record, or undefined if its title is not available. If the field contains
+ * a user, returns the user's name.
+ */
 export function referredValue(
   references: References,
+  people: People,
   field: Field,
   record: DataRecord,
-): { readonly text: string; readonly href: string } | undefined {
+): DisplayValue | undefined {
+  if (refersToUser(field)) return personValue(people, textOf(record[field.name]));
   const text = references.title(field, record);
   return text === undefined ? undefined : { text, href: references.url(field, textOf(record[field.name])) };
 }

@@ -2,6 +2,7 @@ import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { AnyPage, CurrentMember, Link, ViewData } from '../shell/index.ts';
 import type { Calls } from './calls.ts';
+import type { People } from './people.ts';
 import type { References } from './references.ts';
 import { resourceNoun, type Titles } from './values.ts';
 
@@ -16,6 +17,8 @@ export interface DataRequest {
   readonly calls: Calls;
   readonly titles: Titles;
   readonly references: References;
+  /** Finds users by ID. */
+  readonly findPeople: (ids: readonly string[]) => Promise<People>;
   /** Sends a page with the resource's navigation. */
   readonly sendPage: (page: AnyPage & { readonly title: string }, more?: ViewData) => Promise<string>;
 }

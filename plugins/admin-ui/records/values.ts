@@ -1,6 +1,6 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import { capitalize } from '../../../engine/errors.ts';
-import type { Field } from '../../../engine/fields/index.ts';
+import { type Field, refersToUser } from '../../../engine/fields/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 
@@ -31,8 +31,8 @@ export const humanize = (name: string): string =>
   );
 
 /** Returns a field's label. The label for the reference `account_id` is "Account". */
-export const fieldLabel = ({ name, type }: Field): string =>
-  humanize(type.refers === true ? name.replace(/_id$/, '') : name);
+export const fieldLabel = (field: Field): string =>
+  humanize(field.type.refers === true || refersToUser(field) ? field.name.replace(/_id$/, '') : field.name);
 
 /** Returns the noun for one of a resource's records, for example "lead source". */
 export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
@@ -104,22 +104,23 @@ export function titlesOf(resources: readonly Resource[]): Titles {
 }
 
 /** Returns whether a field contains numbers, which are right-aligned. */
-export const isNumeric = ({ type }: Field): boolean => type.form.control === 'number';
+export const isNumeric = (field: Field): boolean =>
+  field.type.form.control === 'number' && !refersToUser(field);
 
 /**
  * Returns a field's value for display.
- * @param reference the title and URL of the referenced record
+ * @param reference the title and URL of the referenced record, or the referenced user
  * @param length maximum number of characters
  */
 export function displayValue(
   field: Field,
   value: unknown,
-  reference?: { readonly text: string; readonly href: string },
+  reference?: DisplayValue,
   length = cellLength,
 ): DisplayValue {
   const text = textOf(value);
   if (text === '') return { text: '' };
-  if (field.type.refers === true) return reference ?? { text: `ID ${text}` };
+  if (field.type.refers === true || refersToUser(field)) return reference ?? { text: `ID ${text}` };
   if (field.set === 'created' || field.set === 'updated') return { time: text };
   const { display = (text) => text } = field.type;
   return { text: truncate(display(text), length), ...(isNumeric(field) && { numeric: true }) };

@@ -122,7 +122,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
   return { done, once, pages: sectionPages, actions: sectionActions };
 }
 
-/** Returns the links to pages for a row's actions, and buttons for actions without a page. */
+/** Returns the row's name, the links to pages for its actions, and buttons for actions without a page. */
 function menuOf<Row extends { readonly id: string }, Services>(
   { nameOf, menu, rowActions = {} }: ObjectDefinition<Row, Services>,
   context: ObjectContext<Services>,
@@ -143,6 +143,7 @@ function menuOf<Row extends { readonly id: string }, Services>(
         : { ...entry, href: `${url}?id=${row.id}` };
     });
   return {
+    label: nameOf(row),
     links: [...links, ...entries.filter((entry) => 'href' in entry)],
     buttons: [...buttons, ...entries.filter((entry) => 'action' in entry)],
   };

@@ -153,11 +153,12 @@ export function listData({ columns, rows }: ListView, request: FastifyRequest): 
     at === '' ? href : `${href}${href.includes('?') ? '&' : '?'}at=${encodeURIComponent(at)}`;
   return {
     hasActions: rows.some(({ links = [], buttons = [] }) => links.length + buttons.length > 0),
-    rows: rows.map(({ id, cells, links = [], buttons = [] }) => ({
+    rows: rows.map(({ id, label, cells, links = [], buttons = [] }) => ({
       id,
       links: links.map((link) => ({ ...link, href: withReturnQuery(link.href) })),
       buttons,
-      label: links.length + buttons.length > 0 ? (cells[0]?.text ?? cells[0]?.code ?? id) : undefined,
+      label:
+        links.length + buttons.length > 0 ? (label ?? cells[0]?.text ?? cells[0]?.code ?? id) : undefined,
       cells: cells.map((cell, index) => ({
         ...cell,
         column: columns[index]?.title,

@@ -28,6 +28,8 @@ export interface DisplayValue {
   readonly numeric?: boolean;
   /** A second line below the value, in a muted style. */
   readonly below?: string | null;
+  /** The email address of a person whose name is displayed. Appears as a tooltip. */
+  readonly title?: string | null;
 }
 
 /** A button in a row. Its action can be undone and therefore does not need its own page. */
@@ -41,6 +43,8 @@ interface Button {
 /** A row in a list. */
 export interface TableRow {
   readonly id: string;
+  /** The name in the label of the row's menu. Default: the text of the first cell. */
+  readonly label?: string;
   readonly cells: readonly DisplayValue[];
   readonly links?: readonly Link[];
   readonly buttons?: readonly Button[];
@@ -176,7 +180,9 @@ export interface RecordPage extends Page {
     readonly title: string;
     readonly all: readonly {
       readonly at: Date | string;
+      /** The change, up to the actor's name. */
       readonly text: string;
+      readonly actor: { readonly text: string; readonly title?: string | null };
       readonly fields: readonly {
         readonly label: string;
         readonly before: string;

@@ -49,9 +49,9 @@ async function* lines(
   for (const { name, grants } of await listRows(tables, profileRows, organization)) {
     yield line({ kind: 'profile', profile: { name, grants: [...grants] } });
   }
-  for (const { id, email, verified_at, memberships } of await listUsers(tables, { organization })) {
+  for (const { id, email, name, verified_at, memberships } of await listUsers(tables, { organization })) {
     const profile = memberships.find((membership) => membership.organization === slug)?.profile;
-    yield line({ kind: 'member', member: { id, email, verified_at, profile } });
+    yield line({ kind: 'member', member: { id, email, name, verified_at, profile } });
   }
   for (const resource of resources) yield* recordsOf(database, resource, organization);
   yield* changesIn(database, organization);

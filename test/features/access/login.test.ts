@@ -18,7 +18,8 @@ import { until } from '../../support/process.ts';
 import { assertErrorShape, errorOf } from '../../support/scenario.ts';
 
 const twelveHours = 12 * 3600;
-const everything = { '*': ['list', 'read', 'create', 'update', 'delete'] };
+const actions = ['list', 'read', 'create', 'update', 'delete'];
+const everything = { '*': actions, members: actions };
 const limits = { per_page: 20, body_bytes: 1024 * 1024, rate: null };
 
 onBothDrivers('login', (instance) => {

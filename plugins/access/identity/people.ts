@@ -1,0 +1,33 @@
+import type { Tables } from '../../../engine/tables/index.ts';
+
+/** A person as shown in an organization. */
+export interface NamedPerson {
+  readonly id: string;
+  /** The person's name; null if it has not been entered. */
+  readonly name: string | null;
+  readonly email: string;
+}
+
+/** Returns the text that represents a person: their name or, without a name, their email address. */
+export const personLabel = ({ name, email }: Pick<NamedPerson, 'name' | 'email'>): string => name ?? email;
+
+/** Returns the email address as the secondary text next to {@link personLabel}, or null if it is the label itself. */
+export const personDetail = ({ name, email }: Pick<NamedPerson, 'name' | 'email'>): string | null =>
+  name === null ? null : email;
+
+/**
+ * Finds people by ID in one statement.
+ * @param ids IDs from the organization's own rows, for example a record's creator. Can contain duplicates
+ */
+export async function findPeople(
+  tables: Tables,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, NamedPerson>> {
+  if (ids.length === 0) return new Map();
+  const rows = await tables
+    .selectFrom('crm_users')
+    .select(['id', 'name', 'email'])
+    .where('id', 'in', [...new Set(ids)])
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+}

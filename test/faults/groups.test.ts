@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { WriteBatcher } from '../../engine/database/database.ts';
+import type { SharedConnections } from '../../engine/database/database.ts';
 import { bodyText } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -11,23 +11,25 @@ import { activityOf } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { exactRecord } from '../support/reading.ts';
+import { partsOf } from '../support/scheduled.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 describe('batched writes', () => {
   let instance: Instance;
-  let groups: WriteBatcher;
+  let groups: SharedConnections;
   let organizations: readonly Organization[];
   /** Numbers of writes executed in a batch and of writes that had to run alone after a failed batch. */
   const counts = { together: 0, alone: 0 };
 
   before(async () => {
     instance = await startInstance('postgresql', { sources: await sourcesWith(...everyType) });
-    assert.ok(instance.database.writeBatcher);
-    groups = instance.database.writeBatcher;
+    const { writeBatcher } = partsOf(instance.database);
+    assert.ok(writeBatcher);
+    groups = writeBatcher;
     organizations = await Promise.all(['one', 'two', 'three'].map((slug) => instance.organization(slug)));
     const { run } = groups;
-    const counting: WriteBatcher['run'] = async (statement) => {
-      const rows = await run(statement);
+    const counting: SharedConnections['run'] = async (...given) => {
+      const rows = await run(...given);
       counts[rows === undefined ? 'alone' : 'together']++;
       return rows;
     };
@@ -119,8 +121,8 @@ describe('batched writes', () => {
     );
     assert.ok(counts.alone > alone, 'a batch failed');
     assert.equal(
-      groups.accepts({ ...statement, values: [] }, organizationOf(5).id),
-      false,
+      groups.laneOf({ ...statement, values: [] }, organizationOf(5).id),
+      undefined,
       'writes of the organization use the pool for a while',
     );
   });

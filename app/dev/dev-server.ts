@@ -38,7 +38,8 @@ const unchangedNote = 'The previous definitions are still served.';
  */
 export async function startDevServer(config: Config, print: (text: string) => void): Promise<DevServer> {
   await writeAdditions(config);
-  const instance = await openInstance({ ...config, serves: true });
+  // Replicas would lag behind migrations.
+  const instance = await openInstance({ ...config, serves: true, replicaAddresses: [] });
   // The text of a named statement can change with the definitions, so statements are not prepared by name.
   const database = withoutStatementNames(instance.database);
   const appOf = async (resources: readonly Resource[]): Promise<FastifyInstance> => {
@@ -221,10 +222,7 @@ const textOf = (sources: readonly Source[]): string => JSON.stringify(sources);
 /** Returns a database that does not prepare statements by name. */
 const withoutStatementNames = (database: Database): Database => ({
   ...database,
-  run: (statement) => database.run({ ...statement, name: '' }),
-  pipelines: undefined,
-  writeBatcher: undefined,
-  replicas: undefined,
+  run: (statement, context) => database.run({ ...statement, name: '' }, context),
 });
 
 /** Returns whether a plan only adds to existing definitions and tables. */

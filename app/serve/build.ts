@@ -105,7 +105,7 @@ export async function buildService(
   background = backgroundWork(),
 ): Promise<FastifyInstance> {
   const { config, resources, database } = instance;
-  const app = await httpServer(config, database.admission, resources);
+  const app = await httpServer(config, database, resources);
   app.decorate('background', background);
   database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
   app.decorate('retentionRules', []);

@@ -102,7 +102,7 @@ export async function startService(
     const openReadiness = async () => {
       probe = await openProbe(database);
       const migrations = (await database.orm.migrator.getExecuted()).map(({ name }) => name);
-      const { replicas } = database;
+      const replicas = () => database.status().replicas;
       return readinessOf({ probe, migrations, settingsProblem, isDraining, replicas });
     };
     const close = async () => {

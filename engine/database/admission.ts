@@ -1,6 +1,6 @@
 import { errors } from '../errors.ts';
 import type { Lane } from '../sql/index.ts';
-import { cancellingRequest, runAdmitted, slotOwner } from './requests.ts';
+import { cancellingRequest, runAdmitted } from './requests.ts';
 
 /** Maximum concurrency, per organization and in total. */
 export interface LaneLimit {
@@ -9,13 +9,20 @@ export interface LaneLimit {
 }
 
 /**
- * Scheduling classes. Statements for records use a {@link Lane} on pooled connections, or a `short` lane on
- * pipelined ones. A `stream` sends or receives many records and occasionally runs a statement. A `module`
- * lane runs a module's statement or transaction, for example for a page. A `lookup` runs before the
- * organization is known, for example to authenticate a key.
+ * Scheduling classes, each with its own limits and queue:
+ * - `short read`, `short list`, `short write`: statements on shared connections, which do not occupy a pooled
+ *   one. The limit for lists is lower, because their results are larger.
+ * - `read`, `list`, `write`: statements on pooled connections. Lists have their own pool. Writes leave
+ *   connections to reads, because they can wait for locks. Later pages are admitted as `list`.
+ * - `batch`, `scan`, `export`: statements that take much longer than the others on the same connections.
+ * - `module`: a module's statement or transaction, for example for a page. It has the limits of writes, but
+ *   does not wait behind the organization's queue of writes.
+ * - `lookup`: work before the organization is known, for example to authenticate a key. Its connections are
+ *   reserved, so that no organization can prevent others from logging in.
+ * - `stream`: sends or receives many records, and occasionally runs a statement in another lane.
  */
 export type AdmissionLane =
-  | Lane
+  | Exclude<Lane, 'deep'>
   | 'short read'
   | 'short list'
   | 'short write'
@@ -29,7 +36,6 @@ const cancellableLanes: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
   'short list',
   'read',
   'list',
-  'deep',
   'scan',
   'export',
 ]);
@@ -99,10 +105,6 @@ export interface AdmissionLoad {
 /** Timer delay that indicates a stalled process, in milliseconds. */
 const stallMs = 100;
 
-interface QueuedWork {
-  readonly start: () => void;
-}
-
 /** Creates this process's {@link Admission}. Each process has its own. */
 export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits): Admission {
   const gates = new Map(
@@ -116,7 +118,7 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
     queueFull: 0,
     timedOut: 0,
     // Organizations in scheduling order. After an organization is served, it moves to the end.
-    byOrganization: new Map<string, QueuedWork[]>(),
+    byOrganization: new Map<string, (() => void)[]>(),
   }));
   const queueOf = Object.fromEntries(queues.map((queue) => [queue.lane, queue])) as Record<
     AdmissionLane,
@@ -150,13 +152,13 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
    * Starts the first waiting statement that fits its lane's limits. @returns whether a statement was started
    */
   const startNext = ({ lane, byOrganization }: (typeof queues)[number]): boolean => {
-    for (const [organization, [first]] of byOrganization) {
-      if (first === undefined || !fits(lane, organization)) continue;
-      const remaining = leaveQueue(lane, organization, first);
+    for (const [organization, [start]] of byOrganization) {
+      if (start === undefined || !fits(lane, organization)) continue;
+      const remaining = leaveQueue(lane, organization, start);
       byOrganization.delete(organization);
       if (remaining.length > 0) byOrganization.set(organization, remaining);
       count(lane, organization, 1);
-      first.start();
+      start();
       return true;
     }
     return false;
@@ -171,10 +173,10 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
   };
 
   /** Removes an entry from its queue. @returns the organization's remaining entries */
-  const leaveQueue = (lane: AdmissionLane, organization: string, entry: QueuedWork): QueuedWork[] => {
+  const leaveQueue = (lane: AdmissionLane, organization: string, start: () => void): (() => void)[] => {
     const { byOrganization } = queueOf[lane];
     const entries = byOrganization.get(organization) ?? [];
-    entries.splice(entries.indexOf(entry), 1);
+    entries.splice(entries.indexOf(start), 1);
     if (entries.length === 0) byOrganization.delete(organization);
     queueOf[lane].size--;
     waitingCount--;
@@ -190,24 +192,18 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
       const removeListener = cancellableLanes.has(lane)
         ? cancellingRequest()?.onDisconnect(() => {
             clearTimeout(timer);
-            leave();
+            leaveQueue(lane, organization, start);
             reject(errors.incompleteRequest());
           })
         : undefined;
-      const entry: QueuedWork = {
-        start: () => {
-          removeListener?.();
-          clearTimeout(timer);
-          resolve();
-        },
-      };
-      const leave = () => {
-        const remaining = leaveQueue(lane, organization, entry);
-        if (remaining.length > 0) queueOf[lane].byOrganization.set(organization, remaining);
+      const start = () => {
+        removeListener?.();
+        clearTimeout(timer);
+        resolve();
       };
       const rejectLate = () => {
         removeListener?.();
-        leave();
+        leaveQueue(lane, organization, start);
         queueOf[lane].timedOut++;
         reject(errors.overloaded());
       };
@@ -217,7 +213,7 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
         // No slot could become free while this process was stalled, so wait once more.
         timer = setTimeout(rejectLate, waitMs).unref();
       }, waitMs).unref();
-      entries.push(entry);
+      entries.push(start);
       queueOf[lane].byOrganization.set(organization, entries);
       queueOf[lane].size++;
       waitingCount++;
@@ -282,15 +278,4 @@ function counter() {
       total += change;
     },
   };
-}
-
-/**
- * Runs a module's statement or transaction in a slot of the current request's organization. Work outside
- * requests, and work that already has a slot, runs immediately.
- * @throws HttpError 503 `overloaded`, see {@link Admission.run}
- */
-export function admitted<T>(admission: Admission, work: () => Promise<T>): Promise<T> {
-  const owner = slotOwner();
-  if (owner === undefined) return work();
-  return admission.run(owner === '' ? 'lookup' : 'module', owner, work);
 }

@@ -1,7 +1,7 @@
 import type { MikroORM } from '@mikro-orm/core';
 import type { AbstractSqlDriver, SqlEntityManager } from '@mikro-orm/postgresql';
 import type { Cell, Lane, Statement } from '../sql/index.ts';
-import type { Admission, AdmissionLane } from './admission.ts';
+import type { Admission, AdmissionLane, AdmissionLimits, AdmissionLoad } from './admission.ts';
 
 /**
  * Rows as arrays of strings. If the rows are records, they are combined into one row, or none if there are no
@@ -16,75 +16,54 @@ export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;
 /** A statement to run. Without a lane, it is scheduled like a statement for one record. */
 export type Runnable = Omit<Statement, 'lane'> & { readonly lane?: Lane };
 
-/** Connections for short statements. Statements that fail or do not finish on them run in a pool. */
-export interface Pipelines {
-  /** Returns the lane of a statement, or undefined if it cannot be pipelined at the moment. */
-  readonly laneOf: (statement: Runnable, organization: string) => AdmissionLane | undefined;
-  /**
-   * Runs a statement. Returns undefined if the statement failed or timed out, or the connection was lost.
-   * Never rejects.
-   */
-  readonly run: (statement: Runnable, organization: string) => Promise<TextRows | undefined>;
-  /** Returns the current load. */
-  readonly load: () => ConnectionLoad;
-  /** Closes each connection when it becomes idle, and opens no new ones for `ms` milliseconds. */
-  readonly yieldFor: (ms: number) => void;
-  /** Drops all connections. Later statements open new ones. */
-  readonly renew: () => void;
-  /** Closes all connections permanently. */
-  readonly close: () => void;
+/** Measurements of a request's statements. */
+export interface Trace {
+  /** Lane of the last statement. */
+  lane: Lane | undefined;
+  /** Total duration of all statements, including time spent waiting for a slot, in milliseconds. */
+  statementMs: number;
+  /** The first statements, in order; absent if tracing is disabled. */
+  readonly statements?: TracedStatement[] | undefined;
 }
 
-/**
- * Executes concurrent writes of the same kind in batches, which costs the database far less than separate
- * writes.
- */
-export interface WriteBatcher {
-  /** Returns whether a statement can join a batch at the moment. */
-  readonly accepts: (statement: Runnable, organization: string) => boolean;
-  /**
-   * Runs an accepted statement.
-   * @returns its rows, or undefined if the batch failed without writing anything, in which case the statement
-   * must run on its own
-   * @throws Error if the connection was lost, in which case the outcome is unknown
-   */
-  readonly run: (statement: Runnable) => Promise<TextRows | undefined>;
-  /**
-   * Runs a write outside batches. If it fails or is slow, the organization's writes are excluded from batches
-   * for a second.
-   */
-  readonly runAlone: (organization: string, work: () => Promise<TextRows>) => Promise<TextRows>;
-  /** Returns the load of the batch connections. */
-  readonly load: () => ConnectionLoad;
-  /** Closes each connection when it becomes idle, and opens no new ones for `ms` milliseconds. */
-  readonly yieldFor: (ms: number) => void;
-  /** Drops all connections. Later statements open new ones. */
-  readonly renew: () => void;
-  /** Closes all connections permanently. */
-  readonly close: () => void;
+/** A statement executed for a request, including its wait for a slot. */
+interface TracedStatement {
+  /** The statement's name; empty if it is unnamed and therefore planned on each execution. */
+  readonly name: string;
+  readonly lane: Lane;
+  /** Start time in milliseconds since the Unix epoch, and duration in milliseconds. */
+  readonly at: number;
+  readonly ms: number;
 }
 
-/** A server that runs statements for requests. */
-export interface ReadServer {
-  /** Runs a compiled statement without a transaction, prepared if the driver supports it. */
-  readonly run: (statement: Runnable) => Promise<TextRows>;
-  /** Pipelined connections for short statements, if any. */
-  readonly pipelines?: Pipelines | undefined;
+/** The caller of a statement that accesses records. */
+export interface StatementContext {
+  /** ID of the organization whose limits apply. */
+  readonly organization: string;
+  /**
+   * `write` uses the primary. A `read` can use a replica that has every change that any node acknowledged
+   * before the call, and a `delayed read` one that lags behind the primary up to the configured limit.
+   */
+  readonly access: 'write' | 'read' | 'delayed read';
+  /** The trace to which the statement is added, if any. */
+  readonly trace?: Trace | undefined;
 }
 
-/** The replicas used for reads. */
-export interface Replicas {
+/** The organization and lane in which work is scheduled. */
+export interface WorkContext {
+  readonly organization: string;
+  readonly lane: 'batch' | 'scan' | 'export' | 'stream';
+}
+
+/** The state of a database's connections. */
+export interface DatabaseStatus extends AdmissionLoad {
+  /** Load of the connections to the primary; empty on PGlite. */
+  readonly connections: readonly ConnectionLoad[];
   /**
-   * Returns a suitable replica for a read, or undefined if no replica is suitable.
-   * @param canWrite whether the caller can write; if so, the replica must have every change that any node
-   * acknowledged before this call, otherwise it can lag behind the primary up to the configured limit
+   * The reason each replica is not in use, by its hosts and database. The reason is undefined for replicas in
+   * use. Undefined if no replicas are configured.
    */
-  readonly find: (organization: string, canWrite: boolean) => Promise<ReadServer | undefined>;
-  /**
-   * Returns the reason each replica is not in use, keyed by its hosts and database. The reason is undefined
-   * for replicas in use.
-   */
-  readonly status: () => Readonly<Record<string, string | undefined>>;
+  readonly replicas: Readonly<Record<string, string | undefined>> | undefined;
 }
 
 /** Load of one kind of connection. */
@@ -98,8 +77,8 @@ export interface ConnectionLoad {
   readonly limit: number;
 }
 
-/** An open database. */
-export interface Database extends ReadServer {
+/** An open database, which schedules statements and chooses their servers and connections. */
+export interface Database extends Pick<Admission, 'hold'> {
   readonly kind: 'embedded' | 'postgresql';
   /**
    * Whether the embedded database is accessed through a running server. If so, its tables must not be
@@ -108,14 +87,20 @@ export interface Database extends ReadServer {
   readonly isServed?: boolean;
   /** MikroORM, for the platform's own tables and for migrations. */
   readonly orm: Orm;
-  /** Schedules statements for requests. */
-  readonly admission: Admission;
-  /** Executes writes in batches; undefined if this is not supported. */
-  readonly writeBatcher?: WriteBatcher | undefined;
-  /** Returns the load of the connections to the primary; absent on PGlite. */
-  readonly connections?: () => readonly ConnectionLoad[];
-  /** Replicas for reads; undefined if none are configured. */
-  readonly replicas?: Replicas | undefined;
+  /**
+   * Runs a compiled statement without a transaction, prepared if the driver supports it. Without a context,
+   * it is scheduled like other work without one.
+   * @throws HttpError see {@link Admission.run}; otherwise the driver's error
+   */
+  readonly run: (statement: Runnable, context?: StatementContext) => Promise<TextRows>;
+  /**
+   * Runs other work, for example a transaction. Without a context, the work belongs to the organization of
+   * the current request. Work outside requests, and work that already has a slot, then runs immediately.
+   * @throws HttpError see {@link Admission.run}
+   */
+  readonly schedule: <T>(work: () => Promise<T>, context?: WorkContext) => Promise<T>;
+  /** Returns the current state. */
+  readonly status: () => DatabaseStatus;
   /**
    * Called for each operator-defined constraint or trigger that rejected records in a batch. Modules can set
    * this callback.
@@ -132,4 +117,60 @@ export interface Database extends ReadServer {
   readonly copyTo?: (folder: string) => Promise<void>;
   /** Closes every connection and releases the data folder. */
   readonly close: () => Promise<void>;
+}
+
+/** An open database before its statements are scheduled. */
+export interface Servers extends Omit<Database, 'run' | 'schedule' | 'hold' | 'status' | 'reportRejection'> {
+  /** Limits for the scheduling of statements. */
+  readonly limits: AdmissionLimits;
+  readonly primary: Server;
+  /**
+   * Connections that run concurrent writes of the same kind in batches, which costs the primary far less than
+   * separate writes; undefined if this is not supported.
+   */
+  readonly writeBatcher?: SharedConnections | undefined;
+  /** Replicas for reads; undefined if none are configured. */
+  readonly replicas?: Replicas | undefined;
+  readonly connections?: () => readonly ConnectionLoad[];
+}
+
+/** A server that runs statements. */
+export interface Server {
+  /** Runs a statement on a pooled connection. */
+  readonly run: (statement: Runnable) => Promise<TextRows>;
+  /** Pipelined connections for short reads, if any. */
+  readonly pipelines?: SharedConnections | undefined;
+}
+
+/** Connections that run several statements at a time. Statements that fail on them run in a pool. */
+export interface SharedConnections {
+  /** Returns the lane of a statement, or undefined if it must run in a pool at the moment. */
+  readonly laneOf: (statement: Runnable, organization: string) => AdmissionLane | undefined;
+  /**
+   * Runs a statement.
+   * @returns its rows, or undefined if nothing was written and the statement must run in a pool
+   * @throws Error if the connection was lost during a write, whose outcome is unknown
+   */
+  readonly run: (statement: Runnable, organization: string) => Promise<TextRows | undefined>;
+  /** Runs a statement that failed on these connections in a pool. */
+  readonly runAlone: (organization: string, runInPool: () => Promise<TextRows>) => Promise<TextRows>;
+  /** Returns the current load. */
+  readonly load: () => ConnectionLoad;
+  /** Closes each connection when it becomes idle, and opens no new ones for `ms` milliseconds. */
+  readonly yieldFor: (ms: number) => void;
+  /** Drops all connections. Later statements open new ones. */
+  readonly renew: () => void;
+  /** Closes all connections permanently. */
+  readonly close: () => void;
+}
+
+/** The replicas used for reads. */
+export interface Replicas {
+  /**
+   * Returns a suitable replica for a read, or undefined if no replica is suitable.
+   * @param access see {@link StatementContext}
+   */
+  readonly find: (organization: string, access: StatementContext['access']) => Promise<Server | undefined>;
+  /** See {@link DatabaseStatus}. */
+  readonly status: () => NonNullable<DatabaseStatus['replicas']>;
 }

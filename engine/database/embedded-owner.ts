@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Address } from './address.ts';
-import type { Database } from './database.ts';
+import type { Servers } from './database.ts';
 import { copyCluster } from './folder.ts';
 import { socketFolder, socketName, socketPort } from './socket-path.ts';
 import type { DatabaseConfig } from './variables.ts';
@@ -29,7 +29,7 @@ export function hasRunningOwner({ dataFolder }: Pick<DatabaseConfig, 'dataFolder
 export async function openThroughOwner(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
-): Promise<Database> {
+): Promise<Servers> {
   const { openPostgres } = await import('./postgres.ts');
   const address: Address = {
     hosts: [{ host: socketFolder(config.dataFolder), port: socketPort, encryption: [false] }],
@@ -41,7 +41,7 @@ export async function openThroughOwner(
     connectTimeoutMs,
     target: 'any',
   };
-  const database = await openPostgres(
+  const servers = await openPostgres(
     {
       ...config,
       // All connections share one session, so statements must be unnamed.
@@ -56,11 +56,11 @@ export async function openThroughOwner(
     entities,
   );
   return {
-    ...database,
+    ...servers,
     kind: 'embedded',
     isServed: true,
     copyTo: (folder) =>
-      database.orm.em.fork().transactional(async (em) => {
+      servers.orm.em.fork().transactional(async (em) => {
         const execute = (sql: string) =>
           em.getConnection().execute(sql, [], 'run', em.getTransactionContext());
         await execute('checkpoint');

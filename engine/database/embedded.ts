@@ -4,9 +4,8 @@ import type { EntitySchema } from '@mikro-orm/core';
 import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { fileReason, UserError } from '../errors.ts';
-import { admitted, createAdmission } from './admission.ts';
 import { createCluster } from './cluster.ts';
-import type { Database } from './database.ts';
+import type { Servers } from './database.ts';
 import { embeddedExtensions } from './extensions.ts';
 import { copyCluster, type FolderWatch, prepareCluster, restrictAccess, watchFolder } from './folder.ts';
 import { embeddedLimits } from './limits.ts';
@@ -27,7 +26,7 @@ export async function openEmbedded(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
   release: Release,
-): Promise<Database> {
+): Promise<Servers> {
   try {
     const orm = await PgliteOrm.init<PgliteDriver, SqlEntityManager<PgliteDriver>>({
       ...ormOptions(entities, config),
@@ -53,12 +52,11 @@ export async function openEmbedded(
         )
       : async () => {};
     const stopStatistics = analyzeAfterWrites((text) => run({ name: '', text, values: [] }));
-    const admission = createAdmission(embeddedLimits(config));
     return {
       kind: 'embedded',
       orm,
-      admission,
-      run: (statement) => admitted(admission, () => run(statement)),
+      limits: embeddedLimits(config),
+      primary: { run },
       lost: Promise.race([watch.lost, terminated]),
       copyTo: (folder) =>
         client.transaction(async (transaction) => {

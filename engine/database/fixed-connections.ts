@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import type { SharedConnections } from './database.ts';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
 
 /** Interval at which connections are checked while they drain, in milliseconds. */
@@ -7,16 +8,11 @@ const drainMs = 20;
 const pauseMs = 500;
 
 /** A fixed number of connections. Missing connections are opened in the background. */
-export interface FixedConnections {
+export interface FixedConnections extends Pick<SharedConnections, 'yieldFor' | 'renew' | 'close'> {
   /** Returns the connection at this index, or undefined if it is not open yet. */
   readonly at: (index: number) => Pipeline | undefined;
   /** Returns the number of busy and idle connections, and their limit. */
   readonly load: () => { readonly inUse: number; readonly idle: number; readonly limit: number };
-  /** Closes each connection when it becomes idle, and opens no new ones for `ms` milliseconds. */
-  readonly yieldFor: (ms: number) => void;
-  /** Closes all connections. New ones are opened when needed. */
-  readonly renew: () => void;
-  readonly close: () => void;
 }
 
 /** Creates the connections. @param open connects a client, or rejects */

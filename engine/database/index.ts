@@ -3,10 +3,9 @@
 // May import errors, config, sql.
 
 export { type Address, describeAddress, describeHost, isAddress, parseAddress } from './address.ts';
-export { type Admission, admitted } from './admission.ts';
 export { withAdvisoryLock, withAdvisoryLockIfFree } from './advisory-lock.ts';
 export { clusterSetting } from './cluster.ts';
-export type { Database, ReadServer, Replicas, TextRows } from './database.ts';
+export type { Database, DatabaseStatus, StatementContext, TextRows, Trace } from './database.ts';
 export { hasRunningOwner } from './embedded-owner.ts';
 export { extensionStatements } from './extensions.ts';
 export {

@@ -1,4 +1,4 @@
-import type { AdmissionLimits, LaneLimit } from './admission.ts';
+import type { AdmissionLane, AdmissionLimits, LaneLimit } from './admission.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
@@ -82,7 +82,6 @@ export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
       // are left for other writes.
       batch: [...write, { perOrganization: 1, total: atLeastOne(writes / 3) }],
       list: [list],
-      deep: [list],
       scan: [list, { perOrganization: atLeastOne(scans / 2), total: scans }],
       // Exports do not use the list connections, because they can take longer than a page.
       export: [record, { perOrganization: 1, total: 2 }],
@@ -102,25 +101,9 @@ export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
  * Organizations take turns, and other work waits for at most one statement.
  */
 export function embeddedLimits(config: DatabaseConfig): AdmissionLimits {
+  const limits = postgresLimits(config);
+  const lanes = { ...limits.lanes };
   const single = [{ perOrganization: 1, total: 1 }];
-  return {
-    lanes: {
-      'short read': single,
-      'short list': single,
-      'short write': single,
-      read: single,
-      write: single,
-      batch: single,
-      list: single,
-      deep: single,
-      scan: single,
-      export: single,
-      stream: [streams(config)],
-      module: single,
-      lookup: single,
-    },
-    queue: queueLimit(config),
-    bytes: byteLimit(config),
-    waitMs: config.connectTimeoutMs,
-  };
+  for (const lane of Object.keys(lanes) as AdmissionLane[]) if (lane !== 'stream') lanes[lane] = single;
+  return { ...limits, lanes };
 }

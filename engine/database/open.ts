@@ -1,8 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { EntitySchema } from '@mikro-orm/core';
-import type { Database } from './database.ts';
+import type { Database, Servers } from './database.ts';
 import { hasRunningOwner, openThroughOwner } from './embedded-owner.ts';
 import { isFolderLocked, lockFolder, type Release } from './lock.ts';
+import { scheduleOn } from './scheduler.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** Interval between attempts to lock a folder that is in use, in milliseconds. */
@@ -13,10 +14,12 @@ const pollMs = 50;
  * its server if one is running.
  * @throws UserError with a one-line message if the database does not respond or its folder is in use
  */
-export async function openDatabase(
+export const openDatabase = async (
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
-): Promise<Database> {
+): Promise<Database> => scheduleOn(await openServers(config, entities));
+
+async function openServers(config: DatabaseConfig, entities: readonly EntitySchema[]): Promise<Servers> {
   // Only the driver in use is loaded.
   if (config.databaseAddress === undefined) {
     const release = await holdFolder(config);

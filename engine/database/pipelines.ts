@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
 import type { Lane } from '../sql/index.ts';
 import type { AdmissionLane } from './admission.ts';
-import type { Pipelines } from './database.ts';
+import type { SharedConnections } from './database.ts';
 import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline, PipelineOptions } from './pipeline.ts';
 
@@ -25,11 +25,11 @@ const pipelinedLanes: Readonly<Partial<Record<Lane, AdmissionLane>>> = {
 };
 
 /**
- * Creates the pipelines.
+ * Creates pipelined connections for short reads.
  * @param open connects a client, or rejects
  * @param limitMs see {@link PipelineOptions}
  */
-export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipelines {
+export function pipelines(open: () => Promise<pg.Client>, limitMs: number): SharedConnections {
   /** Names of statements, and IDs of organizations, that must use the pool. */
   const excluded = new LRUCache<string, true>({ max: 10_000, ttl: excludeMs });
   /** Duration of each organization's last exclusion. */
@@ -59,6 +59,7 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
   }
 
   return {
+    ...connections,
     laneOf: (statement, organization) => {
       const lane = statement.lane && pipelinedLanes[statement.lane];
       if (lane === undefined || statement.name === '') return undefined;
@@ -70,10 +71,8 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
       if (result === 'late') excluded.set(statement.name, true);
       return typeof result === 'string' ? undefined : result;
     },
+    runAlone: (_organization, runInPool) => runInPool(),
     // Statements are sent without waiting for a connection.
     load: () => ({ pool: 'shared', waiting: 0, ...connections.load() }),
-    yieldFor: connections.yieldFor,
-    renew: connections.renew,
-    close: connections.close,
   };
 }

@@ -3,9 +3,8 @@ import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from
 import type { Pool, TypeOverrides } from 'pg';
 import type { Lane } from '../sql/index.ts';
 import type { Address } from './address.ts';
-import { admitted, createAdmission } from './admission.ts';
 import { createClientPool } from './client-pool.ts';
-import type { Database, Runnable } from './database.ts';
+import type { Runnable, Servers } from './database.ts';
 import { connections, postgresLimits, processShare } from './limits.ts';
 import { runNamed } from './named-statements.ts';
 import { ormOptions } from './orm.ts';
@@ -13,6 +12,7 @@ import { sharePools } from './pool-sharing.ts';
 import { openReadPool, poolLoad } from './read-pool.ts';
 import { openReplicas } from './replicas.ts';
 import { analyzeAfterWrites } from './statistics.ts';
+import { TimeoutError, withTimeout } from './timeout.ts';
 import { parsers } from './types.ts';
 import { findServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
@@ -41,7 +41,7 @@ export async function openPostgres(
   config: DatabaseConfig,
   address: Address,
   entities: readonly EntitySchema[],
-): Promise<Database> {
+): Promise<Servers> {
   const { statementTimeoutMs } = config;
   const { target } = address;
   const max = connections(processShare(config.pool, config));
@@ -102,7 +102,6 @@ export async function openPostgres(
     // 30 s.
     if (!records.ending) await records.end();
   };
-  const admission = createAdmission(postgresLimits(config));
   const run = (statement: Runnable) =>
     statement.lane !== undefined && listLanes.includes(statement.lane)
       ? readPool.run(statement)
@@ -111,9 +110,8 @@ export async function openPostgres(
   return {
     kind: 'postgresql',
     orm,
-    admission,
-    run: (statement) => admitted(admission, () => run(statement)),
-    pipelines,
+    limits: postgresLimits(config),
+    primary: { run, pipelines },
     writeBatcher,
     connections: () => [
       poolLoad('records', records),
@@ -136,14 +134,11 @@ export async function openPostgres(
 }
 
 /** Waits a limited time for work to finish. @returns whether it finished */
-async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, limitMs, false);
-  });
-  try {
-    return await Promise.race([work.then(() => true), timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const within = (limitMs: number, work: Promise<unknown>): Promise<boolean> =>
+  withTimeout(limitMs, work).then(
+    () => true,
+    (cause: unknown) => {
+      if (cause instanceof TimeoutError) return false;
+      throw cause;
+    },
+  );

@@ -1,6 +1,6 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { ByteOutput, type RecordWriter } from '../sql/index.ts';
-import type { Database, Runnable, TextRows } from './database.ts';
+import type { Runnable, Server, TextRows } from './database.ts';
 import { errorOf } from './error-response.ts';
 import { codes, columns, firstColumnOffset, frames } from './frames.ts';
 import { NamedMessages } from './named-messages.ts';
@@ -11,7 +11,7 @@ import { RecordsReader } from './records-reader.ts';
  * parse and describe every statement each time. Statements run one at a time, and never inside another
  * transaction.
  */
-export function runPrepared(client: PGlite): Database['run'] {
+export function runPrepared(client: PGlite): Server['run'] {
   const messages = new NamedMessages();
 
   async function run({ name, text, values, records }: Runnable): Promise<TextRows> {

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { SessionTarget } from './address.ts';
 import { createClientPool } from './client-pool.ts';
-import type { ConnectionLoad, ReadServer } from './database.ts';
+import type { ConnectionLoad, Server } from './database.ts';
 import { connections, processShare } from './limits.ts';
 import { runNamed } from './named-statements.ts';
 import { pipelines } from './pipelines.ts';
@@ -14,7 +14,7 @@ const [pipelinedMs, pipelinedLockMs] = [250, 50];
 const graceMs = 500;
 
 /** Connections to one server for reads: a pool for lists, and pipelines for short statements. */
-export interface ReadPool extends ReadServer {
+export interface ReadPool extends Server {
   /** Pool for lists. */
   readonly pool: pg.Pool;
   /** Returns the pool's load. */

@@ -2,8 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { PoolConfig } from 'pg';
 import { type Address, describeAddress } from './address.ts';
 import { coalesce } from './coalesce.ts';
-import type { ReadServer, Runnable, TextRows } from './database.ts';
+import type { Runnable, Server, TextRows } from './database.ts';
 import { openReadPool, type ReadPool } from './read-pool.ts';
+import { withTimeout } from './timeout.ts';
 import { findServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 
@@ -23,7 +24,7 @@ export interface Replica {
   /** The replica's hosts and database. */
   readonly name: string;
   /** Returns the replica's connections, or undefined if it must not be used. */
-  readonly server: (maxLagMs: number) => ReadServer | undefined;
+  readonly server: (maxLagMs: number) => Server | undefined;
   /** Returns the reason the replica must not be used, or undefined if it can be used. */
   readonly problem: (maxLagMs: number) => string | undefined;
   /** Waits briefly for the replica to reach a position. @returns whether the replica has reached it */
@@ -48,20 +49,9 @@ const stateText = `select ${identitySql}, pg_is_in_recovery()::text, (pg_last_wa
 const state: Runnable = { name: 'replica_state', text: stateText, values: [], lane: 'read' };
 
 /** Runs a statement on a pipeline or in the pool. @returns undefined if it fails or times out */
-export async function queryServer(
-  { pipelines, run }: ReadServer,
-  statement: Runnable,
-): Promise<TextRows | undefined> {
+export function queryServer({ pipelines, run }: Server, statement: Runnable): Promise<TextRows | undefined> {
   const query = async () => (await pipelines?.run(statement, '')) ?? run(statement);
-  const controller = new AbortController();
-  const timeout = delay(replicaTimeoutMs, undefined, { signal: controller.signal, ref: false }).catch(
-    () => undefined,
-  );
-  try {
-    return await Promise.race([query().catch(() => undefined), timeout]);
-  } finally {
-    controller.abort();
-  }
+  return withTimeout(replicaTimeoutMs, query()).catch(() => undefined);
 }
 
 /** Creates a replica. It connects at its first check, and retries at the next check if the attempt fails. */

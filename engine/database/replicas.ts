@@ -1,7 +1,7 @@
 import type { PoolConfig } from 'pg';
 import type { Address } from './address.ts';
 import { coalesce } from './coalesce.ts';
-import type { ReadServer, Replicas, Runnable } from './database.ts';
+import type { Replicas, Runnable, Server } from './database.ts';
 import { identitySql, openReplica, queryServer, type WalPosition } from './replica.ts';
 import type { DatabaseConfig } from './variables.ts';
 
@@ -22,7 +22,7 @@ const position = statement('primary_position', `select ${bytesSql}, ${identitySq
 export function openReplicas(
   config: DatabaseConfig,
   addresses: readonly Address[],
-  primary: ReadServer,
+  primary: Server,
   options: PoolConfig,
 ): Replicas & { readonly close: () => Promise<void> } {
   const { replicaLagMs } = config;
@@ -51,14 +51,14 @@ export function openReplicas(
   void checkAll();
 
   return {
-    find: async (organization, canWrite) => {
+    find: async (organization, access) => {
       // An organization's reads use the same replica, so that its pages stay in that server's memory.
       const first = Number(BigInt(organization) % BigInt(replicas.length));
       for (let offset = 0; offset < replicas.length; offset++) {
         const replica = replicas[(first + offset) % replicas.length];
         const server = replica?.server(replicaLagMs);
         if (replica === undefined || server === undefined) continue;
-        if (!canWrite) return server;
+        if (access === 'delayed read') return server;
         const target = await currentBytes();
         return target !== undefined && (await replica.reaches(target)) ? server : undefined;
       }

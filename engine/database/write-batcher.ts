@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
-import type { Runnable, TextRows, WriteBatcher } from './database.ts';
+import type { Runnable, SharedConnections, TextRows } from './database.ts';
 import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline } from './pipeline.ts';
 
@@ -30,7 +30,7 @@ interface QueuedWrite {
  * @param open connects a client, or rejects
  * @param limitMs time limit for a statement, after which its connection is dropped
  */
-export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: number): WriteBatcher {
+export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: number): SharedConnections {
   const connections = fixedConnections(count, open, { limitMs, onBlocked: () => {} });
   /** IDs of organizations whose writes are not batched. */
   const excluded = new LRUCache<string, true>({ max: 10_000, ttl: excludeMs });
@@ -112,13 +112,16 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   }
 
   return {
-    accepts: ({ name, lane, many, values }, organization) =>
+    ...connections,
+    laneOf: ({ name, lane, many, values }, organization) =>
       lane === 'write' &&
       many !== undefined &&
       name !== '' &&
       !(excluded.size > 0 && excluded.has(organization)) &&
       sizeOf(values) <= maxCharacters &&
-      openConnections().length > 0,
+      openConnections().length > 0
+        ? 'short write'
+        : undefined,
     run: (statement) =>
       new Promise((resolve, reject) => {
         const { many, values } = statement;
@@ -126,11 +129,12 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
         waiting.push({ statement, record, size: sizeOf(values), resolve, reject });
         schedule();
       }),
-    runAlone: async (organization, work) => {
+    // If the write fails or is slow, the organization's writes are excluded from batches for a while.
+    runAlone: async (organization, runInPool) => {
       const start = performance.now();
       let isFast = false;
       try {
-        const rows = await work();
+        const rows = await runInPool();
         isFast = performance.now() - start < slowMs;
         return rows;
       } finally {
@@ -138,9 +142,6 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
       }
     },
     load: () => ({ pool: 'writes', waiting: waiting.length, ...connections.load() }),
-    yieldFor: connections.yieldFor,
-    renew: connections.renew,
-    close: connections.close,
   };
 }
 

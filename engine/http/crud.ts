@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource } from '../compile/index.ts';
-import type { Database } from '../database/index.ts';
+import type { Database, Trace } from '../database/index.ts';
 import type { Query } from '../query/index.ts';
 import {
   type Body,
@@ -9,7 +9,6 @@ import {
   type Principal,
   routedOperations,
   type TextSigner,
-  type Trace,
 } from '../records/index.ts';
 import { authorize, authorizeAgain } from './authorize.ts';
 import { decodeBody } from './compression.ts';

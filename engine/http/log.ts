@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Trace } from '../records/index.ts';
+import type { Trace } from '../database/index.ts';
 
 /** A destination for log lines in JSON format. */
 interface LogStream {

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Admission, RequestScope, runInRequest } from '../database/index.ts';
+import { type Database, RequestScope, runInRequest } from '../database/index.ts';
 import { errors } from '../errors.ts';
 
 declare module 'fastify' {
@@ -31,7 +31,7 @@ const ownerOf = ({ principal, owner }: FastifyRequest): string => principal?.org
 /** Limits on the memory used by clients. Sizes are in bytes. */
 interface MemoryOptions {
   /** Counts unread response bytes, and delays statements while they exceed a limit. */
-  readonly admission: Admission;
+  readonly database: Pick<Database, 'hold'>;
   /** Maximum number of connections. Requests on additional connections get a 503. */
   readonly maxConnections: number;
   /**
@@ -58,7 +58,7 @@ const minimumRate = 1024;
 /** Limits connections and the memory for their bodies and responses, and disconnects slow readers. */
 export const memory = fastifyPlugin(
   async (app: FastifyInstance, options: MemoryOptions) => {
-    const { admission, windowMs = 30_000 } = options;
+    const { database, windowMs = 30_000 } = options;
     boundConnections(app, options.maxConnections);
     boundBodies(app, options.bodyBytes);
     const transfers = new Set<Transfer>();
@@ -95,7 +95,7 @@ export const memory = fastifyPlugin(
       // Only bytes created for this request are counted. Responses to unauthenticated callers share one
       // buffer.
       const release =
-        isText || request.principal !== null ? admission.hold(ownerOf(request), bytes.length) : () => {};
+        isText || request.principal !== null ? database.hold(ownerOf(request), bytes.length) : () => {};
       afterwards(request, reply, release);
       reply.header('content-length', bytes.length);
       done(null, slices(bytes));

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Trace } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import type { Query } from '../query/index.ts';
 import {
@@ -13,7 +14,6 @@ import {
   readBody,
   type TagConditions,
   type TextSigner,
-  type Trace,
 } from '../records/index.ts';
 import { tagConditions } from './entity-tags.ts';
 import { json } from './reply.ts';

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { FastifyHttpOptions, FastifyInstance, LogController } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Admission, type DatabaseConfig, processShare } from '../database/index.ts';
+import { type Database, type DatabaseConfig, processShare } from '../database/index.ts';
 import { compression } from './compression.ts';
 import {
   createNotFound,
@@ -69,7 +69,7 @@ const rawBodies = fastifyPlugin(
  */
 export async function httpServer(
   config: HttpConfig & Pick<DatabaseConfig, 'responseBytes' | 'workers'>,
-  admission: Admission,
+  database: Pick<Database, 'hold'>,
   resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
   const notFound = createNotFound(resources);
@@ -89,7 +89,7 @@ export async function httpServer(
   await app.register(draining);
   await app.register(bodyTimeout);
   await app.register(compression, { compress: config.compress });
-  await app.register(memory, { admission, maxConnections, bodyBytes });
+  await app.register(memory, { database, maxConnections, bodyBytes });
   await app.register(rawBodies);
   return app;
 }

@@ -1,13 +1,11 @@
 import {
   type Database,
   databaseFailure,
-  isStatementTimeout,
-  type ReadServer,
   rejectingRule,
+  type StatementContext,
   type TextRows,
 } from '../database/index.ts';
 import { HttpError } from '../errors.ts';
-import type { Statement } from '../sql/index.ts';
 import { canWrite } from './access.ts';
 import type { CompiledOperation, OperationInput, OperationPlan } from './operation.ts';
 import { isRejection, rejectedItems } from './rejections.ts';
@@ -38,9 +36,6 @@ export const reserveRecords: (
  * Maximum number of attempts per write. A concurrent change can resolve a conflict before its cause is found.
  */
 const maxTries = 10;
-
-/** Maximum number of traced statements per request. Exports and imports can run any number of statements. */
-const maxTracedStatements = 100;
 
 /** The properties of an operation that determine its statements. */
 type Executable<P extends OperationPlan> = Pick<
@@ -86,14 +81,16 @@ export async function execute<P extends OperationPlan>(
       return execute(database, operation, plan, 1).finally(release);
     }
   }
-  const run = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;
+  const context = contextOf(plan, readsOnly);
   try {
-    const rows = await run(database, plan, firstStatement).catch((cause: unknown) => {
-      if (retryable?.(cause)) return run(database, plan, firstStatement);
+    const rows = await database.run(firstStatement, context).catch((cause: unknown) => {
+      if (retryable?.(cause)) return database.run(firstStatement, context);
       throw cause;
     });
     const secondStatement = followUp?.(plan, rows);
-    return secondStatement === undefined ? rows : [...rows, ...(await run(database, plan, secondStatement))];
+    return secondStatement === undefined
+      ? rows
+      : [...rows, ...(await database.run(secondStatement, context))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     const explanation = isRejection(cause) && tries < maxTries ? rejection?.statement(plan) : undefined;
@@ -106,77 +103,15 @@ export async function execute<P extends OperationPlan>(
       if (itemErrors.size === 0) throw databaseFailure(cause);
       return execute(database, operation, splitter.without(plan, itemErrors), tries + 1);
     }
-    const rows = await runTraced(database, plan, explanation).catch((failure: unknown) => {
+    const rows = await database.run(explanation, contextOf(plan)).catch((failure: unknown) => {
       throw failure instanceof HttpError ? failure : databaseFailure(failure);
     });
     return execute(database, operation, rejection.remaining(plan, rows), tries + 1);
   }
 }
 
-/** Runs a statement on a replica, or on the primary if no replica is suitable or the replica fails. */
-async function runOnReplica(
-  database: Database,
-  plan: OperationPlan,
-  statement: Statement,
-): Promise<TextRows> {
-  const { organization, caller } = plan;
-  const replica = await database.replicas?.find(organization, canWrite(caller.principal.grants));
-  if (replica === undefined) return runTraced(database, plan, statement);
-  return runTraced(database, plan, statement, replica).catch((cause: unknown) => {
-    // If the wait for a slot or the statement timed out, the primary would not be faster.
-    if (cause instanceof HttpError || isStatementTimeout(cause)) throw cause;
-    return runTraced(database, plan, statement);
-  });
-}
-
-/** Runs a statement with {@link runInLane} and adds its duration to the request's trace. */
-function runTraced(
-  database: Database,
-  plan: OperationPlan,
-  statement: Statement,
-  server: ReadServer = database,
-): Promise<TextRows> {
-  const { trace } = plan.caller;
-  if (trace === undefined) return runInLane(database, plan, statement, server);
-  const start = performance.now();
-  return runInLane(database, plan, statement, server).finally(() => {
-    const { name, lane } = statement;
-    const ms = performance.now() - start;
-    trace.lane = lane;
-    trace.statementMs += ms;
-    const { statements } = trace;
-    if (statements !== undefined && statements.length < maxTracedStatements)
-      statements.push({ name, lane, at: performance.timeOrigin + start, ms });
-  });
-}
-
-/**
- * Runs a statement in its lane. Short reads share connections and writes are batched; other statements use a
- * separate connection.
- */
-async function runInLane(
-  database: Database,
-  { organization }: OperationPlan,
-  statement: Statement,
-  server: ReadServer = database,
-): Promise<TextRows> {
-  const { admission, writeBatcher } = database;
-  const { pipelines } = server;
-  const lane = pipelines?.laneOf(statement, organization);
-  if (pipelines !== undefined && lane !== undefined) {
-    const rows = await admission.run(lane, organization, async () =>
-      // The organization might have been excluded from pipelining while the statement waited.
-      pipelines.laneOf(statement, organization) === undefined
-        ? undefined
-        : pipelines.run(statement, organization),
-    );
-    if (rows !== undefined) return rows;
-  }
-  if (writeBatcher?.accepts(statement, organization) !== true)
-    return admission.run(statement.lane, organization, () => server.run(statement));
-  const rows = await admission.run('short write', organization, () => writeBatcher.run(statement));
-  if (rows !== undefined) return rows;
-  return admission.run(statement.lane, organization, () =>
-    writeBatcher.runAlone(organization, () => server.run(statement)),
-  );
+/** Returns the context of a plan's statements. */
+function contextOf({ organization, caller }: OperationPlan, readsOnly = false): StatementContext {
+  const access = !readsOnly ? 'write' : canWrite(caller.principal.grants) ? 'read' : 'delayed read';
+  return { organization, access, trace: caller.trace };
 }

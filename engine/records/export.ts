@@ -113,15 +113,16 @@ export function exportStream<P extends OperationPlan>(
   assertAllowed: () => Promise<void> = async () => {},
 ): Promise<Readable> {
   return new Promise((resolve, reject) => {
-    const run = database.admission.run('stream', plan.organization, async () => {
+    const { organization } = plan;
+    const send = async () => {
       const chunks = batches(database, operation, plan, format, assertAllowed);
       const first = await chunks.next();
       const stream = Readable.from(boundToRequest(prepend(first, chunks)), { objectMode: false });
       const closed = new Promise<void>((done) => stream.once('close', done));
       resolve(stream);
       await closed;
-    });
-    run.catch(reject);
+    };
+    database.schedule(send, { organization, lane: 'stream' }).catch(reject);
   });
 }
 

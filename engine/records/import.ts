@@ -103,16 +103,18 @@ const imports = {
           ? csvLines(source, fields, strict, aliases?.name)
           : ndjsonLines(source, aliases?.body);
       const write = writeMany(database, operations, plan);
-      return database.admission.run('stream', caller.principal.organization, () =>
-        importLines(lines, plan, {
-          write: (bodies) =>
-            retryWhenBusy(async () => {
-              await assertAllowed();
-              return write(bodies);
-            }),
-          keysOf: (record) => keysOf(context.definition, record),
-          onProgress,
-        }),
+      return database.schedule(
+        () =>
+          importLines(lines, plan, {
+            write: (bodies) =>
+              retryWhenBusy(async () => {
+                await assertAllowed();
+                return write(bodies);
+              }),
+            keysOf: (record) => keysOf(context.definition, record),
+            onProgress,
+          }),
+        { organization: caller.principal.organization, lane: 'stream' },
       );
     },
   }),

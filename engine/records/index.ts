@@ -47,7 +47,6 @@ export {
   type Principal,
   type TagConditions,
   type TextSigner,
-  type Trace,
 } from './operation.ts';
 export { type CompiledOperations, compileOperations, operations, routedOperations } from './operations.ts';
 export { type Projection, projection } from './projection.ts';

@@ -1,10 +1,10 @@
-import type { TextRows } from '../database/index.ts';
+import type { TextRows, Trace } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Actor, Effect, EffectCaller } from '../effects/index.ts';
 import type { HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
-import type { Lane, Statement } from '../sql/index.ts';
+import type { Statement } from '../sql/index.ts';
 import { type Action, type Grants, grantMasks, wildcard } from './access.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { FormatName } from './formats.ts';
@@ -24,26 +24,6 @@ export interface Principal {
   /** The acting user; null for a key without a creator or whose creator was removed. */
   readonly user: string | null;
   readonly grants: Grants;
-}
-
-/** Measurements of a request's statements. */
-export interface Trace {
-  /** Lane of the last statement. */
-  lane: Lane | undefined;
-  /** Total duration of all statements, including time spent waiting for a slot, in milliseconds. */
-  statementMs: number;
-  /** The first statements, in order; absent if tracing is disabled. */
-  readonly statements?: TracedStatement[] | undefined;
-}
-
-/** A statement executed for a request, including its wait for a slot. */
-interface TracedStatement {
-  /** The statement's name; empty if it is unnamed and therefore planned on each execution. */
-  readonly name: string;
-  readonly lane: Lane;
-  /** Start time in milliseconds since the Unix epoch, and duration in milliseconds. */
-  readonly at: number;
-  readonly ms: number;
 }
 
 /** The author of a write, as recorded in the organization's change log. */

@@ -205,7 +205,7 @@ export function rejectedItems<P extends OperationPlan>(
 ): Promise<ReadonlyMap<number, HttpError>> {
   const failures = new Map<number, HttpError>();
   const reportedRules = new Set<string>();
-  return database.admission.run('batch', plan.organization, () =>
+  const findFailures = () =>
     tryStatements(database, async (attempt) => {
       const search = async (itemNumbers: readonly number[]): Promise<void> => {
         const cause = await attempt(await statement(plan, itemNumbers));
@@ -228,6 +228,6 @@ export function rejectedItems<P extends OperationPlan>(
       };
       await search(numbers(plan));
       return failures;
-    }),
-  );
+    });
+  return database.schedule(findFailures, { organization: plan.organization, lane: 'batch' });
 }

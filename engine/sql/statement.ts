@@ -13,7 +13,7 @@ export type BoundValue = ParameterText | readonly ParameterText[];
  * - `write`: writes one record by its key, and can wait for a lock.
  * - `batch`: writes up to a thousand records.
  * - `list`: reads one of the first pages of a list from an index.
- * - `deep`: reads a later page of a list.
+ * - `deep`: reads a later page of a list, which takes too long to share a connection.
  * - `scan`: takes time proportional to the organization's number of records.
  * - `export`: reads a batch of a complete list.
  */

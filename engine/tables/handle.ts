@@ -11,7 +11,7 @@ import {
   PostgresQueryCompiler,
   sql,
 } from 'kysely';
-import { admitted, type Database } from '../database/index.ts';
+import type { Database } from '../database/index.ts';
 import type { Statement } from '../sql/index.ts';
 import type { TableRows } from './tables.ts';
 
@@ -24,7 +24,7 @@ const handles = new WeakMap<Database['orm'], Tables>();
 export function tablesOf(database: Database): Tables {
   let tables = handles.get(database.orm);
   if (tables === undefined) {
-    tables = new Kysely<TableRows>({ dialect: admittedDialect(database) });
+    tables = new Kysely<TableRows>({ dialect: scheduledDialect(database) });
     handles.set(database.orm, tables);
   }
   return tables;
@@ -32,17 +32,16 @@ export function tablesOf(database: Database): Tables {
 
 /** Runs work in a transaction as soon as the request's organization has a slot. */
 export const transaction = <T>(
-  { orm, admission }: Pick<Database, 'orm' | 'admission'>,
+  { orm, schedule }: Pick<Database, 'orm' | 'schedule'>,
   work: (tables: Tables) => Promise<T>,
-): Promise<T> =>
-  admitted(admission, () => orm.em.fork().transactional((em) => work(em.getKysely<TableRows>())));
+): Promise<T> => schedule(() => orm.em.fork().transactional((em) => work(em.getKysely<TableRows>())));
 
 /** Runs work in a repeatable-read transaction, so that all of its queries see the same snapshot. */
 export const inSnapshot = <T>(
-  { orm, admission }: Pick<Database, 'orm' | 'admission'>,
+  { orm, schedule }: Pick<Database, 'orm' | 'schedule'>,
   work: (tables: Tables) => Promise<T>,
 ): Promise<T> =>
-  admitted(admission, () =>
+  schedule(() =>
     orm.em.fork().transactional((em) => work(em.getKysely<TableRows>()), {
       isolationLevel: IsolationLevel.REPEATABLE_READ,
     }),
@@ -59,7 +58,7 @@ type Attempt = (statement: Statement) => Promise<unknown>;
 
 /** Calls `work` with a function that tries individual statements. Rolls everything back afterwards. */
 export async function tryStatements<T>(
-  database: Pick<Database, 'orm' | 'admission'>,
+  database: Pick<Database, 'orm' | 'schedule'>,
   work: (attempt: Attempt) => Promise<T>,
 ): Promise<T> {
   const rollback = new Error('undone');
@@ -87,12 +86,12 @@ export async function tryStatements<T>(
 }
 
 /** A connection whose release also frees its slot. */
-interface AdmittedConnection extends DatabaseConnection {
+interface ScheduledConnection extends DatabaseConnection {
   readonly release: () => void;
 }
 
-/** Returns a Kysely dialect that acquires MikroORM's connections through admission. */
-function admittedDialect({ orm, admission }: Database): Dialect {
+/** Returns a Kysely dialect that acquires MikroORM's connections when the database schedules them. */
+function scheduledDialect({ orm, schedule }: Database): Dialect {
   const acquire = (): Promise<DatabaseConnection> =>
     new Promise((resolve, reject) => {
       const executor = orm.em.fork().getKysely<TableRows>().getExecutor();
@@ -100,7 +99,7 @@ function admittedDialect({ orm, admission }: Database): Dialect {
         new Promise<void>((release) => {
           // Statements run in this async context, because it owns the slot and the caller's context does not.
           const runInContext = AsyncLocalStorage.snapshot();
-          const admittedConnection: AdmittedConnection = {
+          const scheduledConnection: ScheduledConnection = {
             executeQuery: (query) => runInContext(() => connection.executeQuery(query)),
             streamQuery: (query, chunkSize) => connection.streamQuery(query, chunkSize),
             cancelQuery: () => Promise.resolve(),
@@ -108,9 +107,9 @@ function admittedDialect({ orm, admission }: Database): Dialect {
             killSession: () => Promise.resolve(),
             release,
           };
-          resolve(admittedConnection);
+          resolve(scheduledConnection);
         });
-      admitted(admission, () => executor.provideConnection(useConnection)).catch(reject);
+      schedule(() => executor.provideConnection(useConnection)).catch(reject);
     });
   const noTransaction = async () => {
     throw new Error('use transaction() to start a transaction');
@@ -121,7 +120,7 @@ function admittedDialect({ orm, admission }: Database): Dialect {
     beginTransaction: noTransaction,
     commitTransaction: noTransaction,
     rollbackTransaction: noTransaction,
-    releaseConnection: async (connection) => (connection as AdmittedConnection).release(),
+    releaseConnection: async (connection) => (connection as ScheduledConnection).release(),
     destroy: async () => {},
   };
   return {

@@ -120,8 +120,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
               revocation.abort();
             }
           };
-          const { hold } = database.admission;
-          const events = stream(firstPage, { ...context, cursorOf, hold });
+          const events = stream(firstPage, { ...context, cursorOf, hold: database.hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
           // The stream ends on its own unless the client has stopped reading.

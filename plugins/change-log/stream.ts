@@ -1,4 +1,4 @@
-import { type Admission, type Database, runOutsideRequests } from '../../engine/database/index.ts';
+import { type Database, runOutsideRequests } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { arrayText, prepare } from '../../engine/sql/index.ts';
 import type { FeedPage } from './feed.ts';
@@ -118,7 +118,7 @@ interface ReaderContext {
 export interface StreamContext extends ReaderContext {
   readonly cursorOf: (position: UnverifiedPosition) => string;
   /** Counts bytes that the client has not read yet. Call the returned function once they are read. */
-  readonly hold: Admission['hold'];
+  readonly hold: Database['hold'];
   readonly heartbeatMs?: number;
 }
 

@@ -9,6 +9,7 @@ import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 import { patient } from '../support/promised.ts';
+import { partsOf } from '../support/scheduled.ts';
 
 const records = { perOrganization: 2, total: 3 };
 const scans = { perOrganization: 1, total: 2 };
@@ -21,7 +22,6 @@ const bounds: AdmissionLimits = {
     write: [records, { perOrganization: 1, total: 2 }],
     batch: [records, { perOrganization: 1, total: 1 }],
     list: [scans],
-    deep: [scans],
     scan: [scans],
     export: [scans],
     stream: [scans],
@@ -169,6 +169,16 @@ describe('the limits of a service', () => {
       });
     }
   }
+});
+
+test('the page of an organization does not wait behind its writes', async () => {
+  const config = readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm' });
+  const { ask, names, end } = works(createAdmission(postgresLimits(config)));
+  for (let count = 0; count < 100; count++) ask('write', '1', 'write');
+  ask('module', '1', 'page');
+  assert.ok(!names().includes('page'), names());
+  for (const index of [0, 1]) await end(index);
+  assert.ok(names().includes('page'), names());
 });
 
 describe('admission', () => {
@@ -383,10 +393,11 @@ onBothDrivers(
   (instance) => {
     test("runs a second organization's statement among the first, behind fifty of another", async () => {
       const { database } = instance();
+      const { admission } = partsOf(database);
       const order: string[] = [];
       const statement = { name: '', text: 'select pg_sleep(0.001)::text', values: [] };
       const ask = (organization: string) =>
-        database.admission.run('read', organization, async () => {
+        admission.run('read', organization, async () => {
           order.push(organization);
           await database.run(statement);
         });

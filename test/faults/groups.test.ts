@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { WriteBatcher } from '../../engine/database/database.ts';
+import type { SharedConnections } from '../../engine/database/database.ts';
 import { bodyText } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -12,11 +12,12 @@ import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { patient } from '../support/promised.ts';
 import { exactRecord } from '../support/reading.ts';
+import { partsOf } from '../support/scheduled.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 describe('batched writes', () => {
   let instance: Instance;
-  let groups: WriteBatcher;
+  let groups: SharedConnections;
   let organizations: readonly Organization[];
   /** Numbers of writes executed in a batch and of writes that had to run alone after a failed batch. */
   const counts = { together: 0, alone: 0 };
@@ -26,12 +27,13 @@ describe('batched writes', () => {
       sources: await sourcesWith(...everyType),
       environment: patient,
     });
-    assert.ok(instance.database.writeBatcher);
-    groups = instance.database.writeBatcher;
+    const { writeBatcher } = partsOf(instance.database);
+    assert.ok(writeBatcher);
+    groups = writeBatcher;
     organizations = await Promise.all(['one', 'two', 'three'].map((slug) => instance.organization(slug)));
     const { run } = groups;
-    const counting: WriteBatcher['run'] = async (statement) => {
-      const rows = await run(statement);
+    const counting: SharedConnections['run'] = async (...given) => {
+      const rows = await run(...given);
       counts[rows === undefined ? 'alone' : 'together']++;
       return rows;
     };
@@ -127,7 +129,7 @@ describe('batched writes', () => {
           post(organizationOf(index).key, { account_id: index === 5 ? 987654321 : null }, 'contacts'),
         ),
       );
-      const isExcluded = !groups.accepts({ ...statement, values: [] }, organizationOf(5).id);
+      const isExcluded = groups.laneOf({ ...statement, values: [] }, organizationOf(5).id) === undefined;
       assert.deepEqual(
         contacts.map(({ status }) => status),
         contacts.map((_, index) => (index === 5 ? 400 : 201)),

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Database, Pipelines } from '../../engine/database/database.ts';
+import type { Server, SharedConnections } from '../../engine/database/database.ts';
 import { statementsPerConnection } from '../../engine/database/named-statements.ts';
 import { verbatim } from '../../engine/fields/index.ts';
 import { inputIndex, inputs, prepare } from '../../engine/sql/index.ts';
@@ -13,6 +13,7 @@ import { type Instance, type Organization, startInstance } from '../support/inst
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { patient } from '../support/promised.ts';
+import { partsOf } from '../support/scheduled.ts';
 
 const answers = Number(process.env.PIPELINE_ANSWERS ?? 3000);
 const clients = 48;
@@ -26,14 +27,15 @@ const echo = (value: string) => short('echo', 'select $1::text', value);
 describe('statements that share a connection', () => {
   let instance: Instance;
   let url: string;
-  let pipelines: Pipelines;
+  let pipelines: SharedConnections;
   const organizations: (Organization & { readonly ids: readonly string[] })[] = [];
 
   before(async () => {
     instance = await startInstance('postgresql', { environment: patient });
     url = String(instance.config.environment.DATABASE_URL);
-    assert.ok(instance.database.pipelines);
-    pipelines = instance.database.pipelines;
+    const { primary } = partsOf(instance.database);
+    assert.ok(primary.pipelines);
+    pipelines = primary.pipelines;
     for (const slug of ['one', 'two', 'three', 'four']) {
       const organization = await instance.organization(slug);
       const ids = await connected(url, async (client) => {
@@ -302,25 +304,26 @@ describe('statements that share a connection', () => {
       [id],
     );
     const { run: shared } = pipelines;
-    const { run: pooled } = instance.database;
+    const { primary } = partsOf(instance.database);
+    const { run: pooled } = primary;
     const { promise: open, resolve: opened } = Promise.withResolvers<void>();
     let started = 0;
     let late = 0;
     /** Number of lists started on the shared connections when the first list ran in the pool. */
     let startedBefore: number | undefined;
-    const held: Pipelines['run'] = async (...given) => {
+    const held: SharedConnections['run'] = async (...given) => {
       started++;
       await open;
       const rows = await shared(...given);
       if (rows === undefined) late++;
       return rows;
     };
-    const watched: Database['run'] = (statement) => {
+    const watched: Server['run'] = (statement) => {
       if (statement.lane === 'list') startedBefore ??= started;
       return pooled(statement);
     };
     Object.assign(pipelines, { run: held });
-    Object.assign(instance.database, { run: watched });
+    Object.assign(primary, { run: watched });
     try {
       const lists = Array.from({ length: 12 }, () => instance.call('GET /api/v1/leads', { key }));
       await until(() => started === 4, 'four lists');
@@ -331,7 +334,7 @@ describe('statements that share a connection', () => {
       assert.ok(started < lists.length, `${started}`);
     } finally {
       Object.assign(pipelines, { run: shared });
-      Object.assign(instance.database, { run: pooled });
+      Object.assign(primary, { run: pooled });
     }
   });
 
@@ -526,7 +529,7 @@ describe('statements that share a connection', () => {
       }
     }
     const { run: shared } = pipelines;
-    const count: Pipelines['run'] = async (...given) => {
+    const count: SharedConnections['run'] = async (...given) => {
       const rows = await shared(...given);
       if (rows !== undefined) inPipelines++;
       return rows;

@@ -4,7 +4,6 @@ import { after, before, describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { readConfig } from '../../app/config.ts';
-import type { ReadServer } from '../../engine/database/database.ts';
 import { createAdminServer } from '../../plugins/operations/monitoring/admin-server.ts';
 import { readinessOf } from '../../plugins/operations/monitoring/readiness.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -12,6 +11,7 @@ import { type Node, secondNode, soonerThan } from '../support/people.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { connected, migrated, until } from '../support/process.ts';
 import { isMeasured, patient, promised } from '../support/promised.ts';
+import { partsOf } from '../support/scheduled.ts';
 
 const maxLagMs = 1000;
 /** On a busy machine, statements take long. Connections to a replica that stops responding must still be given up. */
@@ -46,11 +46,11 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     other = await secondNode(instance);
     acme = await instance.organization('acme');
     reader = await acme.keyWith([{ object: '*', actions: ['list', 'read'] }]);
-    const { replicas } = instance.database;
+    const { replicas } = partsOf(instance.database);
     assert.ok(replicas);
     const { find } = replicas;
     Object.assign(replicas, {
-      find: async (...given: Parameters<typeof find>): Promise<ReadServer | undefined> => {
+      find: async (...given: Parameters<typeof find>) => {
         const server = await find(...given);
         if (server !== undefined) onReplica++;
         return server;
@@ -67,7 +67,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
 
   const named = (path: string) => new URL(standby.url).host + path;
   const name = () => named(new URL(String(instance.config.environment.DATABASE_URL)).pathname);
-  const problem = () => instance.database.replicas?.status()[name()];
+  const problem = () => instance.database.status().replicas?.[name()];
   const used = () => until(() => problem() === undefined, 'the replica to be used');
   const onStandby = (text: string) => connected(standby.url, (client) => client.query(text));
   const create = async (call = instance.call, key = acme.key): Promise<string> => {
@@ -269,7 +269,8 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
 
   test('runs a statement of a replica that stopped responding elsewhere, instead of reporting its cancellation', async () => {
     await used();
-    const server = (await instance.database.replicas?.find('1', false)) ?? assert.fail('no replica');
+    const server =
+      (await partsOf(instance.database).replicas?.find('1', 'delayed read')) ?? assert.fail('no replica');
     const running = server.run({ name: '', text: 'select pg_sleep(600)::text', values: [], lane: 'list' });
     const outcome = running.then(
       () => 'finished',
@@ -295,13 +296,12 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   });
 
   test('/readyz reports a failing replica and stays ready', async () => {
-    const { replicas } = instance.database;
     const readiness = readinessOf({
       probe: { migrations: async () => [], close: () => {} },
       migrations: [],
       settingsProblem: () => undefined,
       isDraining: () => false,
-      replicas,
+      replicas: () => instance.database.status().replicas,
     });
     const admin = await createAdminServer({ liveness: () => undefined, readiness, metrics: async () => [] });
     const expected = {

@@ -185,7 +185,7 @@ describe('one connection for lists', { concurrency: 1 }, () => {
       await client.query('lock table leads in access exclusive mode');
       const locked = instance.call('GET /api/v1/leads', { key });
       const isTaken = () =>
-        instance.database.connections?.().some(({ pool, inUse }) => pool === 'lists' && inUse === 1) === true;
+        instance.database.status().connections.some(({ pool, inUse }) => pool === 'lists' && inUse === 1);
       await until(isTaken, 'the connection for lists to wait');
       const others = lists(20);
       // Other statements have their own connections, but a busy machine can exceed the time limit.

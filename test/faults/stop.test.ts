@@ -166,7 +166,6 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
       migrations: [],
       settingsProblem: () => undefined,
       isDraining: () => false,
-      replicas: undefined,
     });
     server.freeze();
     try {

@@ -30,17 +30,19 @@ onBothDrivers('erasures in the background', (instance) => {
     await call('POST /api/v1/leads/batch', { records });
     await call('POST /api/v1/leads', { last_name: 'Needleworth' });
     const { database } = instance();
-    const { admission } = database;
     const limits: number[] = [];
     const erasure = createErasure(instance().resources);
     const result = await erasure.find(
       {
         run: (query) =>
-          admission.run('export', acme.id, async () => {
-            const { rows } = await query.execute(tablesOf(database));
-            limits.push(rows.length);
-            return rows;
-          }),
+          database.schedule(
+            async () => {
+              const { rows } = await query.execute(tablesOf(database));
+              limits.push(rows.length);
+              return rows;
+            },
+            { organization: acme.id, lane: 'export' },
+          ),
       },
       { organization: acme.id, records: [], texts: ['Needleworth'] },
     );

@@ -68,7 +68,6 @@ describe('slow readers', () => {
       read: all,
       write: all,
       list: all,
-      deep: all,
       scan: all,
       export: all,
       stream: all,
@@ -81,8 +80,7 @@ describe('slow readers', () => {
     app.decorateRequest('principal', null);
     await app.register(errorHandling, { missing: createNotFound([]) });
     await app.register(memory, {
-      admission: {
-        ...counted,
+      database: {
         hold: (organization, bytes) => {
           heldBytes += bytes;
           const release = counted.hold(organization, bytes);

@@ -14,6 +14,7 @@ import { drivers, type Instance, type Organization, send, startInstance } from '
 import { familiesOf, samplesOf, sumOf } from '../support/metrics.ts';
 import { integrate } from '../support/partners.ts';
 import { project, until } from '../support/process.ts';
+import { partsOf } from '../support/scheduled.ts';
 
 for (const driver of drivers) {
   describe(`metrics (${driver})`, () => {
@@ -100,11 +101,12 @@ for (const driver of drivers) {
     test('the number of series does not grow with organizations, paths, methods or input', async () => {
       const series = async () => (await scrape()).split('\n').filter((line) => /^crm_/.test(line)).length;
       const { app, database } = instance;
+      const { admission } = partsOf(database);
       const ask = async (from: number, count: number) => {
         const headers = { authorization: `Bearer ${acme.key}` };
         const visit = async (_: unknown, index: number) => {
           const number = from + index;
-          await database.admission.run('read', `9${number}`, async () => {});
+          await admission.run('read', `9${number}`, async () => {});
           // Requests take most of the time, so only every tenth iteration sends requests.
           if (index % 10 > 0) return;
           await app.inject({
@@ -124,7 +126,7 @@ for (const driver of drivers) {
     });
 
     test('lanes: counts running, waiting and rejected statements, and organizations at their limit', async () => {
-      const { admission } = instance.database;
+      const { admission } = partsOf(instance.database);
       const { promise, resolve } = Promise.withResolvers<void>();
       const bound = 2; // Maximum number of streams per organization.
       const running = Array.from({ length: bound + 3 }, () => admission.run('stream', '77', () => promise));

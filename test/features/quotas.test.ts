@@ -2,6 +2,7 @@
 // nothing else is rejected.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import type { Database } from '../../engine/database/database.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { listRows } from '../../engine/tables/rows.ts';
 import { assertKeyQuota, keyRows, revokeKey } from '../../plugins/access/api-keys/keys.ts';
@@ -195,16 +196,13 @@ onBothDrivers(
         let gate = Promise.resolve();
         let counts = 0;
         // The count waits at the gate, as it would wait for a slot on a busy instance.
-        const admission = {
-          ...database.admission,
-          run: async (...[turn, organization, work]: Parameters<typeof database.admission.run>) => {
-            counts++;
-            await gate;
-            return database.admission.run(turn, organization, work);
-          },
-        } as typeof database.admission;
+        const schedule: Database['schedule'] = async (...given) => {
+          counts++;
+          await gate;
+          return database.schedule(...given);
+        };
         const { admit } = recordQuotas(
-          { database: { ...database, admission }, resources, settings: { current: { quotas } } },
+          { database: { ...database, schedule }, resources, settings: { current: { quotas } } },
           (cause) => assert.fail(String(cause)),
         );
         const passes = async (count: number) => {

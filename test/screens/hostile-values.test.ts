@@ -73,9 +73,8 @@ for (const driver of drivers) {
         startInstance(driver, { environment: { DATABASE_LIST_TIMEOUT_MS: '60000' } }),
       );
       instance = built;
-      const { admission } = instance.database;
-      const { hold } = admission;
-      Object.assign(admission, {
+      const { hold } = instance.database;
+      Object.assign(instance.database, {
         hold: (organization: string, bytes: number) => {
           held.push([organization, bytes]);
           return hold(organization, bytes);

@@ -6,6 +6,7 @@ import type { TextRows } from '../../engine/database/database.ts';
 import { pgInternals } from '../../engine/database/pg-internals.ts';
 import { slotState } from '../../engine/database/requests.ts';
 import type { Instance } from './instance.ts';
+import { partsOf } from './scheduled.ts';
 
 /** Statements that reached the database. */
 export interface Watched {
@@ -26,6 +27,7 @@ type Anything = (...given: never[]) => unknown;
 
 /** Watches an instance's statements. */
 export async function watchAdmission({ database }: Instance): Promise<Watched> {
+  const { admission, primary, writeBatcher } = partsOf(database);
   const seen: Watched = {
     outside: [],
     background: [],
@@ -47,7 +49,7 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
     undo.push(() => (own ? Reflect.set(target, name, original) : Reflect.deleteProperty(target, name)));
   };
 
-  replace(database.admission, 'run', (run) => (...given: never[]) => {
+  replace(admission, 'run', (run) => (...given: never[]) => {
     seen.slots.push(`${given[0]} ${given[1]}`);
     return run(...given);
   });
@@ -56,7 +58,7 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
     seen.bytes.push(sizeOf(rows));
     return rows;
   };
-  for (const shared of [database.pipelines, database.writeBatcher]) {
+  for (const shared of [primary.pipelines, writeBatcher]) {
     if (shared === undefined) continue;
     replace(shared, 'run', (run) => (...given: never[]) => {
       const [statement] = given as readonly unknown[];
@@ -65,7 +67,7 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
     });
   }
   replace(
-    database,
+    primary,
     'run',
     (run) =>
       (...given: never[]) =>

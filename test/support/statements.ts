@@ -1,5 +1,6 @@
 // Observes the statements that reach the database, without changing the engine.
-import type { Database, Runnable } from '../../engine/database/database.ts';
+import type { Database, Runnable, Server } from '../../engine/database/database.ts';
+import { partsOf } from './scheduled.ts';
 
 /**
  * Periodic statements and statements for authentication: API key lookup, change feed lag, and new events for
@@ -24,17 +25,18 @@ export async function recordStatements(
   return made;
 }
 
-/** Replaces the function that runs statements, for the duration of the work. */
+/** Replaces the function that runs statements on the primary, for the duration of the work. */
 export async function replacingRun(
   database: Database,
-  replace: (run: Database['run']) => Database['run'],
+  replace: (run: Server['run']) => Server['run'],
   work: () => Promise<unknown>,
 ): Promise<void> {
-  const { run, pipelines } = database;
-  Object.assign(database, { run: replace(run), pipelines: undefined });
+  const { primary } = partsOf(database);
+  const { run, pipelines } = primary;
+  Object.assign(primary, { run: replace(run), pipelines: undefined });
   try {
     await work();
   } finally {
-    Object.assign(database, { run, pipelines });
+    Object.assign(primary, { run, pipelines });
   }
 }

@@ -114,7 +114,8 @@ const connectionLimits = onServer('connections', async ({ config, database }) =>
 });
 
 /** Reports whether connections go through a pooler, in which case writes are not batched. */
-const isPooled = ({ writeBatcher }: Database): boolean => writeBatcher === undefined;
+const isPooled = ({ status }: Database): boolean =>
+  !status().connections.some(({ pool }) => pool === 'writes');
 
 const pooler = onServer('pooler', async ({ config, database }) => {
   if (!isPooled(database)) return [];
@@ -176,8 +177,7 @@ const slots = onServer('replication slots', async ({ database: { run } }) => {
 const [connectMs, checkMs] = [2500, 100];
 
 const replicas = onServer('replicas', async ({ database }) => {
-  if (database.replicas === undefined) return [];
-  const status = () => Object.entries(database.replicas?.status() ?? {});
+  const status = () => Object.entries(database.status().replicas ?? {});
   const deadline = performance.now() + connectMs;
   const isPending = () =>
     status().some(([, message]) => message !== undefined && /not connected yet|behind$/.test(message));

@@ -5,10 +5,7 @@ import { cacheCounts, type Database } from '../../../engine/database/index.ts';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
 /** Returns metrics for a process's lanes, connections and caches. */
-export const loadMetrics = ({
-  admission,
-  connections,
-}: Pick<Database, 'admission' | 'connections'>): Metrics => ({
+export const loadMetrics = ({ status }: Pick<Database, 'status'>): Metrics => ({
   families: {
     crm_statements_running: {
       type: 'gauge',
@@ -56,7 +53,7 @@ export const loadMetrics = ({
   },
   ofInstance: false,
   read: (record) => {
-    const { lanes, bytes, byteLimit } = admission.load();
+    const { lanes, bytes, byteLimit, connections } = status();
     for (const load of lanes) {
       const labels = { turn: load.lane };
       record('crm_statements_running', load.running, labels);
@@ -70,7 +67,7 @@ export const loadMetrics = ({
     }
     record('crm_response_buffer_bytes', bytes);
     record('crm_response_buffer_limit_bytes', byteLimit);
-    for (const { pool, inUse, idle, waiting, limit } of connections?.() ?? []) {
+    for (const { pool, inUse, idle, waiting, limit } of connections) {
       record('crm_database_connections', inUse, { pool, state: 'in_use' });
       record('crm_database_connections', idle, { pool, state: 'idle' });
       record('crm_database_connections_limit', limit, { pool });

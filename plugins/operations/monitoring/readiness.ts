@@ -1,4 +1,4 @@
-import type { Probe, Replicas } from '../../../engine/database/index.ts';
+import type { DatabaseStatus, Probe } from '../../../engine/database/index.ts';
 
 /** The parts of an instance that determine its readiness. */
 interface ReadinessSubjects {
@@ -9,7 +9,7 @@ interface ReadinessSubjects {
   readonly settingsProblem: () => string | undefined;
   readonly isDraining: () => boolean;
   /** The state of replicas is reported but does not affect readiness, because reads can use the primary. */
-  readonly replicas?: Replicas | undefined;
+  readonly replicas?: () => DatabaseStatus['replicas'];
 }
 
 /** The reason each check failed, in a few words, or undefined if the check passed. */
@@ -77,10 +77,8 @@ export function readinessOf({
         settingsProblem() === undefined ? undefined : 'the last change was rejected; see the log',
       draining: isDraining() ? 'stopping' : undefined,
     };
-    const problems = Object.entries(replicas?.status() ?? {}).map(([name, problem = null]) => [
-      name,
-      problem,
-    ]);
-    return { checks, ...(replicas && { replicas: Object.fromEntries(problems) }) };
+    const status = replicas?.();
+    const problems = Object.entries(status ?? {}).map(([name, problem = null]) => [name, problem]);
+    return { checks, ...(status && { replicas: Object.fromEntries(problems) }) };
   };
 }

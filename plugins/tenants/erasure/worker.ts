@@ -81,7 +81,7 @@ async function perform(
     if (!(await renewClaim(tables, claim, searched))) throw new Stopped();
   };
   const run = async <T>(work: () => Promise<T>): Promise<T> =>
-    database.admission.run('export', organization, work);
+    database.schedule(work, { organization, lane: 'export' });
   let result: SearchResult;
   try {
     const { wish, actor } = await sealed.openRequest(claim.request);

@@ -23,13 +23,15 @@ type Measure = (
 function createMeasure(database: Database, names: readonly string[]): Measure {
   return async (organization, withBytes) => {
     let [records, bytes, tookMs] = [0, 0, 0];
-    const run = (text: string, values: readonly string[] = []) =>
-      database.admission.run('scan', organization, async () => {
+    const run = (text: string, values: readonly string[] = []) => {
+      const measure = async () => {
         const startedAt = performance.now();
         const rows = await database.run({ name: '', text, values, lane: 'scan' });
         tookMs += performance.now() - startedAt;
         return rows;
-      });
+      };
+      return database.schedule(measure, { organization, lane: 'scan' });
+    };
     for (const name of names) {
       const bytesOfRow = withBytes ? await sizeOf(run, name) : '0';
       let after = '0';

@@ -269,7 +269,20 @@ for (const driver of drivers) {
         );
       };
       await loggedInMinutesAgo(16, false);
-      const unchanged = await dump(instance);
+      /** Returns the rows of the user's second factors, sorted. */
+      const factors = () =>
+        Promise.all(
+          (['crm_totps', 'crm_passkeys', 'crm_recovery_codes'] as const).map(async (table) => {
+            const { database } = instance;
+            const rows = await tablesOf(database)
+              .selectFrom(table)
+              .selectAll()
+              .where('user_id', '=', person.id)
+              .execute();
+            return rows.map((row) => JSON.stringify(row)).sort();
+          }),
+        );
+      const unchanged = await factors();
       for (const [path, values] of Object.entries(fields)) {
         const answer = await browser.post(`${overview}/${path}`, { _csrf, ...values });
         assert.deepEqual(
@@ -277,7 +290,11 @@ for (const driver of drivers) {
           [303, `/setup/login?done=log-in-again&next=${encodeURIComponent(`${overview}/${path}`)}`],
         );
       }
-      assert.equal(await dump(instance), unchanged);
+      assert.deepEqual(await factors(), unchanged);
+      assert.deepEqual(
+        unchanged.map((rows) => rows.length),
+        [1, 1, 10],
+      );
       await loggedInMinutesAgo(14, true);
       for (const path of ['recovery-codes', 'remove-passkey', 'remove-app']) {
         const answer = await browser.post(`${overview}/${path}`, { _csrf, ...fields[path] });

@@ -5,7 +5,9 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Answer, temporaryFolder } from '../support/instance.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { type Answer, send, temporaryFolder } from '../support/instance.ts';
+import { samplesOf } from '../support/metrics.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
 import { patient } from '../support/promised.ts';
@@ -34,6 +36,8 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
       DATABASE_URL: limited.href,
       DATABASE_PASSWORD_FILE: passwordFile,
       MIGRATE_ON_START: 'true',
+      DATABASE_POOL: '20',
+      ADMIN_PORT: '0',
       LOG_LEVEL: 'error',
       LOG_FORMAT: 'json',
     });
@@ -44,6 +48,14 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
     await server?.stop();
     temporary.remove();
   });
+
+  /** Returns the current limits of the pools. */
+  const poolLimits = async () => {
+    const { text } = await send(String(service.printed.admin), 'GET /metrics');
+    const limits = samplesOf(text, 'crm_database_connections_limit');
+    const limit = (name: string) => limits.find(({ labels }) => labels.pool === name)?.value ?? assert.fail();
+    return { records: limit('records'), lists: limit('lists') };
+  };
 
   test('concurrent lists and writes: none fails', async () => {
     const failures: string[] = [];
@@ -56,14 +68,21 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
       }
       if (status >= 300) failures.push(`${name}: ${status} ${text}`);
     };
-    for (let round = 0; round < 10; round++) {
-      await Promise.all([
+    const sendRound = () =>
+      Promise.all([
         ...Array.from({ length: 20 }, () => each('POST /api/v1/leads', { last_name: 'x' })),
         ...Array.from({ length: 20 }, () => each('GET /api/v1/leads?page=6')),
         ...Array.from({ length: 10 }, () => each('GET /api/v1/leads')),
       ]);
-    }
+    for (let round = 0; round < 10; round++) await sendRound();
     assert.deepEqual(failures, []);
+    await until(async () => {
+      await sendRound();
+      const { records, lists } = await poolLimits();
+      return records < 12 && lists < 8;
+    }, 'reduce both pools');
+    // The last test checks that the pools grow again, which takes a while.
+    await connected(server.url, (client) => client.query('alter role limited connection limit 100'));
   });
 
   const changeRole = (password: string) =>
@@ -133,4 +152,11 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
       await until(areServed, 'connect again');
     });
   }
+
+  test('the pools return to their configured sizes after the server accepts enough connections', async () => {
+    await until(
+      async () => isDeepStrictEqual(await poolLimits(), { records: 12, lists: 8 }),
+      'grow both pools',
+    );
+  });
 });

@@ -204,6 +204,31 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     }
   });
 
+  test('shows every caller its own writes if commits do not wait until they are flushed', async (t) => {
+    const onPrimary = (text: string) => connected(primary.url, (client) => client.query(text));
+    const isUnflushed = async () =>
+      (await onPrimary('select pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn() as unflushed'))
+        .rows[0]?.unflushed === true;
+    t.after(async () => {
+      await onPrimary('alter system reset all');
+      await onPrimary('select pg_reload_conf()');
+      await used();
+    });
+    await onPrimary('alter system set synchronous_commit = off');
+    await onPrimary(`alter system set wal_writer_delay = '10s'`);
+    await onPrimary('select pg_reload_conf()');
+    let unflushed = 0;
+    // The server flushes by itself now and then, so some writes reach the replica immediately.
+    await until(async () => {
+      await used();
+      const id = await create();
+      assert.equal(await status(id), 200);
+      assert.equal(await status(id, acme.key, other.call), 200, 'on the other node');
+      if (await isUnflushed()) unflushed++;
+      return unflushed === 5;
+    }, 'read writes that the replica cannot have');
+  });
+
   /**
    * Reads from six clients until the work is done.
    * @param work receives a function that waits until each client has completed another request

@@ -216,4 +216,58 @@ export class ${name} extends Migration {
     assert.deepEqual(await model.sql(`select obj_description('wares_code_index'::regclass)`), [['by hand']]);
     assert.deepEqual(await model.drift(), []);
   });
+
+  const coded = (type: string) =>
+    model.write({ wares: `common: all\nfields:\n  code: { type: ${type}, nullable: true }\n` });
+
+  test("shows an older node a converted timestamp in UTC, whatever the session's time zone", async () => {
+    coded('string');
+    await model.create({ drop: ['wares.telefax'] });
+    await migrate();
+    await model.sql('delete from wares');
+    await model.sql(
+      `insert into wares (organization_id, code, created_at, updated_at) values (1, '2026-03-01T10:00:00Z', now(), now())`,
+    );
+    await withOldNode();
+    coded('timestamp');
+    await model.create();
+    await migrate();
+    await connected(String(model.environment.DATABASE_URL), async (client) => {
+      await client.query(`set time zone 'Asia/Tokyo'`);
+      const times = async () => {
+        const { rows } = await client.query(
+          `select v.code as older, (w.code at time zone 'UTC')::text as newer from wares w join crm_views_old.wares v using (organization_id, id)`,
+        );
+        return rows;
+      };
+      await client.query(`update wares set code = '2026-03-01T12:00:00.5Z'`);
+      assert.deepEqual(await times(), [
+        { older: '2026-03-01T12:00:00.500000Z', newer: '2026-03-01 12:00:00.5' },
+      ]);
+      await client.query(`update crm_views_old.wares set code = '2026-03-02T10:00:00Z'`);
+      assert.deepEqual(await times(), [{ older: '2026-03-02T10:00:00Z', newer: '2026-03-02 10:00:00' }]);
+    });
+    await finished();
+  });
+
+  test('counts lock timeouts for each batch, which succeeds after up to 59', async () => {
+    coded('string');
+    await model.create();
+    await model.sql('create sequence timeouts');
+    // A sequence keeps its value when the batch is rolled back. The first batch succeeds at the 60th attempt.
+    await model.sql(`create function times_out() returns trigger language plpgsql as $$ begin
+      if nextval('timeouts') not in (60, 62) then
+        raise 'lock timeout' using errcode = 'lock_not_available';
+      end if;
+      return new;
+    end $$`);
+    await model.sql(
+      `create trigger times_out before update on crm_migrations for each row when (old.remaining like '[{"fill"%') execute function times_out()`,
+    );
+    await migrate();
+    await model.sql('drop function times_out() cascade');
+    assert.deepEqual(await model.sql('select last_value::text from timeouts'), [['62']]);
+    await model.sql('drop sequence timeouts');
+    assert.deepEqual(await model.drift(), []);
+  });
 });

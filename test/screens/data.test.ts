@@ -94,6 +94,26 @@ onBothDrivers(
       assert.match(messageOf(wrong), /^created_at\[gt\] must be an RFC 3339 timestamp/);
     });
 
+    test("a list's position applies only to the page itself, not to its other links and forms", async () => {
+      const company = fresh('Company');
+      const records = Array.from({ length: 25 }, (_, index) => ({ last_name: `P${index + 10}`, company }));
+      const made = await instance().call('POST /api/v1/leads/batch', { key: acme.key, body: { records } });
+      assert.equal(made.status, 200, made.text);
+      const list = `${data}/leads?q=${company}&sort=last_name&rating%5Bne%5D=Hot`;
+      for (const start of ['', '&page=1']) {
+        const first = await admin.get(list + start);
+        assert.equal(rowsOf(first).length, 20, start);
+        const next = linkIn(first, /Next page/);
+        assert.doesNotMatch(next, /\bpage=/);
+        const second = await admin.get(next);
+        assert.deepEqual(rowsOf(second), ['P30', 'P31', 'P32', 'P33', 'P34']);
+        assert.equal(linkIn(second, /First page/), readable(list));
+      }
+      const second = await admin.get(`${list}&page=2`);
+      assert.deepEqual(rowsOf(second), ['P30', 'P31', 'P32', 'P33', 'P34']);
+      assert.doesNotMatch(second.text, /[?&;](?:page|cursor)=|name="(?:page|cursor)"/);
+    });
+
     test('each value of a filter is removed separately, and the other values and filters are kept', async () => {
       const company = fresh('Company');
       for (const rating of ['Hot', 'Warm', 'Cold'])
@@ -340,6 +360,16 @@ onBothDrivers(
       assert.equal(await account(`ID ${plain}`), plain);
       assert.equal(await account(`Nobody (${plain})`), 'No account found.');
       assert.equal(await account(`${name} (999999)`), 'No account found.');
+      // A partial match that contains the ID is a different record.
+      const former = fresh('Former');
+      for (const id of [plain, '999999']) {
+        const partial = await make('accounts', { name: `The ${former} (${id})` });
+        assert.equal(await account(`${former} (${id})`), 'No account found.');
+        assert.equal(await account(`The ${former} (${id})`), partial);
+      }
+      assert.match(String(await account(former)), /^Several accounts match/);
+      const only = await make('accounts', { name: `The only ${fresh('Match')}` });
+      assert.equal(await account('only match-'), only, 'without an ID, a partial match is enough');
       await make('accounts', { name: `${name} (${plain})` });
       assert.equal(
         await account(`${name} (${plain})`),

@@ -133,6 +133,49 @@ onBothDrivers(
       assert.deepEqual(subscription, { state: 'on', recent: true });
     });
 
+    test('a failure postpones only later events of the same record, and no other record waits for it', async () => {
+      const { id, at, queued, resume } = await subscribe();
+      const other = await subscribe();
+      const lead = await queued();
+      receiver.behave(at, (response, { event }) =>
+        response.writeHead(event.data.resource === 'leads' ? 500 : 204).end(),
+      );
+      /** Events with the same IDs as the lead's event, except for these values. */
+      const later: Readonly<Record<string, object>> = {
+        'the same record': {},
+        'another resource': { object: 'accounts' },
+        'another record': { object_id: lead + 1 },
+        'another subscription': { subscription_id: other.id },
+      };
+      for (const [name, values] of Object.entries(later)) {
+        const changed = { event_id: name, version: 2, next_at: '3000-01-01T00:00:00Z', ...values };
+        await execute(sql`insert into crm_event_deliveries
+          select (jsonb_populate_record(d, ${JSON.stringify(changed)}::text::jsonb
+            || jsonb_build_object('id', nextval(pg_get_serial_sequence('crm_event_deliveries', 'id'))))).*
+          from crm_event_deliveries d
+          where organization_id = ${acme.id}::bigint and subscription_id = ${id}::bigint and object_id = ${lead}::bigint
+            and version = 1`);
+      }
+      const eventOf = async (condition: RawBuilder<unknown>) => {
+        const [row] = await execute(
+          sql<{ status: string; error: string; isPostponed: boolean }>`
+            select status, error, next_at < '3000-01-01T00:00:00Z' as "isPostponed" from crm_event_deliveries where ${condition}`,
+        );
+        return row ?? assert.fail();
+      };
+      const first = sql`subscription_id = ${id}::bigint and object_id = ${lead}::bigint and version = 1`;
+      await resume();
+      await until(async () => (await eventOf(first)).error !== '', 'fail');
+      for (const name of Object.keys(later)) {
+        const { isPostponed } = await eventOf(sql`event_id = ${name}::text`);
+        assert.equal(isPostponed, name === 'the same record', name);
+      }
+      const account = sql`event_id = 'another resource'`;
+      await execute(sql`update crm_event_deliveries set next_at = now() where ${account}`);
+      await until(async () => (await eventOf(account)).status === 'done', 'arrive');
+      assert.equal((await eventOf(first)).status, 'waiting');
+    });
+
     describe('an event becomes a dead letter', () => {
       for (const [age, attempts, isGivenUp] of [
         ['73 hours', 12, true],

@@ -1,6 +1,7 @@
 // The server cancels a statement that is no longer needed because its client has disconnected, it has timed
 // out, or the process is stopping.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
@@ -21,6 +22,8 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     service = await serve({
       DATABASE_URL: url,
       MIGRATE_ON_START: 'true',
+      // Requests reuse the few connections that others have used.
+      DATABASE_POOL: '3',
       LOG_LEVEL: 'fatal',
       DATABASE_CONNECT_TIMEOUT_MS: '600000',
       DATABASE_LIST_TIMEOUT_MS: '600000',
@@ -44,10 +47,10 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     });
 
   /** Locks every lead while the work runs. */
-  const holdingLeads = <T>(work: () => Promise<T>): Promise<T> =>
+  const holdingLeads = <T>(work: () => Promise<T>, mode = 'access exclusive'): Promise<T> =>
     connected(url, async (client) => {
       await client.query('begin');
-      await client.query('lock table leads in access exclusive mode');
+      await client.query(`lock table leads in ${mode} mode`);
       try {
         return await work();
       } finally {
@@ -56,10 +59,10 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     });
 
   /** Sends a request whose client can disconnect. */
-  function send(method: string, path: string, body?: object) {
+  function send(method: string, path: string, body?: object, accept = 'application/json') {
     const sent = request(`${service.url}${path}`, {
       method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', accept },
     });
     sent.on('error', () => {});
     sent.end(body && JSON.stringify(body));
@@ -78,6 +81,50 @@ describe('cancelled statements', { concurrency: 1 }, () => {
         assert.equal(status, 200);
       }
     });
+  });
+
+  test("does not cancel another client's write on a connection that a disconnected reader has used", async () => {
+    const body = { records: [{ last_name: 'concurrent' }] };
+    assert.ok((await service.call('POST /api/v1/leads/batch', { key, body })).status < 300);
+    // Exceeds the buffers of the reader's connection, so that the export lasts until the reader disconnects.
+    await connected(url, (client) =>
+      client.query(
+        `insert into leads (organization_id, created_at, updated_at, description)
+          select organization_id, now(), now(), repeat('y', 20000) from (select organization_id from leads limit 1) _l, generate_series(1, 2000)`,
+      ),
+    );
+    /** Waits until a statement waits for the lock. @returns the process ID of its connection */
+    const waitingPid = async (pattern: RegExp, what: string) => {
+      let pid: number | undefined;
+      await until(async () => {
+        pid = (await waiting()).find(({ query }) => pattern.test(query))?.pid;
+        return pid !== undefined;
+      }, what);
+      return pid;
+    };
+    let reuses = 0;
+    await until(async () => {
+      const { reader, responded, used } = await holdingLeads(async () => {
+        const reader = send('GET', '/api/v1/leads?sort=id', undefined, 'application/x-ndjson');
+        // The response is not read.
+        const responded = once(reader, 'response');
+        return { reader, responded, used: await waitingPid(/^select/i, 'the export to wait') };
+      });
+      await responded;
+      const { writing, isReused } = await holdingLeads(async () => {
+        const writing = service.call('POST /api/v1/leads/batch', { key, body });
+        const pid = await waitingPid(/insert into/i, 'the write to wait');
+        reader.destroy();
+        // Meanwhile, the service notices the disconnect.
+        for (let count = 0; count < 20; count++)
+          assert.equal((await service.call('GET /api/v1/accounts?page=6', { key })).status, 200);
+        return { writing, isReused: pid === used };
+      }, 'share');
+      const { status, text } = await writing;
+      assert.ok(status < 300, text);
+      if (isReused) reuses++;
+      return reuses === 3;
+    }, 'reuse the connection');
   });
 
   test('completes the write of a disconnected client', async () => {

@@ -220,7 +220,8 @@ export const errorEntries = {
   missingReferences: {
     status: 400,
     code: 'missing_reference',
-    meaning: 'References do not point to existing records in the organization; `fields` lists them.',
+    meaning:
+      'References do not point to existing records or members of the organization; `fields` lists them.',
     detail: (fields: readonly FieldIssue[]) => fieldsDetail(fields),
   },
   /**

@@ -509,9 +509,9 @@ export interface LeadFilters {
     readonly eq?: crm.Values<string>;
     readonly in?: crm.Values<string>;
   };
-  readonly owner_id?: crm.Values<number | bigint> | {
-    readonly eq?: crm.Values<number | bigint>;
-    readonly in?: crm.Values<number | bigint>;
+  readonly owner_id?: crm.Values<number | bigint | string> | {
+    readonly eq?: crm.Values<number | bigint | string>;
+    readonly in?: crm.Values<number | bigint | string>;
     readonly is_null?: boolean;
   };
   readonly created_at?: {

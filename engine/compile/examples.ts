@@ -1,5 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Field } from '../fields/index.ts';
+import { type Field, refersToUser } from '../fields/index.ts';
 import { bodyRules } from '../records/index.ts';
 import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 
@@ -76,7 +76,9 @@ const sharedExamples = {
 
 /** Returns a body that every instance accepts. It omits optional references, because IDs differ between instances. */
 function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined): Sample {
-  const writable = fields.filter((field) => !field.readOnly && (field.required || field.to === undefined));
+  const writable = fields.filter(
+    (field) => !field.readOnly && !refersToUser(field) && (field.required || field.to === undefined),
+  );
   return Object.fromEntries(
     writable.flatMap((field) => {
       const value = sample === undefined ? exampleValue(field) : sample[field.name];

@@ -181,7 +181,8 @@ function createDraft(
   }
   for (const name of Object.keys(raw.fields)) {
     const path = ['fields', name];
-    if (locations.has(name)) {
+    // An overlay can make a shared owner assignable.
+    if (locations.has(name) && raw.fields[name]?.assignable !== true) {
       issues.push(parsed.issueAt({ path, key: true }, `"${name}" is already a shared field`));
     }
     locations.set(name, { parsed, path });

@@ -36,6 +36,7 @@ export interface RawField extends RawRename {
   readonly retired?: boolean;
   readonly description?: string;
   readonly read_only?: boolean;
+  readonly assignable?: boolean;
   readonly nullable?: boolean;
   readonly required?: boolean;
   readonly default?: string | number | boolean;

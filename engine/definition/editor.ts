@@ -203,6 +203,11 @@ const rules: readonly JsonSchema[] = [
   }),
   implies(isTrue('nullable'), { properties: forbid('default') }),
   implies(isPresent('set'), isTrue('read_only')),
+  // An overlay can change a field without repeating its type.
+  implies(
+    { allOf: [isTrue('assignable'), isPresent('type')] },
+    { required: ['set'], properties: { set: { const: 'creator' } } },
+  ),
   implies(isTrue('retired'), { properties: { ...forbid('set'), ...forbidTrue('alias') } }),
   implies(isTrue('unique'), { properties: forbidTrue('read_only') }),
 ];

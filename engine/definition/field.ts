@@ -49,7 +49,7 @@ export function readField(
   }
   const typeName = raw.type as FieldTypeName;
   const type: FieldType = fieldTypes[typeName];
-  const readOnly = raw.read_only === true || type.joins === true;
+  const readOnly = (raw.read_only === true && raw.assignable !== true) || type.joins === true;
   // Creators and editors can be null, because API keys do not require a user and users can be deleted.
   const nullable = raw.nullable === true || raw.set === 'creator' || raw.set === 'editor';
 
@@ -87,6 +87,8 @@ export function readField(
   } else {
     checkValue(raw, type, readOnly, report);
   }
+  if (raw.assignable === true && raw.set !== 'creator')
+    report('assignable', '"assignable" needs "set: creator"');
   if (raw.set !== undefined && serverTypes[raw.set] !== typeName) {
     report('set', `"set: ${raw.set}" needs "type: ${serverTypes[raw.set]}"`);
   }
@@ -151,7 +153,7 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
       'a reference needs "nullable: true", because it becomes null when its record is deleted',
     );
   }
-  if (raw.set !== undefined && !readOnly) report('set', '"set" needs "read_only: true"');
+  if (raw.set !== undefined && raw.read_only !== true) report('set', '"set" needs "read_only: true"');
   const conflictingKeys = [
     ...(readOnly ? ['read_only'] : []),
     ...(nullable ? ['nullable'] : []),

@@ -1,5 +1,5 @@
 import { hasPath, type Parsed, suggestion, type Target, type YamlIssue } from '../yaml/index.ts';
-import type { RawResource } from './definition.ts';
+import type { RawField, RawResource } from './definition.ts';
 import { commonName, fileStem } from './sources.ts';
 
 /** A file that matches the schema. */
@@ -41,7 +41,7 @@ export function withOverlays(
   }
   return bases.map((base) => {
     const overlay = overlays.get(resourceNameOf(base));
-    return overlay === undefined ? base : mergeOverlay(base, overlay);
+    return overlay === undefined ? base : mergeOverlay(base, overlay, shared);
   });
 }
 
@@ -61,8 +61,10 @@ function checkOverlay(
   for (const key of fixedKeys.filter((fixedKey) => Object.hasOwn(overlay, fixedKey))) {
     report({ path: [key], key: true }, `"${key}" cannot be changed by a file that extends ${name}`);
   }
-  for (const [field, { type, renamed_from: from }] of Object.entries(overlay.fields ?? {})) {
+  for (const [field, changes] of Object.entries(overlay.fields ?? {})) {
+    const { type, renamed_from: from } = changes;
     const path = ['fields', field];
+    if (changesOwner(changes, sharedField({ base, shared }, field))) continue;
     if (!Object.hasOwn(base.fields, field) && type === undefined) {
       report({ path, key: true }, unknownField(field, base.fields, shared, name));
     }
@@ -72,6 +74,17 @@ function checkOverlay(
     }
   }
 }
+
+/** Returns the shared field with this name, if the base file includes it. */
+const sharedField = (
+  { base, shared }: Pick<Extension, 'base' | 'shared'>,
+  name: string,
+): RawField | undefined =>
+  base.common === 'all' || base.common?.includes(name) === true ? shared[name] : undefined;
+
+/** Returns whether an overlay's field only makes a shared owner assignable, which is the only change to a shared field. */
+const changesOwner = (changes: object, field: RawField | undefined): boolean =>
+  field?.set === 'creator' && Object.keys(changes).every((key) => key === 'assignable');
 
 /** Returns the message for a field that has no type and is not declared by the extended resource. */
 function unknownField(
@@ -97,10 +110,18 @@ interface Entry {
 }
 
 /** Merges a file and its overlay. Issues in a key or field are reported in the overlay if it is there. */
-function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
+function mergeOverlay(
+  base: ValidatedSource,
+  overlay: ValidatedSource,
+  shared: RawResource['fields'],
+): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
   const changes = Object.entries(fields)
-    .map(([name, field]) => [name, { ...base.data.fields[name], ...field }] as const)
+    .map(([name, field]) => {
+      const owner = sharedField({ base: base.data, shared }, name);
+      const original = changesOwner(field, owner) ? owner : base.data.fields[name];
+      return [name, { ...original, ...field }] as const;
+    })
     // Fields without a type have already been reported.
     .filter(([, { type }]) => type !== undefined);
   const lists = {

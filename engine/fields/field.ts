@@ -42,6 +42,10 @@ export interface Field {
 /** Returns whether a field's values are user IDs. */
 export const refersToUser = ({ set }: Pick<Field, 'set'>): boolean => set === 'creator' || set === 'editor';
 
+/** Returns whether a field contains the creator unless the caller assigns another user. */
+export const isAssignable = ({ set, readOnly }: Pick<Field, 'set' | 'readOnly'>): boolean =>
+  set !== undefined && !readOnly;
+
 /** The dates of a deprecated name. */
 export interface Deprecation {
   /** Date from which the name is deprecated, as YYYY-MM-DD. */

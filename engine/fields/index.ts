@@ -3,7 +3,14 @@
 
 export { type Encoder, maxJsonBytesPerByte, textCell, verbatim } from './encode.ts';
 export { ExactNumber, int64, integerText, isRowId, parseExactJson } from './exact-json.ts';
-export { type Deprecation, type Field, fieldColumns, refersToUser, type ServerValue } from './field.ts';
+export {
+  type Deprecation,
+  type Field,
+  fieldColumns,
+  isAssignable,
+  refersToUser,
+  type ServerValue,
+} from './field.ts';
 export { extraColumns, type FieldTypeName, fieldTypes, firstColumn } from './field-types.ts';
 export { jsonErrorOffset, positionAt } from './json-error.ts';
 export { isStorable } from './string.ts';

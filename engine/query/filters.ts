@@ -1,5 +1,5 @@
 import type { FieldIssue } from '../errors.ts';
-import { type Field, type JsonSchema, lookupOf } from '../fields/index.ts';
+import { type Field, type JsonSchema, lookupOf, refersToUser } from '../fields/index.ts';
 import { indexKey, lookupKey } from '../sql/index.ts';
 import { implies, oneOfSchema, suggestion } from '../yaml/index.ts';
 import { type OperatorName, operatorOf, operators } from './operators.ts';
@@ -274,11 +274,14 @@ function describeParameter(field: Field, name: string, operator: OperatorName): 
     examples: field.values.list,
     'x-extensible-enum': field.values.list,
   };
-  const schema = { ...value, ...(words === undefined && suggestions) };
+  const acceptsMe = words === undefined && refersToUser(field);
+  const schema = acceptsMe
+    ? { ...value, type: ['integer', 'string'] }
+    : { ...value, ...(words === undefined && suggestions) };
   return {
     name,
     in: 'query',
-    description: `${describe(field)} An empty value is ignored.`,
+    description: `${describe(field)}${acceptsMe ? ' `me` stands for the calling user.' : ''} An empty value is ignored.`,
     ...(repeatable
       ? { style: 'form', explode: true, schema: { type: 'array', maxItems: maxFilterValues, items: schema } }
       : { schema }),

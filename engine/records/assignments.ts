@@ -1,4 +1,10 @@
-import { type Field, fieldColumns, type ParameterText, type ServerValue } from '../fields/index.ts';
+import {
+  type Field,
+  fieldColumns,
+  isAssignable,
+  type ParameterText,
+  type ServerValue,
+} from '../fields/index.ts';
 import { type Placeholder, quote, record } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { organizationOf, type RowScope } from './rows.ts';
@@ -71,7 +77,31 @@ export const assignments = (
   verb: 'create' | 'update',
   placeholder: Placeholder<WriteValues>,
 ): Assignment[] =>
-  assignmentsOf(fields, verb, placeholder, (field) => assign(field, placeholder, bodyParameters(field)));
+  assignmentsOf(fields, verb, placeholder, (field) => {
+    const writes = assign(field, placeholder, bodyParameters(field));
+    if (!isAssignable(field)) return writes;
+    const isPresent = `${placeholder(({ body }) => String(body[field.name] !== undefined))}::text::boolean`;
+    return verb === 'create' ? orCreator(field, placeholder, isPresent, writes) : assignIf(isPresent, writes);
+  });
+
+/**
+ * Assigns the creator to an assignable field if the body does not contain the field.
+ * @param isPresent SQL condition that the body contains the field
+ */
+export const orCreator = (
+  field: Field,
+  placeholder: Placeholder<Author>,
+  isPresent: string,
+  writes: readonly Assignment[],
+): readonly Assignment[] => {
+  const creator = isAssignable(field) ? serverValue(field, 'create', placeholder) : undefined;
+  return creator === undefined
+    ? writes
+    : writes.map(({ column, value }) => ({
+        column,
+        value: `case when ${isPresent} then ${value} else ${creator} end`,
+      }));
+};
 
 /**
  * Returns the assignments for a write.

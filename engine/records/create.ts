@@ -3,7 +3,7 @@ import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
 import { type Placeholder, type Prepared, prepare } from '../sql/index.ts';
 import { allows } from './access.ts';
-import { assignIf, assignments, assignmentsOf, type WriteValues } from './assignments.ts';
+import { assignIf, assignments, assignmentsOf, orCreator, type WriteValues } from './assignments.ts';
 import {
   type BatchPlan,
   batchLimits,
@@ -24,7 +24,12 @@ import { type IdempotentPlan, idempotentResult, idempotentStatement, lostRace } 
 import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './indexes.ts';
 import type { CreateInput, Operation, OperationContext } from './operation.ts';
 import { entityTag } from './preconditions.ts';
-import { createRejectionFinder, explainRejection, type RejectionFinder } from './rejections.ts';
+import {
+  createAssigneeFinder,
+  createRejectionFinder,
+  explainRejection,
+  type RejectionFinder,
+} from './rejections.ts';
 import { basePlan, rejectRequest, validBody } from './requests.ts';
 import {
   type BatchResult,
@@ -189,6 +194,10 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
         statement: (plan) => variantOf(plan).rejections.statement?.bind(plan),
         remaining: (plan, rows) => withFailures(plan, variantOf(plan).rejections.errors(plan, rows)),
       },
+      assignment: {
+        statement: (plan) => variantOf(plan).assignees.statement?.bind(plan),
+        remaining: (plan, rows) => withFailures(plan, variantOf(plan).assignees.errors(plan, rows)),
+      },
     };
   },
   describe: ({ recordName, pluralName, definition }) => ({
@@ -216,6 +225,8 @@ interface Variant {
   /** Statement for requests with an `Idempotency-Key`. */
   readonly idempotent: Prepared<CreateBatchPlan>;
   readonly rejections: RejectionFinder;
+  /** Finds assigned users who are not members. */
+  readonly assignees: RejectionFinder;
 }
 
 /** Returns a variant's key, which does not depend on the order of the fields. */
@@ -257,6 +268,7 @@ function compileVariant(context: OperationContext, match: Unique | undefined): V
       });
     }),
     rejections: createRejectionFinder(definition, table, match === undefined ? 'create' : { match }),
+    assignees: createAssigneeFinder(definition, table, match === undefined ? 'create' : { match }),
   };
 }
 
@@ -272,7 +284,9 @@ function writeSql(
 ): string {
   const { definition, items: table } = context;
   const { fields } = definition;
-  const assignments = assignmentsOf(fields, 'create', $, table.assignments);
+  const assignments = assignmentsOf(fields, 'create', $, (field) =>
+    orCreator(field, $, table.hasField(field), table.assignments(field)),
+  );
   const columns = assignments.map((assignment) => assignment.column).join(', ');
   const values = assignments.map(({ value }) => value).join(', ');
   // Records are inserted in request order, so that their IDs ascend in that order. If concurrent requests can

@@ -40,7 +40,7 @@ const maxTries = 10;
 /** The properties of an operation that determine its statements. */
 type Executable<P extends OperationPlan> = Pick<
   CompiledOperation<P>,
-  'statement' | 'creates' | 'readsOnly' | 'followUp' | 'retryable' | 'rejection' | 'splitter'
+  'statement' | 'creates' | 'readsOnly' | 'followUp' | 'retryable' | 'rejection' | 'assignment' | 'splitter'
 >;
 
 /** Plans and runs an operation. @throws HttpError in the same cases as its `plan` and {@link execute} */
@@ -60,7 +60,7 @@ export async function runOperation<
 /**
  * Runs an operation's statement when the organization gets a slot. All requests for records pass through this
  * function.
- * @throws HttpError 400 naming every missing reference, or the operator's constraint or trigger that rejected
+ * @throws HttpError 400 naming every missing reference or assigned user who is not a member, or the operator's constraint or trigger that rejected
  * the write; 403 if the organization has reached its record limit; 409 naming the unique fields whose values
  * another record already has; 500 if the database fails or does not respond; 503 if no slot is available in
  * time or the database cancels the statement
@@ -71,7 +71,15 @@ export async function execute<P extends OperationPlan>(
   plan: P,
   tries = 0,
 ): Promise<TextRows> {
-  const { statement, creates, readsOnly, followUp, retryable, rejection, splitter } = operation;
+  const { statement, creates, readsOnly, followUp, retryable, rejection, assignment, splitter } = operation;
+  const assigneeStatement = tries === 0 ? assignment?.statement(plan) : undefined;
+  if (assignment !== undefined && assigneeStatement !== undefined) {
+    const rows = await runTraced(database, plan, assigneeStatement).catch((failure: unknown) => {
+      throw failure instanceof HttpError ? failure : databaseFailure(failure);
+    });
+    const { assignment: _, ...write } = operation;
+    return execute(database, write, assignment.remaining(plan, rows));
+  }
   const firstStatement = statement(plan);
   if (firstStatement === undefined) return [];
   if (creates !== undefined && tries === 0) {

@@ -1,11 +1,13 @@
 import type { TextRows } from '../database/index.ts';
 import type { FieldIssue } from '../errors.ts';
+import { refersToUser } from '../fields/index.ts';
 import {
   describeQuery,
   foreignCursorIssue,
   listParameters,
   type ParsedQuery,
   parseQuery,
+  type Query,
   queryClauses,
   queryShape,
 } from '../query/index.ts';
@@ -89,6 +91,24 @@ function totalOf({ counting }: ListPlan, [page, explained]: TextRows): number | 
   return counting === undefined || page === undefined ? undefined : decodeTotal(page).total;
 }
 
+/** ID that no user has. */
+const noUser = '0';
+
+/**
+ * Replaces `me` with the caller's ID in filters for users. Without a user, it matches no record.
+ * @param names parameters of filters for users
+ */
+function withCaller(query: Query, names: readonly string[], { caller }: Pick<ListInput, 'caller'>): Query {
+  const usesMe = names.filter((name) => [query[name] ?? []].flat().includes('me'));
+  if (usesMe.length === 0) return query;
+  const id = caller.principal.user ?? noUser;
+  const values = usesMe.map((name) => [
+    name,
+    [query[name] ?? []].flat().map((value) => (value === 'me' ? id : value)),
+  ]);
+  return { ...query, ...Object.fromEntries(values) };
+}
+
 /** `GET /R`: a page of records. */
 export const list: Operation<ListPlan, ListInput, PageResult> = {
   method: 'GET',
@@ -109,6 +129,9 @@ export const list: Operation<ListPlan, ListInput, PageResult> = {
   formats: formatNames,
   compile: (context) => {
     const { definition } = context;
+    const userFilters = definition.filters
+      .filter(({ field }) => refersToUser(field))
+      .flatMap(({ parameters }) => parameters.map(({ name }) => name));
     const knownParameters = [...commonParameters, ...listParameters(definition)];
     const byShape = statementsByShape<ListPlan>(context, 'list');
     const statementFor = ({ parsedQuery: query, counting }: ListPlan) =>
@@ -122,7 +145,7 @@ export const list: Operation<ListPlan, ListInput, PageResult> = {
           ({ field }) => !field.includes('['),
         );
         const { query = {}, signing, counting } = input;
-        const parsedQuery = parseQuery(definition, query, issues);
+        const parsedQuery = parseQuery(definition, withCaller(query, userFilters, input), issues);
         authorizeExpansion(input.caller.principal, parsedQuery);
         rejectRequest(issues);
         const plan = {

@@ -268,6 +268,8 @@ export interface CompiledOperation<
   readonly followUp?: (plan: P, rows: TextRows) => Statement | undefined;
   /** Explains why the database rejected a write. */
   readonly rejection?: ExplainRejection<P>;
+  /** Finds assigned users who are not members, before the write. Unlike a reference, a former member's ID is kept. */
+  readonly assignment?: ExplainRejection<P>;
   /** Splits a batch into items; absent for single writes. */
   readonly splitter?: BatchSplitter<P>;
   /** Exports the complete result in the additional formats. */

@@ -26,7 +26,7 @@ import { itemId } from './items.ts';
 import type { BodyInput, Operation, OperationContext, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { mergePatchTypes } from './read-body.ts';
-import { createRejectionFinder, explainRejection } from './rejections.ts';
+import { createAssigneeFinder, createRejectionFinder, explainRejection } from './rejections.ts';
 import { basePlan, recordId, rejectRequest, validBody } from './requests.ts';
 import { type BatchResult, etagHeader, type RecordResult } from './results.ts';
 import { organizationOf, visibleSql } from './rows.ts';
@@ -118,6 +118,7 @@ export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<Ba
       return `with ${table.expression($)}, ${lockedItems}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
     });
     const finder = createRejectionFinder(definition, table, 'patch');
+    const assignees = createAssigneeFinder(definition, table, 'patch');
     return {
       plan: (input) =>
         batchPlan(input, envelopeOf(input, 'records'), {
@@ -145,6 +146,10 @@ export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<Ba
       rejection: {
         statement: (plan) => finder.statement?.bind(plan),
         remaining: (plan, rows) => withFailures(plan, finder.errors(plan, rows)),
+      },
+      assignment: {
+        statement: (plan) => assignees.statement?.bind(plan),
+        remaining: (plan, rows) => withFailures(plan, assignees.errors(plan, rows)),
       },
     };
   },

@@ -8,7 +8,7 @@ import {
 } from '../database/index.ts';
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import { errors, type FieldIssue, type HttpError } from '../errors.ts';
-import type { Field } from '../fields/index.ts';
+import { type Field, refersToUser } from '../fields/index.ts';
 import {
   type Cell,
   cell,
@@ -20,7 +20,7 @@ import {
   record,
   rowDecoder,
 } from '../sql/index.ts';
-import { tryStatements } from '../tables/index.ts';
+import { isMemberSql, tryStatements } from '../tables/index.ts';
 import { allows } from './access.ts';
 import { allPresentSql, itemValues, namesOf, sameKeySql } from './indexes.ts';
 import {
@@ -31,8 +31,14 @@ import {
   type ItemValues,
   itemId,
 } from './items.ts';
-import type { BatchSplitter, ExplainRejection, OperationContext, OperationPlan } from './operation.ts';
-import { visibleSql } from './rows.ts';
+import type {
+  BatchSplitter,
+  CompiledOperation,
+  ExplainRejection,
+  OperationContext,
+  OperationPlan,
+} from './operation.ts';
+import { organizationOf, visibleSql } from './rows.ts';
 
 /** Returns whether the database rejected a write because of a reference or a unique field. */
 export const isRejection = (cause: unknown): boolean =>
@@ -54,18 +60,54 @@ export interface RejectionFinder {
 
 const decodeNumber = rowDecoder({ number: cell.count });
 
-/** Compiles a search for items with missing references or duplicate unique values. */
-export function createRejectionFinder(
+/** Compiles a search for items with missing references, assigned users who are not members or duplicate unique values. */
+export const createRejectionFinder = (
   definition: ResourceDefinition,
   table: ItemTable,
   writes: WriteTarget,
+): RejectionFinder =>
+  compileFinder(definition, table, writes, {
+    references: definition.fields.filter((field) => field.type.refers && !field.readOnly),
+    users: assignedFields(definition),
+    uniques: definition.uniques,
+  });
+
+/** Compiles a search for items with assigned users who are not members, except users already stored in the record. */
+export const createAssigneeFinder = (
+  definition: ResourceDefinition,
+  table: ItemTable,
+  writes: WriteTarget,
+): RejectionFinder =>
+  compileFinder(definition, table, writes, {
+    references: [],
+    users: assignedFields(definition),
+    uniques: [],
+  });
+
+const assignedFields = ({ fields }: ResourceDefinition): readonly Field[] =>
+  fields.filter((field) => refersToUser(field) && !field.readOnly);
+
+/** The fields that a search checks. */
+interface CheckedFields {
+  readonly references: readonly Field[];
+  /** Fields that contain users. */
+  readonly users: readonly Field[];
+  readonly uniques: ResourceDefinition['uniques'];
+}
+
+function compileFinder(
+  definition: ResourceDefinition,
+  table: ItemTable,
+  writes: WriteTarget,
+  { references, users, uniques }: CheckedFields,
 ): RejectionFinder {
-  const { name, fields, uniques } = definition;
-  const references = fields.filter((field) => field.type.refers && !field.readOnly);
+  const { name } = definition;
   const uniqueFields = [...new Set(uniques.flat())];
-  const missingReferences = references.map((field, index) => missingReference(field, 1 + index));
+  const missingReferences = [...references, ...users].map((field, index) =>
+    missingReference(field, 1 + index),
+  );
   const duplicateValues = uniques.map((unique, index) =>
-    duplicate(unique, 1 + references.length + 2 * index),
+    duplicate(unique, 1 + missingReferences.length + 2 * index),
   );
   const prepared = () =>
     // The statement is unnamed because it rarely runs.
@@ -79,19 +121,26 @@ export function createRejectionFinder(
           : `case when ${record}."id" is null then ${value} else ${updatedValue} end`;
       };
       const existing = existingRecordSql(definition, table, writes, $);
+      const submitted = (field: Field) =>
+        `case when ${table.hasField(field)} then ${table.assignments(field)[0]?.value ?? 'null'} end`;
       const values = [
         ...uniqueFields.map((field, index) => `${finalValue(field)} as _u${index}`),
         // Only IDs from the request are checked, because error messages contain the IDs.
-        ...references.map(
-          (field, index) =>
-            `case when ${table.hasField(field)} then ${table.assignments(field)[0]?.value ?? 'null'} end as _r${index}`,
-        ),
+        ...references.map((field, index) => `${submitted(field)} as _r${index}`),
+        ...users.flatMap((field, index) => [
+          `${submitted(field)} as _p${index}`,
+          `${writes === 'create' ? 'null::bigint' : column(field)} as _s${index}`,
+        ]),
       ];
       const checkedAs = (field: Field) => `_v._u${uniqueFields.indexOf(field)}`;
       const missing = references.map((field, index) => {
         const id = `_v._r${index}`;
         const target = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
         return `case when not exists (${target}) then ${id}::text end`;
+      });
+      const strangers = users.map((_, index) => {
+        const id = `_v._p${index}`;
+        return `case when ${id} is distinct from _v._s${index} and not ${isMemberSql(organizationOf($), id)} then ${id}::text end`;
       });
       const duplicates = uniques.flatMap((unique) => {
         const keys = unique.map(checkedAs);
@@ -100,10 +149,10 @@ export function createRejectionFinder(
           `(select ${record}."id" from ${quote(name)} ${record} where ${visibleSql($)} and ${sameKeySql(unique, keys)} and ${record}."id" is distinct from _v._own limit 1)::text`,
         ];
       });
-      return `with ${table.expression($)}, _values as (select _i._n, ${[`${existing.id} as _own`, ...values].join(', ')} from _items _i${existing.join}) select ${['_v._n::text', ...missing, ...duplicates].join(', ')} from _values _v order by _v._n`;
+      return `with ${table.expression($)}, _values as (select _i._n, ${[`${existing.id} as _own`, ...values].join(', ')} from _items _i${existing.join}) select ${['_v._n::text', ...missing, ...strangers, ...duplicates].join(', ')} from _values _v order by _v._n`;
     });
   return {
-    statement: uniqueFields.length === 0 && references.length === 0 ? undefined : prepared(),
+    statement: uniqueFields.length === 0 && missingReferences.length === 0 ? undefined : prepared(),
     errors: (plan, rows) => {
       const byNumber = new Map<number, HttpError>();
       const canRead = allows(plan.caller.principal.grants, name, 'read');
@@ -126,19 +175,32 @@ export function explainRejection<P extends OperationPlan>(
   { definition, items }: OperationContext,
   writes: WriteTarget,
   itemOf: (plan: P) => BatchItem,
-): { readonly rejection: ExplainRejection<P> } {
-  const finder = createRejectionFinder(definition, items, writes);
+): Pick<CompiledOperation<P>, 'rejection' | 'assignment'> {
+  const explain = (finder: RejectionFinder): ExplainRejection<P> => ({
+    statement: (plan) => {
+      const columns: ItemColumn[] = [];
+      items.add(columns, itemOf(plan));
+      return finder.statement?.bind({ ...plan, columns: arrayTexts(columns), skipped: [] });
+    },
+    remaining: (plan, rows) => {
+      const [error] = finder.errors(plan, rows).values();
+      if (error !== undefined) throw error;
+      return plan;
+    },
+  });
+  const users = assignedFields(definition);
+  const rejection = explain(createRejectionFinder(definition, items, writes));
+  if (users.length === 0) return { rejection };
+  const assignment = explain(createAssigneeFinder(definition, items, writes));
   return {
-    rejection: {
+    rejection,
+    assignment: {
+      ...assignment,
       statement: (plan) => {
-        const columns: ItemColumn[] = [];
-        items.add(columns, itemOf(plan));
-        return finder.statement?.bind({ ...plan, columns: arrayTexts(columns), skipped: [] });
-      },
-      remaining: (plan, rows) => {
-        const [error] = finder.errors(plan, rows).values();
-        if (error !== undefined) throw error;
-        return plan;
+        const { body } = itemOf(plan);
+        return users.some(({ name }) => body[name] !== undefined && body[name] !== null)
+          ? assignment.statement(plan)
+          : undefined;
       },
     },
   };
@@ -154,7 +216,9 @@ function missingReference({ name, to }: Field, column: number): ErrorOf<FieldIss
   const decode = rowDecoder({ id: cell.nullableText }, column);
   return (row) => {
     const { id } = decode(row);
-    return id === null ? undefined : { field: name, message: `${name} ${id} does not exist in ${to}` };
+    if (id === null) return undefined;
+    const reason = to === undefined ? 'is not a member of this organization' : `does not exist in ${to}`;
+    return { field: name, message: `${name} ${id} ${reason}` };
   };
 }
 

@@ -28,6 +28,7 @@ export {
   transaction,
   tryStatements,
 } from './handle.ts';
+export { isMemberSql, memberTable } from './members.ts';
 export { displayName, singleLine } from './names.ts';
 export {
   findOrganization,

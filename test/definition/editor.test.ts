@@ -42,6 +42,7 @@ function isMarked(files: Files): boolean {
 const beyondSchemas = [
   /^crm_x\.yaml.*names that start with/,
   /^events\.yaml.*is reserved for event subscriptions/,
+  /^members\.yaml.*is reserved for members/,
   /two files define the resource/,
   /is not a valid RE2 regular expression/,
   /needs the same column as/,

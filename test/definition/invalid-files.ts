@@ -89,6 +89,14 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'events.yaml:1:1  "events" is reserved for event subscriptions in profiles. Choose another name.',
   ],
   [
+    { 'members.yaml': head.join('\n') },
+    'members.yaml:1:1  "members" is reserved for members in profiles. Choose another name.',
+  ],
+  [
+    things('  owner: { type: int64, nullable: true, assignable: true }'),
+    'things.yaml:4:41  "assignable" needs "set: creator"',
+  ],
+  [
     { 'crm_x.yaml': head.join('\n') },
     'crm_x.yaml:1:1  names that start with "crm_" are reserved for the engine',
   ],

@@ -28,7 +28,7 @@ export {
   verifyEmail,
 } from './operator-users.ts';
 export { generatePassword } from './passwords.ts';
-export { findPeople, type NamedPerson, personDetail, personLabel } from './people.ts';
+export { findPeople, listMembers, type NamedPerson, personDetail, personLabel } from './people.ts';
 export {
   createMailedResets,
   createMemberReset,

@@ -15,6 +15,17 @@ export const personLabel = ({ name, email }: Pick<NamedPerson, 'name' | 'email'>
 export const personDetail = ({ name, email }: Pick<NamedPerson, 'name' | 'email'>): string | null =>
   name === null ? null : email;
 
+/** Returns an organization's members, sorted by name or, without a name, by email address. */
+export const listMembers = (tables: Tables, organization: string): Promise<NamedPerson[]> =>
+  tables
+    .selectFrom('crm_memberships as m')
+    .innerJoin('crm_users as u', 'u.id', 'm.user_id')
+    .select(['u.id', 'u.name', 'u.email'])
+    .where('m.organization_id', '=', organization)
+    .orderBy(({ fn }) => fn<string>('lower', [fn.coalesce('u.name', 'u.email')]))
+    .orderBy('u.id')
+    .execute();
+
 /**
  * Finds people by ID in one statement.
  * @param ids IDs from the organization's own rows, for example a record's creator. Can contain duplicates

@@ -6,6 +6,7 @@ import {
   identity,
   integerColumn,
   link,
+  memberTable,
   now,
   tenant,
   tenantLink,
@@ -158,7 +159,7 @@ const sessions = defineTable(
 );
 
 const memberships = defineTable(
-  'crm_memberships',
+  memberTable,
   {
     ...tenant(),
     ...link('user_id', 'crm_users', { primary: true, deleteRule: 'cascade' }),

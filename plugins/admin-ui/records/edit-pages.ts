@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { errors, HttpError } from '../../../engine/errors.ts';
+import { isAssignable, refersToUser } from '../../../engine/fields/index.ts';
+import { type NamedPerson, personLabel } from '../../access/identity/index.ts';
 import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { createOnce } from './create-once.ts';
@@ -22,12 +24,16 @@ const keyReusedText =
 /** Registers the forms that create and edit a record. */
 export function editPages({ get, post }: DataRoutes): void {
   get('/new', async (context) => {
-    const { resource, calls } = context;
+    const { resource, calls, member } = context;
     assertAllowed(context, 'create');
     const empty = Object.fromEntries(
       writable(resource).map((formField) => [
         formField.name,
-        formField.default === 0 ? '' : textOf(formField.default),
+        isAssignable(formField)
+          ? member.person.session.user.id
+          : formField.default === 0
+            ? ''
+            : textOf(formField.default),
       ]),
     );
     return context.sendPage(
@@ -68,7 +74,12 @@ export function editPages({ get, post }: DataRoutes): void {
     assertAllowed(context, 'update');
     const { record, tag, texts } = await readStored(context);
     return context.sendPage(
-      await editForm(context, record, { texts, ...(await suggestionsFor(context, context.calls)) }, tag),
+      await editForm(
+        context,
+        record,
+        { texts, ...(await suggestionsFor(context, context.calls, undefined, record)) },
+        tag,
+      ),
     );
   });
 
@@ -93,7 +104,7 @@ export function editPages({ get, post }: DataRoutes): void {
         name: titles.of(resource, saved),
       });
     } catch (error) {
-      const { more, problem } = await feedbackOf(context, error, texts);
+      const { more, problem } = await feedbackOf(context, error, texts, record);
       const isConflict = error instanceof HttpError && error.status === 412;
       const concurrent = new Map(
         isConflict
@@ -138,17 +149,24 @@ async function readStored({ request, resource, calls, references }: DataRequest)
 }
 
 type FormFeedback = Omit<FormState, 'texts'>;
-const noFeedback: FormFeedback = { errors: new Map(), concurrent: new Map(), suggestions: new Map() };
+const noFeedback: FormFeedback = {
+  errors: new Map(),
+  concurrent: new Map(),
+  suggestions: new Map(),
+  choices: new Map(),
+};
 
 /**
  * Suggests records for each reference whose resource the member can list. Suggests search matches or, without
  * a search string, the first records.
  */
 async function suggestionsFor(
-  { resource, references, titles }: DataRequest,
+  context: DataRequest,
   calls: Calls,
   searchTexts: ReadonlyMap<string, string> = new Map(),
+  record: DataRecord = {},
 ): Promise<FormFeedback> {
+  const { resource, references, titles } = context;
   const suggestions = new Map<string, readonly string[]>();
   for (const reference of referenceInputs(resource)) {
     const target = references.target(reference);
@@ -160,17 +178,53 @@ async function suggestionsFor(
       records.map((record) => `${titles.of(target, record)} (${textOf(record.id)})`),
     );
   }
-  return { ...noFeedback, suggestions };
+  return { ...noFeedback, suggestions, choices: await choicesFor(context, record) };
 }
+
+/** Lists the members who can be selected in each field for users, and the record's current user if they have left. */
+async function choicesFor(
+  { resource, listMembers, findPeople }: DataRequest,
+  record: DataRecord,
+): Promise<FormFeedback['choices']> {
+  const users = writable(resource).filter(refersToUser);
+  if (users.length === 0) return new Map();
+  const members = await listMembers();
+  const currentIds = users.map(({ name }) => textOf(record[name])).filter((id) => id !== '');
+  const people = await findPeople(currentIds.filter((id) => members.every((member) => member.id !== id)));
+  return new Map(
+    users.map(({ name }) => {
+      const former = people.get(textOf(record[name]));
+      return [
+        name,
+        [
+          { value: '', label: 'Nobody' },
+          ...members.map((member) => ({ value: member.id, label: choiceLabel(member) })),
+          ...(former === undefined
+            ? []
+            : [{ value: former.id, label: `${choiceLabel(former)}, former member` }]),
+        ],
+      ];
+    }),
+  );
+}
+
+/** Returns a person's name with the email address, because several people can have the same name. */
+const choiceLabel = (person: NamedPerson): string =>
+  person.name === null ? person.email : `${personLabel(person)} (${person.email})`;
 
 /**
  * Sets the response status for a rejected form, and returns the form's errors and suggestions.
  * @throws the same error if the form did not cause it
  */
-async function feedbackOf(context: DataRequest, error: unknown, texts: Readonly<Record<string, string>>) {
+async function feedbackOf(
+  context: DataRequest,
+  error: unknown,
+  texts: Readonly<Record<string, string>>,
+  record?: DataRecord,
+) {
   if (error instanceof UnresolvedReference) {
     context.reply.code(400);
-    const more = await suggestionsFor(context, context.calls, error.searchTexts);
+    const more = await suggestionsFor(context, context.calls, error.searchTexts, record);
     return { more: { ...more, errors: error.errors }, problem: 'Some fields are invalid.' };
   }
   if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
@@ -181,7 +235,7 @@ async function feedbackOf(context: DataRequest, error: unknown, texts: Readonly<
       .filter(({ field: name }) => Object.hasOwn(texts, name))
       .map((issue) => [issue.field, issue.message]),
   );
-  const more = await suggestionsFor(context, context.calls);
+  const more = await suggestionsFor(context, context.calls, undefined, record);
   return {
     more: { ...more, errors: fieldErrors },
     problem: fieldErrors.size > 0 ? 'Some fields are invalid.' : error.message,

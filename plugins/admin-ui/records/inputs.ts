@@ -1,9 +1,15 @@
 import type { Resource } from '../../../engine/compile/index.ts';
-import type { Field } from '../../../engine/fields/index.ts';
+import { type Field, isAssignable, refersToUser } from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
 import { type Form, field as fieldOf, type Input } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import { fieldLabel, textOf, truncate } from './values.ts';
+
+/** An option of a choice. */
+interface Option {
+  readonly value: string;
+  readonly label: string;
+}
 
 /** Maximum length of an editable value in characters, so that several long values fit into a form. */
 const maxInputLength = 50_000;
@@ -25,6 +31,8 @@ export interface FormState {
   readonly concurrent: ReadonlyMap<string, string>;
   /** Suggested records or values, by field. */
   readonly suggestions: ReadonlyMap<string, readonly string[]>;
+  /** The members who can be selected, by field. */
+  readonly choices: ReadonlyMap<string, readonly Option[]>;
   /** The record being edited. Absent in the form for a new record. */
   readonly stored?: DataRecord;
 }
@@ -32,7 +40,7 @@ export interface FormState {
 /** Returns a form's inputs. */
 export const formInputs = (
   resource: Resource,
-  { texts, errors, concurrent, suggestions, stored = {} }: FormState,
+  { texts, errors, concurrent, suggestions, choices, stored = {} }: FormState,
 ): Input[] =>
   writable(resource).map((field): Input => {
     const { control, help } = field.type.form;
@@ -51,6 +59,7 @@ export const formInputs = (
       };
     }
     const currentText = concurrent.get(field.name);
+    const choice = choices.get(field.name);
     const options = suggestions.get(field.name) ?? field.values?.list;
     const notes = [
       field.description,
@@ -61,7 +70,14 @@ export const formInputs = (
     ];
     return {
       // Known values are suggestions. Like the API, the form also accepts other values.
-      kind: options === undefined ? (control === 'suggestions' ? 'number' : control) : 'suggestions',
+      kind:
+        choice !== undefined
+          ? 'choice'
+          : options === undefined
+            ? control === 'suggestions'
+              ? 'number'
+              : control
+            : 'suggestions',
       name: field.name,
       label: fieldLabel(field),
       value: text,
@@ -71,6 +87,9 @@ export const formInputs = (
       help: notes.filter((note) => note !== undefined && note !== '').join(' ') || undefined,
       error: errors.get(field.name),
       ...(options !== undefined && { options: options.map((value) => ({ value, label: '' })) }),
+      ...(choice !== undefined && {
+        options: choice.map((option) => ({ ...option, selected: option.value === text })),
+      }),
     };
   });
 
@@ -99,11 +118,15 @@ export const submittedTexts = (
   stored: Readonly<Record<string, string>> = {},
 ): Record<string, string> =>
   Object.fromEntries(
-    writable(resource).map(({ name, type }) => {
+    writable(resource).flatMap((field): [string, string][] => {
+      const { name, type } = field;
       const before = stored[name] ?? '';
-      if (form[name] === undefined && isTooLong(before)) return [name, before];
+      if (form[name] === undefined && isTooLong(before)) return [[name, before]];
+      // Without a choice, a new record belongs to its creator, and an existing record keeps its owner.
+      if (form[name] === undefined && isAssignable(field))
+        return stored[name] === undefined ? [] : [[name, before]];
       const text = fieldOf(form, name);
-      return [name, type.form.control === 'checkbox' ? String(text === 'true') : text];
+      return [[name, type.form.control === 'checkbox' ? String(text === 'true') : text]];
     }),
   );
 
@@ -116,6 +139,7 @@ export function bodyOf(resource: Resource, texts: Readonly<Record<string, string
   for (const field of writable(resource)) {
     const value = field.type.form.parse(texts[field.name] ?? '');
     if (value !== undefined) body[field.name] = value;
+    else if (refersToUser(field) && texts[field.name] !== undefined) body[field.name] = null;
   }
   return body;
 }

@@ -4,7 +4,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { allows } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { findPeople } from '../../access/identity/index.ts';
+import { findPeople, listMembers } from '../../access/identity/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import { addDoneTexts, addRecords, filterLink, memberOf, show, signedIn } from '../shell/index.ts';
 import { prepareCalls } from './calls.ts';
@@ -55,6 +55,7 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
       ...{ request, reply, member, resource, path, titles },
       calls: callsOf(request, member),
       references: referencesOf(resources, titles, base),
+      listMembers: () => listMembers(tablesOf(database), member.membership.organization),
       findPeople: (ids) => findPeople(tablesOf(database), ids),
       sendPage: (page, more = {}) => show(request, reply, page, { ...frame, ...more }),
     });

@@ -1,5 +1,6 @@
 import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
+import type { NamedPerson } from '../../access/identity/index.ts';
 import type { AnyPage, CurrentMember, Link, ViewData } from '../shell/index.ts';
 import type { Calls } from './calls.ts';
 import type { People } from './people.ts';
@@ -19,6 +20,8 @@ export interface DataRequest {
   readonly references: References;
   /** Finds users by ID. */
   readonly findPeople: (ids: readonly string[]) => Promise<People>;
+  /** Lists the organization's members. */
+  readonly listMembers: () => Promise<readonly NamedPerson[]>;
   /** Sends a page with the resource's navigation. */
   readonly sendPage: (page: AnyPage & { readonly title: string }, more?: ViewData) => Promise<string>;
 }

@@ -60,8 +60,8 @@ export async function runOperation<
 /**
  * Runs an operation's statement when the organization gets a slot. All requests for records pass through this
  * function.
- * @throws HttpError 400 naming every missing reference or assigned user who is not a member, or the operator's constraint or trigger that rejected
- * the write; 403 if the organization has reached its record limit; 409 naming the unique fields whose values
+ * @throws HttpError 400 naming every missing reference or assigned user who is not a member, or the operator's
+ * constraint or trigger that rejected the write; 403 if the organization has reached its record limit; 409 naming the unique fields whose values
  * another record already has; 500 if the database fails or does not respond; 503 if no slot is available in
  * time or the database cancels the statement
  */
@@ -74,7 +74,7 @@ export async function execute<P extends OperationPlan>(
   const { statement, creates, readsOnly, followUp, retryable, rejection, assignment, splitter } = operation;
   const assigneeStatement = tries === 0 ? assignment?.statement(plan) : undefined;
   if (assignment !== undefined && assigneeStatement !== undefined) {
-    const rows = await runTraced(database, plan, assigneeStatement).catch((failure: unknown) => {
+    const rows = await database.run(assigneeStatement, contextOf(plan)).catch((failure: unknown) => {
       throw failure instanceof HttpError ? failure : databaseFailure(failure);
     });
     const { assignment: _, ...write } = operation;

@@ -115,7 +115,7 @@ describe('cancelled statements', { concurrency: 1 }, () => {
         const writing = service.call('POST /api/v1/leads/batch', { key, body });
         const pid = await waitingPid(/insert into/i, 'the write to wait');
         reader.destroy();
-        // Meanwhile, the service notices the disconnect.
+        // The service notices the disconnect during these requests.
         for (let count = 0; count < 20; count++)
           assert.equal((await service.call('GET /api/v1/accounts?page=6', { key })).status, 200);
         return { writing, isReused: pid === used };

@@ -131,6 +131,20 @@ const faultyRows = [
   `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status)
    select organization_id, id, 'x', '', 'test', 'dead' from crm_event_subscriptions where state = 'on'`,
   "insert into crm_integrations (organization_id, provider, name, endpoint, verify_token_hash, secret, token, enabled) select id, 'telegram', 'Old bot', 'y', 'x', '', '', false from crm_organizations where slug = 'shop'",
+  // Due deliveries: two of an open subscription, the second of which waits for the first.
+  `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, object_id, version, action, next_at)
+   select organization_id, id, n::text, 'leads', 1, n, 'update', now() - interval '1 hour'
+   from crm_event_subscriptions, generate_series(1, 2) n where state = 'on'`,
+  // Nothing else is overdue: disabled and paused owners keep their items, and other items are not late yet.
+  `insert into crm_event_subscriptions (organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, state, paused_until)
+   select organization_id, id, 'https://' || state || '.example/', '', '', '', '', '1', 0, state, until from crm_profiles,
+     (values ('on', now() + interval '1 day'), ('off', '-infinity')) v (state, until) where name = 'some'`,
+  `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, next_at)
+   select organization_id, id, 'y', '', 'test', now() - interval '1 hour' from crm_event_subscriptions where state <> 'on' or paused_until > now()`,
+  `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, next_at)
+   select organization_id, id, 'z', '', 'test', now() - interval '1 minute' from crm_event_subscriptions`,
+  `insert into crm_inbox (organization_id, integration_id, event_id, payload, next_at)
+   select organization_id, id, 'y', '', now() - case when enabled then interval '1 minute' else interval '1 hour' end from crm_integrations`,
   'create table planted as select n, repeat(n::text, 20) as text from generate_series(1, 20000) n',
   "update pg_index set indisvalid = false where indexrelid = 'crm_api_keys_public_id'::regclass",
   "delete from crm_migrations where name like '%events%'",
@@ -194,6 +208,10 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   [
     'a dead delivery',
     /^organization acme: one event delivery failed permanently\. See the reason with "crm delivery list/,
+  ],
+  [
+    'an overdue delivery',
+    /^organization acme: one event delivery has been due for more than 10 minutes\. No server/,
   ],
   [
     'a failing receiver',

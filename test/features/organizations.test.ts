@@ -4,7 +4,8 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
-import { tablesOf } from '../../engine/tables/index.ts';
+import { listRows, tablesOf } from '../../engine/tables/index.ts';
+import { keyRows } from '../../plugins/access/api-keys/keys.ts';
 import { deleteOrganization } from '../../plugins/tenants/organizations/index.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
@@ -194,6 +195,23 @@ onBothDrivers(
         /profile "sales" does not exist/,
       );
     });
+
+    for (const [name, options, hours] of [
+      ['without an overlap option', [], 24],
+      ['with an overlap of two', ['--overlap', '2'], 2],
+      ['with the maximum overlap', ['--overlap', '720'], 720],
+    ] as const)
+      test(`rotates a key ${name}: the old key expires in ${hours} hours, as the output says`, async () => {
+        const old = await run('key', 'create', '--org', 'acme', '--profile', 'read-only');
+        const next = await run('key', 'rotate', String(old.json.id), '--org', 'acme', ...options);
+        assert.match(next.text, new RegExp(` expires in ${hours} hours\\. `));
+        const keys = await listRows(tables(), keyRows, acme.id);
+        const rowOf = ({ json }: typeof old) =>
+          keys.find(({ id }) => id === json.id) ?? assert.fail(String(json.id));
+        const overlapMs = Number(rowOf(old).expires_at) - Number(rowOf(next).created_at);
+        assert.equal(Math.round(overlapMs / 3_600_000), hours);
+        assert.equal(rowOf(next).expires_at, null);
+      });
 
     test('rotates a key, with or without an overlap during which the old key works', async () => {
       const original = await run('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', 'old');

@@ -335,7 +335,12 @@ onBothDrivers(
       ).length;
       assert.ok(live < keys.length - 1);
       const rooms = [];
-      for (const quota of [live, live + 1]) {
+      for (const [quota, line] of [
+        [live, 'You cannot create more.'],
+        [live + 1, ''],
+      ] as const) {
+        await set({ organizations: { acme: { keys: quota } } });
+        assert.match(await home(), new RegExp(`>API keys: ${live} of ${quota}\\. ?${line}<`));
         const room = transaction(instance().database, (tables) => assertKeyQuota(tables, acme.id, quota));
         rooms.push(
           await room.then(

@@ -1,10 +1,12 @@
 // The organization's home page lists problems that need attention, each with its next step, worst first.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { transaction } from '../../engine/tables/handle.ts';
+import { revokeKey } from '../../plugins/access/api-keys/keys.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { delivered, integrate } from '../support/partners.ts';
-import { makePerson } from '../support/people.ts';
+import { command, makePerson } from '../support/people.ts';
 
 const dayMs = 86_400_000;
 let instance: Instance;
@@ -33,6 +35,9 @@ test('lists each problem with its next step, or that no problems were found', as
 
   const ending = await acme.makeKey({ expiresAt: new Date(Date.now() + 3 * dayMs) });
   await acme.makeKey({ expiresAt: new Date(Date.now() + 30 * dayMs) });
+  await acme.makeKey({ expiresAt: new Date(1) });
+  const revoked = await acme.makeKey({ expiresAt: new Date(Date.now() + 3 * dayMs) });
+  await transaction(instance.database, (tables) => revokeKey(tables, command(instance), acme.id, revoked.id));
   const { id: bot } = await integrate(instance, acme, 'telegram');
   await delivered(instance, acme.id, bot, { event: 'lost', status: 'dead', error: 'no' });
   const dead = await linesOf(admin);
@@ -47,7 +52,7 @@ test('lists each problem with its next step, or that no problems were found', as
       `^warn: Note: The API key .* expires on 20.* UTC\\. /setup/o/acme/keys/rotate\\?id=${ending.id}$`,
     ),
   );
-  assert.equal(dead.length, 2);
+  assert.equal(dead.length, 2, 'neither revoked nor expired keys are listed');
 
   const path = '/setup/o/acme/deliveries';
   const { status } = await admin.submit(`${path}?status=dead`, `${path}/replay-all`);

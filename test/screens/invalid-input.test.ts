@@ -270,7 +270,7 @@ describe('invalid input in the admin UI', () => {
     ],
     'profile: an unknown object': [
       async () => at('profiles', 'change', { id: await screens.newProfile(), grant: 'crm_users:read' }),
-      'object "crm_users" does not exist. Available: {objects}, events, *.',
+      'object "crm_users" does not exist. Available: {objects}, events, members, *.',
     ],
     'profile: too many grants': [
       async () =>

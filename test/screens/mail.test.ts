@@ -171,8 +171,16 @@ onBothDrivers(
       const mails = mailsTo(person.email);
       assert.equal(mails.length, 3);
       const [late = '', ...links] = mails.map(first).map(({ path }) => path.split('/').at(-1));
-      const resets = tablesOf(instance().database).updateTable('crm_resets');
-      await resets
+      const tables = tablesOf(instance().database);
+      const { created_at, expires_at } = await tables
+        .selectFrom('crm_resets')
+        .select(['created_at', 'expires_at'])
+        .where('public_id', '=', late)
+        .executeTakeFirstOrThrow();
+      assert.match(mails[0]?.text ?? '', /Each code can be used once, within an hour\./);
+      assert.equal(Math.round((expires_at.getTime() - created_at.getTime()) / 3_600_000), 1, 'in hours');
+      await tables
+        .updateTable('crm_resets')
         .set({ expires_at: new Date(Date.now() - 1000) })
         .where('public_id', '=', late)
         .execute();

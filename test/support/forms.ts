@@ -1,4 +1,5 @@
-// A browser without scripts. It keeps cookies, finds the forms on a page and submits them as a browser does.
+// A browser without scripts. It keeps cookies for their paths, finds the forms on a page and submits them as a browser
+// does.
 import assert from 'node:assert/strict';
 import { type Answer, type Instance, type Organization, send } from './instance.ts';
 import type { Person } from './people.ts';
@@ -15,7 +16,10 @@ export interface Form {
 
 /** A browser session. */
 export interface Visitor {
-  /** Cookies, keyed by name and kept between responses. Tests can change them. */
+  /**
+   * Cookies, keyed by name and kept between responses. As in a browser, a cookie is sent only to the path for which it
+   * was set, and only a response for this path clears it. Tests can change them.
+   */
   readonly cookies: Map<string, string>;
   readonly get: (path: string, headers?: Headers) => Promise<Answer>;
   /** Posts fields unchanged, from a page with the same origin unless the headers override it. */
@@ -69,16 +73,28 @@ export const shownIn = ({ text }: Answer, id: string): string =>
 /** Opens a browser session on an instance. */
 export function visitor({ url }: Pick<Instance, 'url'>): Visitor {
   const cookies = new Map<string, string>();
+  /** The path for which each cookie was set. A cookie that a test adds is sent everywhere. */
+  const paths = new Map<string, string>();
   const ask = async (request: string, headers: Headers, body?: string): Promise<Answer> => {
-    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const { pathname } = new URL(request.replace(/^\S+ /, ''), url);
+    const isSent = ([name]: readonly [string, string]) =>
+      `${pathname}/`.startsWith(`${paths.get(name) ?? ''}/`.replace('//', '/'));
+    const cookie = [...cookies]
+      .filter(isSent)
+      .map(([name, value]) => `${name}=${value}`)
+      .join('; ');
     const answer = await send(url, request, {
       headers: { ...(cookie === '' ? {} : { cookie }), ...headers },
       ...(body === undefined ? {} : { body }),
     });
     for (const each of answer.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(each) ?? [];
-      if (value === '') cookies.delete(name);
-      else cookies.set(name, value);
+      // Without a path, a browser uses the folder of the request's path.
+      const path = /; *path=([^;]*)/i.exec(each)?.[1] ?? pathname.replace(/\/[^/]*$/, '');
+      if (value !== '') {
+        cookies.set(name, value);
+        paths.set(name, path);
+      } else if ((paths.get(name) ?? path) === path) cookies.delete(name);
     }
     return answer;
   };

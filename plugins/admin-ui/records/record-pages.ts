@@ -218,7 +218,10 @@ async function confirmDelete(
   );
 }
 
-/** Returns a change and the values that undo it. @throws HttpError 404 if the change cannot be undone */
+/**
+ * Returns a change and the values that undo it.
+ * @throws HttpError 404 if the change cannot be undone, or 403 if the member may not undo it
+ */
 async function readUndo(
   { request, resource, calls }: DataRequest,
   position: string,
@@ -227,6 +230,8 @@ async function readUndo(
   const change = await calls.change(resource, id, position);
   const values = undoValues(resource, change);
   if (values === undefined) throw errors.notFound();
+  const action = change.action === 'delete' ? 'create' : 'update';
+  if (!calls.allows(resource, action)) throw errors.forbidden(resource.name, action);
   return [change, values];
 }
 

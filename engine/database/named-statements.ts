@@ -38,7 +38,10 @@ export async function runNamed(pool: Pool, { name, text, values, records }: Runn
     return rows;
   } catch (cause) {
     const state = sqlState(cause);
-    client.release(state === undefined || unusableStates.test(state));
+    const isUnusable = state === undefined || unusableStates.test(state);
+    // Its plan might be invalid, for example after a change of a column's type. The next run prepares it again.
+    if (!isUnusable) names.get(client)?.delete(name);
+    client.release(isUnusable);
     throw cause;
   }
 }

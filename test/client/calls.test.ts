@@ -1,6 +1,8 @@
 // Client calls to a real instance through a network that loses requests and responses.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { clientOf, type ResourceTypes } from '../../client/src/client.ts';
@@ -21,10 +23,11 @@ import {
   readEvent,
   UnauthenticatedError,
 } from '../../client/src/index.ts';
+import { errorCodes } from '../../engine/errors.ts';
 import { badNetwork, type Fate, type Network } from '../support/bad-network.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
-import { until } from '../support/process.ts';
+import { project, until } from '../support/process.ts';
 import { eventsTo, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
@@ -40,6 +43,15 @@ interface Person extends ResourceTypes {
   readonly match: readonly ['email'] | readonly ['code'];
 }
 const peopleInfo = { people: { numbers: { id: 'int64', code: 'int64' }, references: {} } } as const;
+
+/** The class of each error code in the README's table. */
+const listedClasses = new Map(
+  [
+    ...readFileSync(join(project, 'client/README.md'), 'utf8').matchAll(/^\| `(\w+Error)` +\| (.*?) +\|/gm),
+  ].flatMap(([, name = '', codes = '']) =>
+    [...codes.matchAll(/`(\w+)`/g)].map(([, code = '']) => [code, name] as const),
+  ),
+);
 
 const sources = await sourcesWith(people);
 const receiver = await startReceiver();
@@ -235,6 +247,18 @@ onBothDrivers(
           assert.equal(error.isUncertain, false);
         });
       }
+
+      test('each error code of the service has the class that the README lists', async () => {
+        assert.ok([...listedClasses.keys()].every((code) => Object.hasOwn(errorCodes, code)));
+        assert.equal(listedClasses.get('rejected_by_database'), 'InvalidInputError');
+        for (const code of Object.keys(errorCodes)) {
+          const body = JSON.stringify({ error: 'no', code, request_id: 'x' });
+          next({ status: 400, body });
+          const error = await failureOf(clientWith({ retries: 0 }).leads.list());
+          assert.ok(error instanceof ApiError);
+          assert.deepEqual([error.code, error.name], [code, listedClasses.get(code) ?? 'ApiError']);
+        }
+      });
 
       test('a missing grant, and invalid fields', async () => {
         const key = await organization.keyWith([{ object: 'leads', actions: ['list'] }]);

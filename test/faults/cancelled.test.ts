@@ -4,22 +4,33 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
+import type { Client } from 'pg';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
-import { type Service, serve, until } from '../support/process.ts';
+import { crmJson, type Environment, rows, type Service, serve, until } from '../support/process.ts';
 
 /** A list that needs its own connection and waits for a lock, as a slow query would. */
 const list = '/api/v1/leads?page=6';
 
+interface Sending {
+  readonly body?: object;
+  /** Default: the service of all tests. */
+  readonly to?: Service;
+  /** Default: the key that the service printed. */
+  readonly by?: string;
+  readonly accept?: string;
+}
+
 describe('cancelled statements', { concurrency: 1 }, () => {
   let server: Server;
   let url: string;
+  let environment: Environment;
   let service: Service;
   let key: string;
 
   before(async () => {
     server = await startPostgres();
     ({ url } = await makeDatabase(server.url));
-    service = await serve({
+    environment = {
       DATABASE_URL: url,
       MIGRATE_ON_START: 'true',
       // Requests reuse the few connections that others have used.
@@ -29,7 +40,8 @@ describe('cancelled statements', { concurrency: 1 }, () => {
       DATABASE_LIST_TIMEOUT_MS: '600000',
       DATABASE_STATEMENT_TIMEOUT_MS: '600000',
       DATABASE_LOCK_TIMEOUT_MS: '600000',
-    });
+    };
+    service = await serve(environment);
     key = String(service.printed.key);
   });
   after(async () => {
@@ -46,23 +58,27 @@ describe('cancelled statements', { concurrency: 1 }, () => {
       return rows;
     });
 
-  /** Locks every lead while the work runs. */
-  const holdingLeads = <T>(work: () => Promise<T>, mode = 'access exclusive'): Promise<T> =>
+  /** Locks every lead while the work runs. @param work gets the client that holds the lock */
+  const holdingLeads = <T>(work: (client: Client) => Promise<T>, mode = 'access exclusive'): Promise<T> =>
     connected(url, async (client) => {
       await client.query('begin');
       await client.query(`lock table leads in ${mode} mode`);
       try {
-        return await work();
+        return await work(client);
       } finally {
         await client.query('rollback');
       }
     });
 
   /** Sends a request whose client can disconnect. */
-  function send(method: string, path: string, body?: object, accept = 'application/json') {
-    const sent = request(`${service.url}${path}`, {
+  function send(
+    method: string,
+    path: string,
+    { body, to = service, by = key, accept = 'application/json' }: Sending = {},
+  ) {
+    const sent = request(`${to.url}${path}`, {
       method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', accept },
+      headers: { authorization: `Bearer ${by}`, 'content-type': 'application/json', accept },
     });
     sent.on('error', () => {});
     sent.end(body && JSON.stringify(body));
@@ -105,7 +121,7 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     let reuses = 0;
     await until(async () => {
       const { reader, responded, used } = await holdingLeads(async () => {
-        const reader = send('GET', '/api/v1/leads?sort=id', undefined, 'application/x-ndjson');
+        const reader = send('GET', '/api/v1/leads?sort=id', { accept: 'application/x-ndjson' });
         // The response is not read.
         const responded = once(reader, 'response');
         return { reader, responded, used: await waitingPid(/^select/i, 'the export to wait') };
@@ -130,7 +146,7 @@ describe('cancelled statements', { concurrency: 1 }, () => {
   test('completes the write of a disconnected client', async () => {
     const made = await service.call('POST /api/v1/leads', { key, body: { last_name: 'before' } });
     await holdingLeads(async () => {
-      const writer = send('PATCH', `/api/v1/leads/${made.json.id}`, { last_name: 'after' });
+      const writer = send('PATCH', `/api/v1/leads/${made.json.id}`, { body: { last_name: 'after' } });
       await until(
         async () => (await waiting()).some(({ query }) => /update/i.test(query)),
         'the write to wait',
@@ -144,13 +160,43 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     await until(stored, 'the write');
   });
 
-  test('cancels running statements on the server on SIGTERM', async () => {
-    await holdingLeads(async () => {
-      send('GET', list);
-      await until(async () => (await waiting()).length === 1, 'the list to wait');
-      service.signal('SIGTERM');
-      await service.ended;
-      await until(async () => (await waiting()).length === 0, 'the statement to end');
+  test('completes the lookup of a key for other clients when the first client disconnects', async () => {
+    const [[slug] = []] = await rows(environment, 'select slug from crm_organizations');
+    const create = ['key', 'create', '--org', String(slug), '--profile', 'administrator'];
+    const unused = String((await crmJson(create, environment)).key);
+    await holdingLeads(async (client) => {
+      const count = async (text: string) =>
+        (await waiting()).filter(({ query }) => query.includes(text)).length;
+      const [lists, lookups] = [() => count('"leads"'), () => count('"secret_hash"')];
+      const reader = send('GET', list);
+      await until(async () => (await lists()) === 1, 'the list to wait');
+      await client.query('lock table crm_api_keys in access exclusive mode');
+      const first = send('GET', list, { by: unused });
+      await until(async () => (await lookups()) === 1, 'the lookup to wait');
+      const second = service.call('GET /api/v1/accounts', { key: unused });
+      // The second request has arrived, too.
+      await service.call('GET /docs/openapi.json');
+      first.destroy();
+      // The list shows when the service has noticed both disconnects.
+      reader.destroy();
+      await until(async () => (await lists()) === 0, 'the list to end');
+      assert.equal(await lookups(), 1);
+      await client.query('rollback');
+      assert.equal((await second).status, 200);
     });
   });
+
+  for (const workers of [1, 2]) {
+    test(`${workers} process(es): cancels running statements on the server on SIGTERM, and exits with 1`, async () => {
+      const stopping = workers === 1 ? service : await serve({ ...environment, WORKERS: String(workers) });
+      await holdingLeads(async () => {
+        send('GET', list, { to: stopping });
+        await until(async () => (await waiting()).length === 1, 'the list to wait');
+        stopping.signal('SIGTERM');
+        const { code } = await stopping.ended;
+        assert.equal(code, 1, 'the list was cut off');
+        await until(async () => (await waiting()).length === 0, 'the statement to end');
+      });
+    });
+  }
 });

@@ -31,6 +31,21 @@ unique: [name]
 `,
 };
 
+/** A resource with a secret field and no joined field, so the JSON of a record needs no other table. */
+const vaults = {
+  file: 'vaults.yaml',
+  text: `
+singular: vault
+description: A safe place.
+common: all
+fields:
+  name: { type: string, description: The name. }
+  pin: { type: string, sensitive: true, description: A secret. }
+sort: { by: created_at, direction: desc }
+unique: [name]
+`,
+};
+
 onBothDrivers(
   'the ledger',
   (instance, driver) => {
@@ -85,6 +100,64 @@ onBothDrivers(
       assert.ok(first.changed.includes('big'));
       for (const text of ['hunter', 'pin', 'mother_name']) assert.ok(!answer.text.includes(text), text);
     });
+
+    for (const resource of ['family', 'vaults']) {
+      test(`no kind of write adds a sensitive value of ${resource} to the change log`, async () => {
+        const headers = { authorization: `Bearer ${acme.key}` };
+        const record = (name: string) => ({ name, pin: `secret of ${name}` });
+        const results = async (request: string, body: unknown) =>
+          (await call(request, body)).json.results as { id: number }[];
+        const one = await make(resource, record('one'));
+        const { json: once } = await call(`POST ${resource}`, record('once'), {
+          headers: { ...headers, 'idempotency-key': `secret-${resource}` },
+        });
+        const replaced = await call(`PUT ${resource}/${one}`, { ...record('one'), pin: 'secret of PUT' });
+        assert.equal(replaced.json.pin, 'secret of PUT', 'the response contains the value');
+        await call(`PATCH ${resource}/${one}`, { pin: 'secret of PATCH' });
+        const tag = (await call(`GET ${resource}/${one}`)).headers.get('etag') ?? '';
+        await call(
+          `PATCH ${resource}/${one}`,
+          { name: 'one+', pin: 'secret of If-Match' },
+          { headers: { ...headers, 'if-match': tag } },
+        );
+        const concurrent = await Promise.all(
+          Array.from({ length: 20 }, (_, index) => make(resource, record(`many ${index}`))),
+        );
+        await Promise.all(
+          concurrent.map((id) => call(`PATCH ${resource}/${id}`, { pin: `secret of PATCH ${id}` })),
+        );
+        await Promise.all(concurrent.map((id) => call(`DELETE ${resource}/${id}`)));
+        const batch = await results(`POST ${resource}/batch`, { records: [record('b1'), record('b2')] });
+        const ids = batch.map(({ id }) => id);
+        await results(`POST ${resource}/batch`, {
+          records: [{ name: 'b1', pin: 'secret of an upsert' }],
+          match: ['name'],
+        });
+        await results(`PATCH ${resource}/batch`, {
+          records: ids.map((id) => ({ id, pin: `secret of batch ${id}` })),
+        });
+        await call(`POST ${resource}/import`, 'name,pin\nimported,secret of an import\n', {
+          headers: { ...headers, 'content-type': 'text/csv' },
+        });
+        await results(`DELETE ${resource}/batch`, { ids });
+        await call(`DELETE ${resource}/${one}`);
+
+        for (const id of [one, Number(once.id), ...concurrent, ...ids]) {
+          const { json, text } = await call(`GET ${resource}/${id}/history`);
+          assert.ok((json.data as Change[]).length > 0);
+          assert.ok(!/pin|secret/.test(text), text);
+        }
+        // The change feed returns these entries, too.
+        const entries = await instance().database.run({
+          name: '',
+          text: 'select to_jsonb(l)::text from crm_ledger l where object = $1',
+          values: [resource],
+        });
+        assert.ok(entries.length > 70);
+        const stored = entries.map(([entry]) => String(entry)).filter((entry) => /pin|secret/.test(entry));
+        assert.deepEqual(stored, []);
+      });
+    }
 
     test('returns values exactly as they were sent', async () => {
       const { json, text } = await call('POST family', '{"name":"Big","big":9007199254740993}');
@@ -401,5 +474,5 @@ onBothDrivers(
       assert.ok(!JSON.stringify(changes).includes('hunter'));
     });
   },
-  { sources: await sourcesWith(family) },
+  { sources: await sourcesWith(family, vaults) },
 );

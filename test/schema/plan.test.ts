@@ -6,7 +6,14 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
-import { connected, crm, migratedStorage, onDatabase, type Storage } from '../support/process.ts';
+import {
+  assertRefused,
+  connected,
+  crm,
+  migratedStorage,
+  onDatabase,
+  type Storage,
+} from '../support/process.ts';
 
 interface Statement {
   readonly sql: string;
@@ -185,6 +192,22 @@ for (const driver of drivers) {
         ],
       );
       own.add('leads', text);
+    });
+
+    test('--using and --default take everything after the first equals sign', async () => {
+      const sqlOf = async (...args: string[]) =>
+        (await plan('--offline', ...args)).statements.map((statement) => statement.sql).join('\n');
+      const expression = `case when source = 'a=b' then 'x=' else '' end`;
+      assert.ok((await sqlOf('--using', `leads.company=${expression}`)).includes(expression));
+      assert.ok((await sqlOf('--default', `leads.company=it's=x=`)).includes(`'it''s=x='`));
+      const both = await sqlOf('--using', `leads.company=${expression}`, '--default', 'leads.lead_score=7');
+      assert.ok(both.includes(expression) && both.includes(`'7'`), both);
+      for (const option of ['--using', '--default'])
+        for (const value of ['leads.company', '=x', '=x=y'])
+          assertRefused(
+            await crm(['plan', '--offline', option, value], environment),
+            `${option} needs a field and a value, for example leads.score=0`,
+          );
     });
 
     if (driver === 'postgresql') {

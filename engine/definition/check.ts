@@ -90,14 +90,19 @@ const files = (sources: readonly Source[]): string[] => sources.map(({ file }) =
 
 const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 
+/** Names that profiles use for other objects than resources, with the objects. */
+const reservedNames: ReadonlyMap<string, string> = new Map([
+  ['events', 'event subscriptions'],
+  ['members', 'members'],
+]);
+
 /** Checks a resource's name, which is also used as its path and table name and in permissions. */
 function checkName({ name, parsed }: Draft, next: Draft | undefined, issues: YamlIssue[]): void {
   const report = (message: string) => issues.push(parsed.issueAt({ path: ['name'] }, message));
   if (next?.name === name) report(`two files define the resource "${name}"`);
   if (name.startsWith('crm_')) report('names that start with "crm_" are reserved for the engine');
-  if (name === 'events')
-    report('"events" is reserved for event subscriptions in profiles. Choose another name.');
-  if (name === 'members') report('"members" is reserved for members in profiles. Choose another name.');
+  const use = reservedNames.get(name);
+  if (use !== undefined) report(`"${name}" is reserved for ${use} in profiles. Choose another name.`);
   if (name.startsWith('pg_')) report('names that start with "pg_" are reserved for PostgreSQL');
   if (!resourceName.test(name)) {
     const snake = snakeCase(name);

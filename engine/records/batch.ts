@@ -17,10 +17,12 @@ import { arrayTexts, type BatchItem, type ItemColumn, type ItemTable, type ItemV
 import type {
   BatchSplitter,
   BodyInput,
+  ExplainRejection,
   OperationContext,
   OperationInput,
   OperationPlan,
 } from './operation.ts';
+import type { RejectionFinder } from './rejections.ts';
 import { basePlan, commonParameters, rejectRequest, unknownParameters } from './requests.ts';
 import type { BatchResult } from './results.ts';
 import { visibleSql } from './rows.ts';
@@ -154,6 +156,17 @@ export function withFailures<P extends BatchPlan>(plan: P, newFailures: Readonly
   if (plan.stops && failures.size > 0) throw itemsError(plan, failures);
   return { ...plan, failures, skipped: [...failures.keys()].map(String) };
 }
+
+/**
+ * Explains which items of a batch were rejected. The batch continues without them.
+ * @param finderOf returns the search for a plan's items
+ */
+export const explainItems = <P extends BatchPlan>(
+  finderOf: (plan: P) => RejectionFinder,
+): ExplainRejection<P> => ({
+  statement: (plan) => finderOf(plan).statement?.bind(plan),
+  remaining: (plan, rows) => withFailures(plan, finderOf(plan).errors(plan, rows)),
+});
 
 /**
  * Returns a splitter that divides a batch into smaller statements.

@@ -10,6 +10,7 @@ import {
   batchPlan,
   batchResult,
   envelopeOf,
+  explainItems,
   isDeadlock,
   lockedItemsSql,
   objectOf,
@@ -18,7 +19,6 @@ import {
   splitterOf,
   successSql,
   updateItems,
-  withFailures,
 } from './batch.ts';
 import { type IdempotentPlan, idempotentResult, idempotentStatement, lostRace } from './idempotency.ts';
 import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './indexes.ts';
@@ -190,14 +190,8 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
       },
       retryable: (cause) => lostRace(cause) || isDeadlock(cause),
       splitter: splitterOf<CreateBatchPlan>((plan) => variantOf(plan).simple.bind(plan)),
-      rejection: {
-        statement: (plan) => variantOf(plan).rejections.statement?.bind(plan),
-        remaining: (plan, rows) => withFailures(plan, variantOf(plan).rejections.errors(plan, rows)),
-      },
-      assignment: {
-        statement: (plan) => variantOf(plan).assignees.statement?.bind(plan),
-        remaining: (plan, rows) => withFailures(plan, variantOf(plan).assignees.errors(plan, rows)),
-      },
+      rejection: explainItems((plan) => variantOf(plan).rejections),
+      assignment: explainItems((plan) => variantOf(plan).assignees),
     };
   },
   describe: ({ recordName, pluralName, definition }) => ({

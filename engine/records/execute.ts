@@ -61,9 +61,9 @@ export async function runOperation<
  * Runs an operation's statement when the organization gets a slot. All requests for records pass through this
  * function.
  * @throws HttpError 400 naming every missing reference or assigned user who is not a member, or the operator's
- * constraint or trigger that rejected the write; 403 if the organization has reached its record limit; 409 naming the unique fields whose values
- * another record already has; 500 if the database fails or does not respond; 503 if no slot is available in
- * time or the database cancels the statement
+ * constraint or trigger that rejected the write; 403 if the organization has reached its record limit; 409 naming
+ * the unique fields whose values another record already has; 500 if the database fails or does not respond; 503
+ * if no slot is available in time or the database cancels the statement
  */
 export async function execute<P extends OperationPlan>(
   database: Database,
@@ -74,9 +74,7 @@ export async function execute<P extends OperationPlan>(
   const { statement, creates, readsOnly, followUp, retryable, rejection, assignment, splitter } = operation;
   const assigneeStatement = tries === 0 ? assignment?.statement(plan) : undefined;
   if (assignment !== undefined && assigneeStatement !== undefined) {
-    const rows = await database.run(assigneeStatement, contextOf(plan)).catch((failure: unknown) => {
-      throw failure instanceof HttpError ? failure : databaseFailure(failure);
-    });
+    const rows = await database.run(assigneeStatement, contextOf(plan)).catch(rejectFailure);
     const { assignment: _, ...write } = operation;
     return execute(database, write, assignment.remaining(plan, rows));
   }
@@ -105,17 +103,18 @@ export async function execute<P extends OperationPlan>(
     if (rejection === undefined || explanation === undefined) {
       if (splitter === undefined || rejectingRule(cause) === undefined || tries > maxTries)
         throw databaseFailure(cause);
-      const itemErrors = await rejectedItems(database, plan, splitter).catch((failure: unknown) => {
-        throw failure instanceof HttpError ? failure : databaseFailure(failure);
-      });
+      const itemErrors = await rejectedItems(database, plan, splitter).catch(rejectFailure);
       if (itemErrors.size === 0) throw databaseFailure(cause);
       return execute(database, operation, splitter.without(plan, itemErrors), tries + 1);
     }
-    const rows = await database.run(explanation, contextOf(plan)).catch((failure: unknown) => {
-      throw failure instanceof HttpError ? failure : databaseFailure(failure);
-    });
+    const rows = await database.run(explanation, contextOf(plan)).catch(rejectFailure);
     return execute(database, operation, rejection.remaining(plan, rows), tries + 1);
   }
+}
+
+/** Converts a failure. @throws HttpError always */
+function rejectFailure(cause: unknown): never {
+  throw cause instanceof HttpError ? cause : databaseFailure(cause);
 }
 
 /** Returns the context of a plan's statements. */

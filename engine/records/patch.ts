@@ -8,6 +8,7 @@ import {
   batchPlan,
   batchResult,
   envelopeOf,
+  explainItems,
   idOf,
   isDeadlock,
   lockedItemsSql,
@@ -19,7 +20,6 @@ import {
   splitterOf,
   successSql,
   updateItems,
-  withFailures,
 } from './batch.ts';
 import { type BodyRules, bodyRules } from './body.ts';
 import { itemId } from './items.ts';
@@ -143,14 +143,8 @@ export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<Ba
       result: batchResult,
       retryable: isDeadlock,
       splitter: splitterOf<BatchPlan>(bind),
-      rejection: {
-        statement: (plan) => finder.statement?.bind(plan),
-        remaining: (plan, rows) => withFailures(plan, finder.errors(plan, rows)),
-      },
-      assignment: {
-        statement: (plan) => assignees.statement?.bind(plan),
-        remaining: (plan, rows) => withFailures(plan, assignees.errors(plan, rows)),
-      },
+      rejection: explainItems(() => finder),
+      assignment: explainItems(() => assignees),
     };
   },
   describe: ({ recordName, pluralName, definition }) => ({

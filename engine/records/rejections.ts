@@ -8,7 +8,7 @@ import {
 } from '../database/index.ts';
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import { errors, type FieldIssue, type HttpError } from '../errors.ts';
-import { type Field, refersToUser } from '../fields/index.ts';
+import { type Field, isAssignable } from '../fields/index.ts';
 import {
   type Cell,
   cell,
@@ -84,8 +84,7 @@ export const createAssigneeFinder = (
     uniques: [],
   });
 
-const assignedFields = ({ fields }: ResourceDefinition): readonly Field[] =>
-  fields.filter((field) => refersToUser(field) && !field.readOnly);
+const assignedFields = ({ fields }: ResourceDefinition): readonly Field[] => fields.filter(isAssignable);
 
 /** The fields that a search checks. */
 interface CheckedFields {

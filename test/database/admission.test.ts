@@ -408,5 +408,5 @@ onBothDrivers(
       assert.equal(order.length, 51);
     });
   },
-  { environment: { ...patient, DATABASE_POOL: '10' } },
+  { environment: { DATABASE_POOL: '10' } },
 );

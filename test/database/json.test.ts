@@ -8,7 +8,6 @@ import { prepare } from '../../engine/sql/statement.ts';
 import { bodyText } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
-import { patient } from '../support/promised.ts';
 import { exactRecord, numberText } from '../support/reading.ts';
 
 const numRuns = Number(process.env.PROPERTY_RUNS ?? 60);
@@ -129,7 +128,7 @@ onBothDrivers(
       assert.deepEqual(await database.run({ ...none, text, records: { ...records, asJson } }), []);
     });
   },
-  { sources: everyType, environment: patient },
+  { sources: everyType },
 );
 
 test('shrinks a large output after returning its content', () => {

@@ -10,7 +10,6 @@ import { type Answer, type Instance, type Organization, startInstance } from '..
 import { activityOf } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
-import { patient } from '../support/promised.ts';
 import { exactRecord } from '../support/reading.ts';
 import { partsOf } from '../support/scheduled.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -25,7 +24,6 @@ describe('batched writes', () => {
   before(async () => {
     instance = await startInstance('postgresql', {
       sources: await sourcesWith(...everyType),
-      environment: patient,
     });
     const { writeBatcher } = partsOf(instance.database);
     assert.ok(writeBatcher);

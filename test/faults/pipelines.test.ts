@@ -12,7 +12,6 @@ import { inputIndex, inputs, prepare } from '../../engine/sql/index.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
-import { patient } from '../support/promised.ts';
 import { partsOf } from '../support/scheduled.ts';
 
 const answers = Number(process.env.PIPELINE_ANSWERS ?? 3000);
@@ -31,7 +30,7 @@ describe('statements that share a connection', () => {
   const organizations: (Organization & { readonly ids: readonly string[] })[] = [];
 
   before(async () => {
-    instance = await startInstance('postgresql', { environment: patient });
+    instance = await startInstance('postgresql');
     url = String(instance.config.environment.DATABASE_URL);
     const { primary } = partsOf(instance.database);
     assert.ok(primary.pipelines);

@@ -17,6 +17,7 @@ import {
   type SecretNotice,
 } from '../../admin-ui/shell/index.ts';
 import { type QuotaSettings, quotaLine, quotaOf } from '../../tenants/quotas/index.ts';
+import { personDetail, personLabel } from '../identity/index.ts';
 import { chosenProfile, profileChoice } from '../profiles/index.ts';
 import type { KeyConfig } from './authentication.ts';
 import { expiryNoticeMs } from './check.ts';
@@ -98,10 +99,9 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
     {
       title: 'Created',
-      cell: ({ created_at, created_by, created_by_name }) => ({
+      cell: ({ created_at, created_by: email, created_by_name: name }) => ({
         time: created_at,
-        below: created_by_name ?? created_by,
-        ...(created_by_name !== null && { title: created_by }),
+        ...(email !== null && { below: personLabel({ name, email }), title: personDetail({ name, email }) }),
       }),
       by: 'k.created_at',
     },

@@ -28,7 +28,15 @@ export {
   verifyEmail,
 } from './operator-users.ts';
 export { generatePassword } from './passwords.ts';
-export { findPeople, listMembers, type NamedPerson, personDetail, personLabel } from './people.ts';
+export {
+  findPeople,
+  listMembers,
+  type NamedPerson,
+  personDetail,
+  personLabel,
+  personLine,
+  personLines,
+} from './people.ts';
 export {
   createMailedResets,
   createMemberReset,

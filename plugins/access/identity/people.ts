@@ -8,12 +8,23 @@ export interface NamedPerson {
   readonly email: string;
 }
 
+type NameAndEmail = Pick<NamedPerson, 'name' | 'email'>;
+
 /** Returns the text that represents a person: their name or, without a name, their email address. */
-export const personLabel = ({ name, email }: Pick<NamedPerson, 'name' | 'email'>): string => name ?? email;
+export const personLabel = ({ name, email }: NameAndEmail): string => name ?? email;
 
 /** Returns the email address as the secondary text next to {@link personLabel}, or null if it is the label itself. */
-export const personDetail = ({ name, email }: Pick<NamedPerson, 'name' | 'email'>): string | null =>
-  name === null ? null : email;
+export const personDetail = ({ name, email }: NameAndEmail): string | null => (name === null ? null : email);
+
+/** Returns a value for pages: the {@link personLabel} with the {@link personDetail} on a second line. */
+export const personLines = (person: NameAndEmail) => ({
+  text: personLabel(person),
+  below: personDetail(person),
+});
+
+/** Returns a person's name with the email address in one line, because several people can have the same name. */
+export const personLine = ({ name, email }: NameAndEmail): string =>
+  name === null ? email : `${name} (${email})`;
 
 /** Returns an organization's members, sorted by name or, without a name, by email address. */
 export const listMembers = (tables: Tables, organization: string): Promise<NamedPerson[]> =>

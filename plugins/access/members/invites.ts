@@ -11,6 +11,7 @@ import {
   generatePassword,
   markEmailProven,
   normalEmail,
+  personLine,
   personName,
   type User,
   userFor,
@@ -192,7 +193,8 @@ export async function openInvite(
     organization,
     slug: row.slug,
     name: row.name,
-    inviter: inviterText(row.inviter_name, row.inviter_email),
+    inviter:
+      row.inviter_email === null ? null : personLine({ name: row.inviter_name, email: row.inviter_email }),
     id: row.id,
     email: row.email,
     personName: row.person,
@@ -201,10 +203,6 @@ export async function openInvite(
     user: await userFor(tables, row.email, organization),
   };
 }
-
-/** Returns the inviter's name with the email address, or one of them if the other is not known. */
-const inviterText = (name: string | null, email: string | null): string | null =>
-  name === null || email === null ? email : `${name} (${email})`;
 
 /**
  * Accepts the newest open invitation to a verified email address that does not belong to a user yet. Creates a user

@@ -4,7 +4,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { addObjects, defineObject, field, type SecretNotice } from '../../admin-ui/shell/index.ts';
 import { type Mailer, mailTemplate } from '../../operations/mail/index.ts';
-import { createMemberReset, maxPersonName, personDetail, personLabel } from '../identity/index.ts';
+import { createMemberReset, maxPersonName, personLines } from '../identity/index.ts';
 import { chosenProfile, profileChoice } from '../profiles/index.ts';
 import {
   cancelInvite,
@@ -52,7 +52,7 @@ const members = defineObject<MemberInfo, MemberServices>({
   columns: [
     {
       title: 'Name',
-      cell: (member) => ({ text: personLabel(member), below: personDetail(member) }),
+      cell: personLines,
       by: 'lower(coalesce(u.name, u.email))',
     },
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },

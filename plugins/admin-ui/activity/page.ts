@@ -5,7 +5,7 @@ import { boundToRequest, type Database } from '../../../engine/database/index.ts
 import type { AuditConfig } from '../../../engine/effects/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
-import { findPeople, personDetail, personLabel } from '../../access/identity/index.ts';
+import { findPeople, personLines } from '../../access/identity/index.ts';
 import {
   adminOf,
   hiddenParameters,
@@ -125,7 +125,7 @@ function whoOf(line: ActivityLine, people: Awaited<ReturnType<typeof findPeople>
   const person = id === undefined ? undefined : people.get(id);
   return person === undefined
     ? { text: line.actor, below: line.actorKind === 'key' ? 'API key' : null }
-    : { text: personLabel(person), below: personDetail(person) };
+    : personLines(person);
 }
 
 /** Yields all matching entries, newest first, as CSV rows. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import { isAssignable, refersToUser } from '../../../engine/fields/index.ts';
-import { type NamedPerson, personLabel } from '../../access/identity/index.ts';
+import { personLine } from '../../access/identity/index.ts';
 import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { createOnce } from './create-once.ts';
@@ -198,19 +198,15 @@ async function choicesFor(
         name,
         [
           { value: '', label: 'Nobody' },
-          ...members.map((member) => ({ value: member.id, label: choiceLabel(member) })),
+          ...members.map((member) => ({ value: member.id, label: personLine(member) })),
           ...(former === undefined
             ? []
-            : [{ value: former.id, label: `${choiceLabel(former)}, former member` }]),
+            : [{ value: former.id, label: `${personLine(former)}, former member` }]),
         ],
       ];
     }),
   );
 }
-
-/** Returns a person's name with the email address, because several people can have the same name. */
-const choiceLabel = (person: NamedPerson): string =>
-  person.name === null ? person.email : `${personLabel(person)} (${person.email})`;
 
 /**
  * Sets the response status for a rejected form, and returns the form's errors and suggestions.

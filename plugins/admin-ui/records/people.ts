@@ -1,7 +1,7 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import { refersToUser } from '../../../engine/fields/index.ts';
 import type { ChangeValues } from '../../../engine/records/index.ts';
-import { type NamedPerson, personDetail, personLabel } from '../../access/identity/index.ts';
+import { type NamedPerson, personLines } from '../../access/identity/index.ts';
 import type { DataRecord } from './calls.ts';
 import { textOf } from './values.ts';
 
@@ -24,7 +24,5 @@ export const userIdsOfChanges = (resource: Resource, changes: readonly ChangeVal
 /** Returns a user's name with the email address, or the ID if the user was deleted. */
 export function personValue(people: People, id: string) {
   const person = people.get(id);
-  return person === undefined
-    ? { text: `ID ${id}` }
-    : { text: personLabel(person), below: personDetail(person) };
+  return person === undefined ? { text: `ID ${id}` } : personLines(person);
 }

@@ -3,6 +3,7 @@ import type { EntitySchema } from '@mikro-orm/core';
 import type { Resource } from '../engine/compile/index.ts';
 import { type DatabaseConfig, openDatabase } from '../engine/database/index.ts';
 import { effectTables } from '../engine/effects/index.ts';
+import { sequenceTables } from '../engine/records/index.ts';
 import {
   applyPending,
   assertMigrationsComplete,
@@ -16,7 +17,7 @@ import { configuredSlugs, readSettings } from '../webhooks/settings/index.ts';
 import { assertEnvironment } from './commands/config-command.ts';
 import { type Config, readConfig } from './config.ts';
 import { modules } from './modules.ts';
-import { buildService, loadResources } from './serve/build.ts';
+import { buildService, divideResources, loadResources } from './serve/build.ts';
 import type { Instance } from './services.ts';
 
 /** Returns the schemas of all tables in an instance with these resources. */
@@ -26,7 +27,7 @@ export const entitiesFor = (resources: readonly Resource[]): readonly EntitySche
 /** Returns an instance's model, which consists of these resources and the tables of effects and modules. */
 export const modelOf = (resources: readonly Resource[]): Model => ({
   resources,
-  tables: [...effectTables, ...modules.flatMap(({ tables = [] }) => tables)],
+  tables: [...effectTables, ...sequenceTables, ...modules.flatMap(({ tables = [] }) => tables)],
 });
 
 /**
@@ -37,8 +38,8 @@ export async function openInstance(
   config: Config & Pick<DatabaseConfig, 'serves'> = readConfig(),
 ): Promise<Instance> {
   await assertEnvironment(config);
-  const resources = await loadResources(config);
-  const model = modelOf(resources);
+  const all = await loadResources(config);
+  const model = modelOf(all);
   await assertMigrationsComplete(config, model);
   if (config.databaseAddress !== undefined && config.migrateOnStart) await migrate(config, model);
   const database = await openDatabase(config, entitiesOf(model));
@@ -46,7 +47,7 @@ export async function openInstance(
   try {
     if (database.kind === 'embedded') await applyPending(database, config);
     await assertUpToDate(database, config, warn);
-    const instance = { config, resources, database, secrets: instanceSecrets(config) };
+    const instance = { config, ...divideResources(all), database, secrets: instanceSecrets(config) };
     return {
       ...instance,
       service: () => buildService(instance),

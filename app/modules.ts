@@ -1,4 +1,6 @@
-import type { Module } from '../engine/modules/index.ts';
+import type { Resource } from '../engine/compile/index.ts';
+import type { FieldRequirements } from '../engine/definition/index.ts';
+import { isServed, type Module } from '../engine/modules/index.ts';
 import { apiKeysModule } from '../plugins/access/api-keys/index.ts';
 import { identityModule } from '../plugins/access/identity/index.ts';
 import { loginModule } from '../plugins/access/login/index.ts';
@@ -8,9 +10,11 @@ import { profilesModule } from '../plugins/access/profiles/index.ts';
 import { rateLimitingModule } from '../plugins/access/rate-limiting/index.ts';
 import { secondFactorModule } from '../plugins/access/second-factor/index.ts';
 import { secretsModule } from '../plugins/access/secrets/index.ts';
+import { teamsModule } from '../plugins/access/teams/index.ts';
 import { usersModule } from '../plugins/access/users/index.ts';
 import { activityModule } from '../plugins/admin-ui/activity/index.ts';
 import { recordPagesModule } from '../plugins/admin-ui/records/index.ts';
+import { savedViewsModule } from '../plugins/admin-ui/saved-views/index.ts';
 import { adminUiModule } from '../plugins/admin-ui/shell/index.ts';
 import { explorerModule } from '../plugins/api/explorer/index.ts';
 import { idempotency } from '../plugins/api/idempotency/index.ts';
@@ -22,9 +26,11 @@ import { doctorModule } from '../plugins/operations/doctor/index.ts';
 import { mailModule } from '../plugins/operations/mail/index.ts';
 import { operationsModule } from '../plugins/operations/monitoring/index.ts';
 import { tracingModule } from '../plugins/operations/tracing/index.ts';
+import { customFieldsModule } from '../plugins/tenants/custom-fields/index.ts';
 import { erasureModule } from '../plugins/tenants/erasure/index.ts';
 import { organizationsModule } from '../plugins/tenants/organizations/index.ts';
 import { quotasModule } from '../plugins/tenants/quotas/index.ts';
+import { trashModule } from '../plugins/tenants/trash/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
 import type { Config } from './config.ts';
 import type { DoctorTarget, Instance, Services } from './services.ts';
@@ -52,13 +58,43 @@ export const modules: readonly Module<Services, Instance, DoctorTarget, Config>[
   openIdConnectModule,
   membersModule,
   profilesModule,
+  teamsModule,
+  customFieldsModule,
   ...webhookModules,
   changeLogModule,
   activityModule,
   erasureModule,
+  trashModule,
   backupModule,
+  savedViewsModule,
   recordPagesModule,
   adminUiModule,
   explorerModule,
   demoModule,
 ];
+
+/** Returns the modules that an instance serves. @param resources all resources, including retired ones */
+export function servedModules(resources: readonly Resource[]): typeof modules {
+  const retired = resources.filter(({ definition }) => definition.isRetired);
+  return modules.filter((module) => isServed(module, retired));
+}
+
+/** Returns the fields that served modules access by name. @param resources all resources, including retired ones */
+export const neededFields = (resources: readonly Resource[]): readonly FieldRequirements[] => {
+  const retired = resources.filter(({ definition }) => definition.isRetired).map(({ name }) => name);
+  return servedModules(resources)
+    .flatMap(({ needs = [] }) => needs)
+    .filter(({ resource }) => !retired.includes(resource));
+};
+
+/**
+ * Returns the retired resource because of which a module is not served, or undefined if the module is served.
+ * @param module the module's name
+ */
+export function retiredNeed(resources: readonly Resource[], module: string): string | undefined {
+  const needed =
+    modules.find(({ name, isDivisible }) => name === module && isDivisible !== true)?.needs ?? [];
+  return resources.find(
+    ({ name, definition }) => definition.isRetired && needed.some(({ resource }) => resource === name),
+  )?.name;
+}

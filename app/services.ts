@@ -13,6 +13,8 @@ import type { Config } from './config.ts';
 export interface Instance {
   readonly config: Config;
   readonly resources: readonly Resource[];
+  /** Resources of which only the tables and records still exist. Absent if no resource is retired. */
+  readonly retiredResources?: readonly Resource[];
   readonly database: Database;
   readonly secrets: InstanceSecrets;
   /** Builds the service on the instance's database, without listening. */

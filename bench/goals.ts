@@ -98,6 +98,7 @@ const goals: readonly Goal[] = [
   },
   versusBare('page 900', 1.5),
   versusBare('order without index', 2),
+  { ...versusBare('aggregate', 1.5), label: 'CPU of PostgreSQL ÷ a bare select of groups' },
 ];
 
 /** Formats the goals of the measured operations and shows whether each goal is met. */

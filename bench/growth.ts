@@ -29,7 +29,7 @@ export async function measureGrowth(
   try {
     for (const rows of [few, many]) {
       const { url: databaseUrl } = await makeDatabase(server.url);
-      const keys = await seed(databaseUrl, rows);
+      const [keys = []] = await seed(databaseUrl, { count: rows });
       const target = await startTarget('engine', { DATABASE_URL: databaseUrl, DATA_DIR: folder });
       const load = { url: target.url, databaseUrl, dialect: byKey(keys), seconds, connections, rows };
       services.push({ process: target.process, load });

@@ -10,6 +10,7 @@ import { eventsReport, measureEvents } from './events.ts';
 import { type Figure, goalsReport } from './goals.ts';
 import { growthReport, measureGrowth } from './growth.ts';
 import { bareCost, byKey, type Dialect, inTurn, median, operations, type Round, round } from './load.ts';
+import { measureScopes, scopesReport } from './scopes.ts';
 import { rows, seed, seededOrganization, seededOrganizations } from './seed.ts';
 import { flags } from './service.ts';
 import { measureStarts, startReport } from './start.ts';
@@ -20,7 +21,10 @@ const { values: options } = parseArgs({
     json: { type: 'string' },
     quick: { type: 'boolean', default: false },
     /** Comma-separated names of the operations to measure. */
-    only: { type: 'string', default: [...Object.keys(operations), 'growth', 'start', 'events'].join() },
+    only: {
+      type: 'string',
+      default: [...Object.keys(operations), 'growth', 'scopes', 'start', 'events'].join(),
+    },
     connections: { type: 'string', default: '16' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
@@ -150,10 +154,12 @@ async function measure(targets: readonly RunningBench[], databaseUrl: string): P
   return figures;
 }
 
-/** Minimal statements that select the IDs of an operation's records. */
+/** Minimal statements that select the IDs of an operation's records, or its groups. */
 const bare: Readonly<Record<string, string>> = {
   'page 900':
     'select id from leads where organization_id = 1 order by created_at desc, id desc limit 20 offset 17980',
+  aggregate:
+    'select status, count(*), sum(lead_score) from leads where organization_id = 1 group by 1 order by 1',
   'order without index': 'select id from leads where organization_id = 1 order by company limit 20',
 };
 
@@ -230,7 +236,7 @@ const running: RunningBench[] = [];
 try {
   const { url } = await makeDatabase(server.url);
   process.stderr.write(`seeding ${rows} leads in ${seededOrganizations} organizations …\n`);
-  const keys = await seed(url);
+  const [keys = []] = await seed(url);
   for (const target of targets) running.push(await start(target, url, folder, keys));
   await assertEquivalent(running);
   process.stderr.write(`measuring ${rounds} rounds of ${seconds} s for each target and operation …\n`);
@@ -244,6 +250,10 @@ try {
     ? await measureGrowth(server, rounds, { seconds, connections })
     : [];
   if (growth.length > 0) process.stdout.write(`\n${growthReport(growth)}\n`);
+  const scopes = parts.includes('scopes')
+    ? await measureScopes(server, rounds, { seconds, connections })
+    : [];
+  if (scopes.length > 0) process.stdout.write(`\n${scopesReport(scopes)}\n`);
   const empty = await makeDatabase(server.url);
   const starts = parts.includes('start') ? await measureStarts(empty.url, rounds) : [];
   if (starts.length > 0) process.stdout.write(`\n${startReport(starts)}\n`);
@@ -254,7 +264,7 @@ try {
   if (options.json !== undefined)
     writeFileSync(
       options.json,
-      JSON.stringify({ machine, figures, bare: costs, growth, starts, events }, null, 2),
+      JSON.stringify({ machine, figures, bare: costs, growth, scopes, starts, events }, null, 2),
     );
 } finally {
   for (const { process: child } of running) child.kill();

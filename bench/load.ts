@@ -91,6 +91,14 @@ export const operations: Readonly<Record<string, Operation>> = {
     connections: 2,
     isOurs: true,
   },
+  aggregate: {
+    method: 'GET',
+    path: () => '/aggregate',
+    query: 'group_by=status&measure=count(),sum(lead_score)&',
+    organization: largestOrganization,
+    connections: 1,
+    isOurs: true,
+  },
   'cursor page': { method: 'GET', prepare: cursors, isOurs: true },
   /** Exports all of an organization's records (about 2,000). */
   export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, connections: 2, isOurs: true },

@@ -6,7 +6,8 @@ import { openDatabase } from '../engine/database/open.ts';
 import { commandLine } from '../engine/effects/actor.ts';
 import { transaction } from '../engine/tables/handle.ts';
 import { createKey } from '../plugins/access/api-keys/keys.ts';
-import { profileId } from '../plugins/access/profiles/profiles.ts';
+import type { Grant } from '../plugins/access/profiles/grants.ts';
+import { createProfile, profileId } from '../plugins/access/profiles/profiles.ts';
 import { createOrganization } from '../plugins/tenants/organizations/organizations.ts';
 import { createTables } from '../test/support/tables.ts';
 
@@ -23,36 +24,76 @@ export const seededOrganization = (lead: number): number =>
 export const filter = 'Working - Contacted';
 
 /** Creates organizations. @returns an administrator's API key for each */
-export async function createOrganizations(
+export const createOrganizations = async (
   database: Database,
   keyPrefix: string,
   count: number,
-): Promise<string[]> {
-  const keys: string[] = [];
+): Promise<string[]> => (await createCallers(database, keyPrefix, count, [])).flat();
+
+/**
+ * Creates organizations.
+ * @param grants the grants of the callers of each organization. Without them, an administrator is the only one
+ * @returns the callers' API keys for each organization, in the order of `grants`
+ */
+async function createCallers(
+  database: Database,
+  keyPrefix: string,
+  count: number,
+  grants: readonly (readonly Grant[])[],
+): Promise<string[][]> {
+  const callers = grants.length === 0 ? [undefined] : grants;
+  const keys: string[][] = callers.map(() => []);
   const actor = commandLine({ audit: false });
   for (let index = 1; index <= count; index++) {
-    const key = await transaction(database, async (tables) => {
+    await transaction(database, async (tables) => {
       const organization = await createOrganization(tables, actor, `org-${index}`, `Organization ${index}`);
-      const profile = await profileId(tables, organization, 'administrator');
-      const options = { organization, profile, name: 'bench', user: null, expiresAt: null };
-      return createKey(tables, actor, keyPrefix, options);
+      for (const [caller, granted] of callers.entries()) {
+        const profile =
+          granted === undefined
+            ? await profileId(tables, organization, 'administrator')
+            : await createProfile(tables, actor, organization, `Caller ${caller}`, granted);
+        const options = {
+          organization,
+          profile,
+          name: 'bench',
+          user: null,
+          onBehalfOf: null,
+          expiresAt: null,
+        };
+        keys[caller]?.push((await createKey(tables, actor, keyPrefix, options)).plaintext);
+      }
     });
-    keys.push(key.plaintext);
   }
   return keys;
 }
 
+/** What {@link seed} creates. */
+interface Seeded {
+  /** Number of leads. */
+  readonly count?: number;
+  /** Environment variables of the service. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** The grants of the callers of each organization. Without them, an administrator is the only one. */
+  readonly grants?: readonly (readonly Grant[])[];
+}
+
 /**
  * Fills an empty database with 50 organizations and their leads (see {@link seededOrganization}).
- * @param count number of leads
- * @returns an administrator's API key for each organization
+ * @returns the callers' API keys for each organization, in the order of `grants`
  */
-export async function seed(databaseUrl: string, count = rows): Promise<string[]> {
-  const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
+export async function seed(
+  databaseUrl: string,
+  { count = rows, environment = {}, grants = [] }: Seeded = {},
+): Promise<string[][]> {
+  const config = readConfig({
+    ...environment,
+    DATABASE_URL: databaseUrl,
+    DATABASE_STATEMENT_TIMEOUT_MS: '120000',
+  });
   const resources = await loadResources(config);
   const database = await openDatabase(config, entitiesFor(resources));
   await createTables(database);
-  const keys = await createOrganizations(database, config.keyPrefix, seededOrganizations);
+  const keys = await createCallers(database, config.keyPrefix, seededOrganizations, grants);
   const em = database.orm.em.fork();
   for (let firstId = 1; firstId <= count; firstId += leadsPerStatement)
     await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,

@@ -46,7 +46,7 @@ async function seedOrganizations(databaseUrl: string): Promise<readonly string[]
     const key = await transaction(database, async (tables) => {
       const organization = await createOrganization(tables, actor, slug, slug);
       const profile = await profileId(tables, organization, 'administrator');
-      const options = { organization, profile, name: 'bench', user: null, expiresAt: null };
+      const options = { organization, profile, name: 'bench', user: null, onBehalfOf: null, expiresAt: null };
       return createKey(tables, actor, config.keyPrefix, options);
     });
     keys.push(key.plaintext);

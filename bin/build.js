@@ -1,14 +1,14 @@
 // Builds the files of the packed package: the compiled source and all other files that an instance reads.
 // Argument: the output folder, dist by default.
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
 const output = process.argv[2] ?? join(project, 'dist');
 const sourceFolders = ['app', 'engine', 'plugins', 'webhooks', 'migrations'];
-const otherFiles = ['resources', 'samples', 'config.yaml', 'package.json'];
+const otherFiles = ['resources', 'samples', 'templates', 'config.yaml', 'package.json'];
 
 rmSync(output, { recursive: true, force: true });
 const compiler = join(project, 'node_modules/typescript/bin/tsc');
@@ -22,14 +22,6 @@ for (const name of [...sourceFolders, ...otherFiles]) {
 // `crm client` copies the client's TypeScript source.
 const isSource = (path) => !/client\/(dist|node_modules)/.test(path);
 cpSync(join(project, 'client'), join(output, 'client'), { recursive: true, filter: isSource });
-
-// Render the explorer now, so that Scalar is only a development dependency.
-const explorer = join(output, 'plugins/api/explorer');
-const { renderInWorker } = await import(pathToFileURL(join(explorer, 'scalar.js')).href);
-const { page, script } = await renderInWorker();
-mkdirSync(join(explorer, 'rendered'));
-writeFileSync(join(explorer, 'rendered/page.html'), page);
-writeFileSync(join(explorer, 'rendered/scalar.js'), script);
 
 // With this archive, the first start does not run initdb. In a clone, `npm ci` has already created the
 // archive, so it was copied above.

@@ -18,6 +18,16 @@ const [maxName, maxText] = [100, 1000];
 export const excerpt = (text: string): string =>
   text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
+/** Records that prevent a delete because they refer to the record through this field. */
+export interface RecordReferrers {
+  readonly resource: string;
+  readonly field: string;
+  /** Number of records, counted up to a limit. */
+  readonly count: number;
+  /** Whether more records exist than `count`. */
+  readonly isMore: boolean;
+}
+
 /** Additional properties of an error. */
 interface ErrorExtra {
   /** Suggested fix. Part of the message. */
@@ -29,6 +39,9 @@ interface ErrorExtra {
   readonly existingId?: string;
   /** The constraint or trigger function that rejected the write. */
   readonly constraint?: string;
+  readonly referrers?: readonly RecordReferrers[];
+  /** The missing grant, as `object:action`. */
+  readonly grant?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Report on the work completed before the failure. */
   readonly report?: object;
@@ -89,14 +102,32 @@ export function errorJson(
   { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
   more: Readonly<Record<string, unknown>>,
 ): string {
-  const { fields, more: omitted, existingId, constraint, report } = extra;
-  const text = JSON.stringify({ error: message, code, fields, more: omitted, constraint, report, ...more });
+  const { fields, more: omitted, existingId, constraint, referrers, grant, report } = extra;
+  const text = JSON.stringify({
+    error: message,
+    code,
+    fields,
+    more: omitted,
+    constraint,
+    referrers: referrers?.map(({ resource, field, count, isMore }) => ({
+      resource,
+      field,
+      count,
+      ...(isMore && { more: true }),
+    })),
+    grant,
+    report,
+    ...more,
+  });
   // Inserted as text, because an ID can exceed JavaScript's safe integer range.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
 /** Returns the standard text of a status code, for example "bad request". */
 const statusText = (status: number): string => (STATUS_CODES[status] ?? 'bad request').toLowerCase();
+
+/** Returns a number with its noun, for example "1 record" or "2 records". */
+export const pluralize = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 /** Capitalizes the first letter. */
 export const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
@@ -110,9 +141,18 @@ function joinMessages(fields: readonly FieldIssue[]): string {
   for (const [index, { message }] of fields.entries()) {
     if (index > 0 && text.length + message.length > maxText)
       return `${text}; and ${fields.length - index} more`;
-    text += index === 0 ? message : `; ${message}`;
+    // A message declared in a definition can end with a period.
+    text = index === 0 ? message : `${text.replace(/\.$/, '')}; ${message}`;
   }
   return text;
+}
+
+/** Describes the records that refer to a record, for example "contacts.account_id (2)". */
+function referrersText({ resource, field, count, isMore }: RecordReferrers): string {
+  const name = `${resource}.${field}`;
+  // The caller cannot see any of the records.
+  if (count === 0) return name;
+  return `${name} (${isMore ? 'more than ' : ''}${new Intl.NumberFormat('en').format(count)})`;
 }
 
 /** Properties of an error that depend on its cause. */
@@ -190,6 +230,15 @@ export const errorEntries = {
     meaning: 'Fields or parameters are invalid; `fields` lists them.',
     detail: (fields: readonly FieldIssue[]) => fieldsDetail(fields),
   },
+  /** A record violates a rule or a check that the database enforces. `message` applies to all the fields. */
+  ruleViolated: {
+    status: 400,
+    code: 'invalid_input',
+    detail: (fields: readonly string[], message: string) => ({
+      text: message,
+      fields: fields.map((field) => ({ field, message })),
+    }),
+  },
   /** A query parameter is invalid. */
   invalidParameter: {
     status: 400,
@@ -245,6 +294,48 @@ export const errorEntries = {
         ...(existingId !== undefined && { existingId }),
       };
     },
+  },
+  /** The organization already has a custom field with this name. It might be deleted. */
+  customFieldExists: {
+    status: 409,
+    code: 'duplicate',
+    detail: (name: string, isDeleted: boolean) => ({
+      text: `The custom field "${name}" already exists`,
+      hint: isDeleted ? 'It was deleted, and can be restored.' : 'Choose another name.',
+    }),
+  },
+  /**
+   * A field's value cannot change from its previous value. `previous` is undefined for a new record, and its value is
+   * undefined if the field has none.
+   */
+  invalidTransition: {
+    status: 409,
+    code: 'invalid_transition',
+    meaning:
+      'A field cannot change from its current value to the new one; `fields` lists the allowed values.',
+    detail: (
+      field: string,
+      previous: { readonly value: string | undefined } | undefined,
+      value: string | undefined,
+      allowed: readonly string[],
+    ) => {
+      const nameOf = (text: string | undefined) => (text === undefined ? 'no value' : `"${text}"`);
+      const options = allowed.length === 0 ? 'No other value is allowed' : `Allowed: ${allowed.join(', ')}`;
+      const text =
+        previous === undefined
+          ? `${field} of a new record cannot be ${nameOf(value)}. ${options}`
+          : `${field} cannot change from ${nameOf(previous.value)} to ${nameOf(value)}. ${options}`;
+      return fieldsDetail([{ field, message: text }]);
+    },
+  },
+  /** A write to a locked record. `message` is the reason from the definition. */
+  locked: {
+    status: 409,
+    code: 'locked',
+    meaning: 'The record cannot be changed in its current state, and neither can its children.',
+    detail: (singular: string, message?: string) => ({
+      text: message ?? `This ${singular.replaceAll('_', ' ')} is locked and cannot be changed`,
+    }),
   },
   rejectedByDatabase: {
     status: 400,
@@ -338,13 +429,31 @@ export const errorEntries = {
   forbidden: {
     status: 403,
     code: 'forbidden',
-    meaning: "The profile does not grant the action, or a channel's verify token is wrong.",
+    meaning:
+      "The profile does not grant the action, and `grant` names the missing grant; or a channel's verify token is wrong.",
     detail: (object: string, action: string) => ({
       text: `Your profile does not grant ${action} on ${object}`,
+      hint: `An administrator can add the grant ${object}:${action}.`,
+      grant: `${object}:${action}`,
+    }),
+  },
+  /** The written record would be outside the scopes to which the caller's grants limit the action. */
+  outsideScope: {
+    status: 403,
+    code: 'outside_scope',
+    meaning: 'The written record would be outside the scopes of your grants. Nothing was written.',
+    detail: (object: string, action: string) => ({
+      text: `The record would be outside the scope in which your profile grants ${action} on ${object}`,
+      hint: `Writing this record requires the grant ${object}:${action}.`,
+      grant: `${object}:${action}`,
     }),
   },
   /** The caller is not allowed to continue, for a reason other than missing grants. */
-  notPermitted: { status: 403, code: 'forbidden', detail: (text: string) => ({ text }) },
+  notPermitted: {
+    status: 403,
+    code: 'forbidden',
+    detail: (text: string, grant?: string) => ({ text, ...(grant !== undefined && { grant }) }),
+  },
   /** The organization has reached one of its limits. `quota` describes the limit, for example "100 records". */
   quotaExceeded: {
     status: 403,
@@ -412,6 +521,28 @@ export const errorEntries = {
     meaning: 'The first request with this `Idempotency-Key` is still running.',
     text: 'The first request with this Idempotency-Key is still running',
     headers: retryAfter(1),
+  },
+  /** Other records refer to the record, or to records that would be deleted with it. */
+  referenced: {
+    status: 409,
+    code: 'referenced',
+    meaning:
+      'The record was not deleted because other records refer to it, or to records that would be deleted with it; `referrers` counts them.',
+    hint: 'Delete these records or change their references first.',
+    detail: (singular: string, referrers: readonly RecordReferrers[]) => ({
+      text: `This ${singular.replaceAll('_', ' ')} cannot be deleted because other records refer to it: ${referrers.map(referrersText).join(', ')}`,
+      referrers,
+    }),
+  },
+  /** The delete would remove more than `limit` records. */
+  cascadeTooLarge: {
+    status: 409,
+    code: 'cascade_too_large',
+    meaning: 'The delete would remove more than 10,000 records, so nothing was deleted.',
+    hint: 'Delete some of the records that depend on it first.',
+    detail: (limit: number) => ({
+      text: `The delete would remove more than ${new Intl.NumberFormat('en').format(limit)} records`,
+    }),
   },
   cursorExpired: {
     status: 410,

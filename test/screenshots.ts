@@ -132,9 +132,11 @@ async function take(browser: Browser, { url, email, password }: Started): Promis
   }
   await page.goto('/setup/o/demo/profiles');
   await picture(page, 'profiles');
-  await page.goto('/docs');
-  await page.getByRole('heading', { name: 'CRM API' }).first().waitFor();
-  await page.getByText('To try it, paste an API key').waitFor();
+  await page.goto('/docs/leads');
+  const list = page.locator('#listLeads');
+  await list.getByRole('button', { name: 'Send request' }).click();
+  await list.getByRole('status').waitFor();
+  await page.evaluate('scrollTo(0, 0)');
   await picture(page, 'explorer');
 
   const phone = await browser.newContext({

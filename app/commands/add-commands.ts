@@ -114,12 +114,12 @@ sort: { by: created_at, direction: desc }
 
 /** Formats a field as one line of YAML. */
 function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptions, 'filter'>): string {
-  const { text, refers }: FieldType = fieldTypes[type as keyof typeof fieldTypes];
+  const { text, refers, element }: FieldType = fieldTypes[type as keyof typeof fieldTypes];
   const field = {
     type,
     ...(options.to !== undefined && { to: options.to }),
-    // Deleting the referenced record sets the reference to null.
-    ...((options.nullable || refers) && { nullable: true }),
+    // By default, deleting the referenced record sets the reference to null.
+    ...((options.nullable || (refers && element === undefined && !options.required)) && { nullable: true }),
     ...(options.required && { required: true }),
     ...(options.unique && { unique: true }),
     ...(value !== undefined && { default: text === undefined ? (parse(value) as unknown) : value }),

@@ -7,6 +7,7 @@ import {
   disabledEndpoints,
   type Leaf,
   leaves,
+  type RetiredNeedOf,
   readSettingsFile,
   type SettingsFile,
   variableReferences,
@@ -46,10 +47,17 @@ export async function configInForce(config: Config): Promise<CommandResult> {
   };
 }
 
-/** Returns warnings about valid configuration that is probably a mistake, one per line. */
-export const configWarnings = (config: Config, file: SettingsFile): string[] => [
+/**
+ * Returns warnings about valid configuration that is probably a mistake, one per line.
+ * @param retiredNeedOf returns the retired resource because of which a module is not served
+ */
+export const configWarnings = (
+  config: Config,
+  file: SettingsFile,
+  retiredNeedOf?: RetiredNeedOf,
+): string[] => [
   ...misspellingWarnings(config, file),
-  ...disabledEndpoints(file, config.environment).map(lineOf),
+  ...disabledEndpoints(file, config.environment, retiredNeedOf).map(lineOf),
 ];
 
 /** Standard variable names that resemble this service's variables but are not misspellings of them. */

@@ -10,7 +10,7 @@ import {
   tooManyConnections,
   withTimeout,
 } from '../../engine/database/index.ts';
-import { UserError } from '../../engine/errors.ts';
+import { pluralize, UserError } from '../../engine/errors.ts';
 import {
   type CommandLine,
   type CommandResult,
@@ -22,9 +22,10 @@ import {
 import { assertMigrationsComplete } from '../../engine/schema/index.ts';
 import { YamlError } from '../../engine/yaml/index.ts';
 import { instanceSecrets, secretFile } from '../../plugins/access/secrets/index.ts';
-import { readSettingsFile } from '../../webhooks/settings/index.ts';
+import { assertServed, readSettingsFile } from '../../webhooks/settings/index.ts';
 import { type Config, readConfig } from '../config.ts';
 import { entitiesFor, modelOf } from '../instance.ts';
+import { retiredNeed } from '../modules.ts';
 import { loadResources } from '../serve/build.ts';
 import type { DoctorTarget, Instance } from '../services.ts';
 import { checks } from './checks.ts';
@@ -122,6 +123,8 @@ async function loadFiles(examination: Examination, config: Config): Promise<void
   await loadPart(examination, 'resources', 'the definitions', advice, async () => {
     const resources = await loadResources(config);
     checkModules(resources);
+    if (parts.settingsFile !== undefined)
+      assertServed(parts.settingsFile, config.environment, (module) => retiredNeed(resources, module));
     await assertMigrationsComplete(config, modelOf(resources));
     return resources;
   });
@@ -269,7 +272,7 @@ async function doctor(): Promise<CommandResult> {
       ...problems.map((finding) => formatFinding('wrong', finding)),
       ...notes.map((finding) => formatFinding('note', finding)),
       ...[...reasons].map(([reason, names]) => `skipped  ${names.join(', ')}\n         ${reason}`),
-      `${problems.length === 0 ? 'No problems found' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`}: ${checkCount} checks, ${notes.length} ${notes.length === 1 ? 'note' : 'notes'}, ${skipped.length} skipped.`,
+      `${problems.length === 0 ? 'No problems found' : pluralize(problems.length, 'problem')}: ${checkCount} checks, ${pluralize(notes.length, 'note')}, ${skipped.length} skipped.`,
     ].join('\n'),
   };
 }

@@ -1,7 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { explainStatements, type Resource, type StatementPlan } from '../../engine/compile/index.ts';
+import {
+  explainStatements,
+  omittedPairs,
+  type Resource,
+  type StatementPlan,
+} from '../../engine/compile/index.ts';
 import { openDatabase } from '../../engine/database/index.ts';
 import { checkRequirements } from '../../engine/definition/index.ts';
 import { UserError } from '../../engine/errors.ts';
@@ -11,21 +16,23 @@ import {
   assertMigrationsComplete,
   citusModel,
   createMigration,
-  migrate,
   stateOf,
   withDatabase,
 } from '../../engine/schema/index.ts';
-import { readSettingsFile } from '../../webhooks/settings/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { describeLostGrant, findLostGrants } from '../../plugins/access/profiles/index.ts';
+import { assertServed, readSettingsFile } from '../../webhooks/settings/index.ts';
 import { type Config, readConfig } from '../config.ts';
 import { entitiesFor, modelOf } from '../instance.ts';
-import { modules } from '../modules.ts';
-import { describeInstance, loadResources } from '../serve/build.ts';
+import { neededFields, retiredNeed } from '../modules.ts';
+import { describeInstance, divideResources, loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { assertEnvironment, configWarnings } from './config-command.ts';
 import { refreshSchemas } from './editors.ts';
-import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
+import { type IntentOptions, intentOf, intentOptions, lostGrantsTitle } from './plan-commands.ts';
+import { resourceDocs } from './resource-docs.ts';
 
-/** Adds the `migrate`, `check`, `openapi` and `citus` commands. */
+/** Adds the `migrate`, `check`, `openapi`, `docs` and `citus` commands. */
 export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('migrate')
@@ -49,6 +56,13 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
     .addOption(jsonResult())
     .action(({ json }) => run(json, openApi()));
   program
+    .command('docs')
+    .description(
+      'print the resources with their fields and diagrams of their transitions as Markdown; needs no database',
+    )
+    .addOption(jsonResult())
+    .action(({ json }) => run(json, docs()));
+  program
     .command('citus')
     .description(
       'print the SQL that distributes a migrated database by organization on Citus; needs no database',
@@ -65,9 +79,11 @@ async function check(withPlans: boolean): Promise<CommandResult> {
   checkModules(resources);
   await assertMigrationsComplete(config, modelOf(resources));
   const file = await readSettingsFile(config);
+  const reasonOf = (module: string) => retiredNeed(resources, module);
+  assertServed(file, config.environment, reasonOf);
   const { partners } = file.settings;
-  const notes = configWarnings(config, file);
-  const names = resources.map((resource) => resource.name);
+  const notes = configWarnings(config, file, reasonOf);
+  const names = divideResources(resources).resources.map((resource) => resource.name);
   const payments = Object.keys(partners.payments);
   const result = {
     json: { ok: true, resources: names, payments, notes },
@@ -75,7 +91,11 @@ async function check(withPlans: boolean): Promise<CommandResult> {
   };
   if (!withPlans) return result;
   const plans = await plansOf(config, resources);
-  return { json: { ...result.json, plans }, text: `${plansTable(plans)}\n${result.text}` };
+  const omissions = resources.flatMap(({ name, definition }) => {
+    const count = omittedPairs(definition);
+    return count === 0 ? [] : [`Not explained: ${count} other pairs of the scopes of ${name}.`];
+  });
+  return { json: { ...result.json, plans }, text: [plansTable(plans), ...omissions, result.text].join('\n') };
 }
 
 /**
@@ -124,7 +144,7 @@ const plansTable = (plans: readonly StatementPlan[]): string =>
 export const checkModules = (resources: readonly Resource[]): void =>
   checkRequirements(
     resources.map(({ definition }) => definition),
-    modules.flatMap(({ needs = [] }) => needs),
+    neededFields(resources),
   );
 
 /** Runs `openapi`: prints the OpenAPI document that GET /docs/openapi.json serves. */
@@ -132,6 +152,13 @@ async function openApi(): Promise<CommandResult> {
   const config = readConfig();
   const document = await describeInstance({ config, resources: await loadResources(config) });
   return { json: document, text: JSON.stringify(document, null, 2) };
+}
+
+/** Runs `docs`: prints a description of the resources as Markdown. */
+async function docs(): Promise<CommandResult> {
+  const { resources } = divideResources(await loadResources(readConfig()));
+  const markdown = resourceDocs(resources);
+  return { json: { markdown }, text: markdown };
 }
 
 /** Runs `citus`: prints the statements to run once on the coordinator after `migrate`. */
@@ -157,19 +184,15 @@ async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
   if (options.status) return migrationStatus(config, resources);
   if (options.create === undefined) {
     await assertMigrationsComplete(config, modelOf(resources));
-    const applied = await migrate(config, modelOf(resources));
-    return {
-      json: { applied },
-      text: applied.length === 0 ? 'All migrations are applied.' : `Applied ${applied.join(', ')}.`,
-    };
+    return applyMigrations(config, resources);
   }
   checkModules(resources);
-  const { file, statements } = await createMigration(
-    config,
-    modelOf(resources),
-    options.create,
-    intentOf(options),
-  );
+  const intent = intentOf(options);
+  const { file, statements } = await createMigration(config, modelOf(resources), options.create, intent);
+  if (file === undefined && (intent.using?.size ?? 0) > 0)
+    throw new UserError(
+      'the definitions have not changed since the last migration, so there is nothing to convert. To change a migration that has not been applied, delete its .ts and .json files first.',
+    );
   await refreshSchemas(config);
   const details =
     statements.length === 0
@@ -181,6 +204,23 @@ async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
       file === undefined
         ? 'The definitions have not changed since the last migration.'
         : `Wrote ${file}:\n${details}`,
+  };
+}
+
+/** Applies all pending migrations, and reports grants that allow nothing with the definitions. */
+async function applyMigrations(config: Config, resources: readonly Resource[]): Promise<CommandResult> {
+  const { applied, grants } = await withDatabase(config, modelOf(resources), async (database) => ({
+    applied: await applyPending(database, config),
+    grants: await findLostGrants(tablesOf(database), resources),
+  }));
+  const text = applied.length === 0 ? 'All migrations are applied.' : `Applied ${applied.join(', ')}.`;
+  return {
+    json: { applied, lost_grants: grants },
+    text: [
+      text,
+      ...(grants.length === 0 ? [] : [lostGrantsTitle]),
+      ...grants.map((grant) => `  ${describeLostGrant(grant)}`),
+    ].join('\n'),
   };
 }
 

@@ -1,9 +1,14 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { Option } from '@commander-js/extra-typings';
 import { packageName, projectFolder } from '../../engine/config/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
+import { createMigration } from '../../engine/schema/index.ts';
+import { readConfig } from '../config.ts';
+import { modelOf } from '../instance.ts';
+import { loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { version } from '../version.ts';
 import { writeSchemas } from './editors.ts';
@@ -69,11 +74,27 @@ export function newCommand({ program, run }: CommandLine<Instance>): void {
     .description('create a folder for a new instance, with config.yaml, resources and migrations')
     .argument('<folder>', 'a new or empty folder, for example ./my-crm')
     .option('--engine <spec>', 'version or file: specifier of crm-engine to install')
+    .addOption(
+      new Option(
+        '--template <name>',
+        'additional files, for example fields for IDs in other systems',
+      ).choices(templates),
+    )
     .addOption(jsonResult())
-    .action((folder, { json, engine }) => run(json, createInstance(folder, engine)));
+    .action((folder, { json, ...options }) => run(json, createInstance(folder, options)));
 }
 
-async function createInstance(path: string, engine: string | undefined): Promise<CommandResult> {
+/** Names of the folders in `templates/`, whose files a new instance can contain. */
+const templates = ['integration'] as const;
+
+/** Options for a new instance. */
+interface NewOptions {
+  /** Specification that npm uses to install the engine. */
+  readonly engine?: string | undefined;
+  readonly template?: (typeof templates)[number] | undefined;
+}
+
+async function createInstance(path: string, { engine, template }: NewOptions): Promise<CommandResult> {
   const folder = resolve(path);
   const existing = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return [];
@@ -82,7 +103,10 @@ async function createInstance(path: string, engine: string | undefined): Promise
   if (existing.length > 0) throw new UserError(`${path} is not empty. Choose a new folder.`);
   const { spec, isLocal } =
     engine === undefined ? await engineSpec(folder) : { spec: engine, isLocal: false };
-  const files = await filesOf(basename(folder), spec);
+  const files = {
+    ...(await filesOf(basename(folder), spec)),
+    ...(template === undefined ? {} : await templateFiles(template)),
+  };
   for (const [name, text] of Object.entries(files)) {
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), text, { flag: 'wx' });
@@ -92,10 +116,46 @@ async function createInstance(path: string, engine: string | undefined): Promise
     shippedResources: join(projectFolder, 'resources'),
     settingsFile: join(folder, 'config.yaml'),
   });
+  const migrations = await firstMigration(folder);
   return {
-    json: { folder, files: Object.keys(files), engine: spec },
+    json: { folder, files: [...Object.keys(files), ...migrations], engine: spec },
     text: `Created ${path}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${path} && npm install && npm start`,
   };
+}
+
+/**
+ * Writes a new instance's first migration, so that its first start has tables for the template's resources and for the
+ * shipped ones, whose later changes are not part of the migrations of instances.
+ * @returns the paths of its files
+ */
+async function firstMigration(folder: string): Promise<readonly string[]> {
+  const config = {
+    ...readConfig({}),
+    resources: join(folder, 'resources'),
+    shippedResources: join(projectFolder, 'resources'),
+    migrations: join(folder, 'migrations'),
+    platformMigrations: join(projectFolder, 'migrations'),
+  };
+  const { file } = await createMigration(config, modelOf(await loadResources(config)), 'initial');
+  return file === undefined
+    ? []
+    : [file, file.replace(/\.ts$/, '.json')].map((path) => relative(folder, path));
+}
+
+/** Returns the contents of a template's files, keyed by path. */
+async function templateFiles(template: string): Promise<Readonly<Record<string, string>>> {
+  const folder = join(projectFolder, 'templates', template);
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return Object.fromEntries(
+    await Promise.all(
+      entries
+        .filter((entry) => entry.isFile())
+        .map(async (entry) => {
+          const path = join(entry.parentPath, entry.name);
+          return [relative(folder, path), await readFile(path, 'utf8')] as const;
+        }),
+    ),
+  );
 }
 
 /** Replaces the shell in which npm runs scripts, because some shells do not forward npm's signals. */
@@ -151,7 +211,8 @@ npm run -s crm -- --help
 
 - \`migrations/\`: the migrations for your changes. After you edit a resource, \`npm run -s crm -- plan\` shows what will
   change, and \`npm run -s crm -- migrate --create fax\` creates the migration. Commit both. Migrations for the engine's own
-  tables are part of the package.
+  tables are part of the package. The first migration adds what the built-in resources have gained since their tables
+  were first created.
 - \`resources/.schemas/\`: JSON Schemas that editors use to complete and check these files. They are not in git;
   \`npm run -s crm -- schema\` generates them.
 - \`config.yaml\`: settings for partners, messages and email.

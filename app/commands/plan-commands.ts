@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { Option } from '@commander-js/extra-typings';
 import type { Database } from '../../engine/database/index.ts';
-import { UserError } from '../../engine/errors.ts';
+import { pluralize, UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, formatTable, jsonResult } from '../../engine/modules/index.ts';
 import {
   type ApiChange,
@@ -18,16 +18,18 @@ import {
 } from '../../engine/schema/index.ts';
 import { literal } from '../../engine/sql/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { describeLostGrant, findLostGrants, type LostGrant } from '../../plugins/access/profiles/index.ts';
 import { findUsage, type KeyUsage } from '../../plugins/api/usage/index.ts';
 import { type Config, readConfig } from '../config.ts';
 import { modelOf } from '../instance.ts';
-import { modules } from '../modules.ts';
+import { neededFields } from '../modules.ts';
 import { loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 
-/** A plan, and the API keys that have used names that it removes. */
-interface PlanWithKeys extends MigrationPlan {
+/** A plan, with the API keys that have used names that it removes, and the grants that allow nothing afterwards. */
+interface PlanWithUsage extends MigrationPlan {
   readonly keys: readonly KeyUsage[];
+  readonly grants: readonly LostGrant[];
 }
 
 const rowsOf = ({ rows, touches }: PlannedStatement): string => {
@@ -42,7 +44,8 @@ const dropText = ({ name, count }: PlannedDrop): string => {
   return `drops ${name}: ${records} ${count === 1 ? 'has' : 'have'} a value`;
 };
 const effectOf = (statement: PlannedStatement): string => {
-  if (statement.touches !== 'nothing') return `${rewriteOf(statement)} ${rowsOf(statement)} rows`;
+  if (statement.touches !== 'nothing')
+    return `${rewriteOf(statement)} ${rowsOf(statement)} ${rowsOf(statement) === '1' ? 'row' : 'rows'}`;
   return statement.drops.length > 0 ? statement.drops.map(dropText).join(', ') : 'no rows';
 };
 
@@ -64,41 +67,76 @@ const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string
 ];
 const keyLine = ({ organization, key, resource, field, lastUsed }: KeyUsage): string =>
   `${organization}: ${key} used ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
+/** Title of the list of grants that allow nothing with the definitions. */
+export const lostGrantsTitle =
+  'Profiles that lose access, because their grants name something that does not exist:';
 /** Returns the output for a plan without statements. */
 const withoutStatements = (api: readonly ApiChange[]): string =>
   api.length === 0
     ? 'The definitions have not changed since the last migration.'
     : 'The change affects only the API. The tables do not change.';
 
+/** Returns a summary of a plan, for example "4 new tables, 3 removed resources", or undefined if nothing changes. */
+function summaryOf({ tables, api }: Pick<MigrationPlan, 'tables' | 'api'>): string | undefined {
+  const isResource = ({ name, kind }: ApiChange) =>
+    (kind === 'added' || kind === 'removed') && !/[. ]/.test(name);
+  const resources = (kind: ApiChange['kind']) =>
+    api.filter((change) => change.kind === kind && isResource(change)).length;
+  const others = api.filter((change) => !isResource(change));
+  const breaking = others.filter(({ breaks }) => breaks).length;
+  const parts = [
+    [tables.created.length, 'new table'],
+    [tables.changed.length, 'changed table'],
+    [tables.dropped.length, 'dropped table'],
+    [resources('added'), 'new resource'],
+    [resources('removed'), 'removed resource'],
+    [others.length, others.length < api.length ? 'other API change' : 'API change'],
+  ].flatMap(([count, noun]) => (count === 0 ? [] : [pluralize(Number(count), String(noun))]));
+  if (parts.length === 0) return undefined;
+  return `${parts.join(', ')}${breaking === 0 ? '' : ` (${breaking} ${breaking === 1 ? 'breaks' : 'break'} clients)`}.`;
+}
+
+/** Returns the checks with affected records, apart from those whose values the migration replaces, and the replaced ones. */
+function shownChecks(checks: readonly PlannedCheck[]) {
+  // Checks that all stored values pass are only of interest to programs.
+  const shown = checks.filter(({ count }) => count !== 0);
+  return {
+    incompatible: shown.filter(({ replaces }) => replaces !== true),
+    replaced: shown.filter(({ replaces }) => replaces === true),
+  };
+}
+
+const incompatibleTitle = 'Stored values incompatible with the new definitions';
+const replacedTitle = 'Stored values that the migration replaces';
+
 /**
  * Formats a plan for a terminal.
  * @param notCounted the reason rows were not counted, or undefined if they were
  */
 export function planText(
-  { statements, checks, api, partners, undecided, dependents, database, keys }: PlanWithKeys,
+  { statements, checks, api, partners, undecided, dependents, database, keys, grants, tables }: PlanWithUsage,
   notCounted: string | undefined,
 ): string {
+  const { incompatible, replaced } = shownChecks(checks);
+  const summary = summaryOf({ tables, api });
+  const checkLines = (title: string, listed: readonly PlannedCheck[]) =>
+    listed.length === 0 ? [] : [`\n${title}:`, ...listed.map(checkText)];
   const sections: (string | undefined)[] = [
+    ...(summary === undefined ? [] : [`${summary}\n`]),
     statements.length === 0 ? withoutStatements(api) : 'The database:',
     ...statements.map((statement, index) => {
       const facts = [`lock ${statement.lock}`, effectOf(statement), ...statement.risks];
       return `  ${index + 1}. ${shorten(statement.title)}\n     ${facts.join(' · ')}\n     ${statement.says}`;
     }),
-    ...(checks.length === 0 ? [] : ['\nStored values incompatible with the new definitions:']),
-    ...checks.map((check) =>
-      [
-        `  ${checkLine(check)}`,
-        ...check.examples.map(
-          ({ organization, id, value }) =>
-            `    record ${id} of organization ${organization}${value === null ? '' : `: ${JSON.stringify(value)}`}`,
-        ),
-      ].join('\n'),
-    ),
+    ...checkLines(incompatibleTitle, incompatible),
+    ...checkLines(replacedTitle, replaced),
     ...(api.length === 0
       ? []
       : ['\nAPI clients:', indent(formatTable(['change', 'of', '', ''], api.map(apiLine)))]),
     ...(keys.length === 0 ? [] : ['\nAPI keys that used removed names in the last 30 days:']),
     ...keys.map((usage) => `  ${keyLine(usage)}`),
+    ...(grants.length === 0 ? [] : [`\n${lostGrantsTitle}`]),
+    ...grants.map((grant) => `  ${describeLostGrant(grant)}`),
     ...(partners.length === 0
       ? []
       : ['\nIntegrations still need removed fields or resources, so the migration cannot be written:']),
@@ -110,6 +148,16 @@ export function planText(
   ];
   return sections.join('\n');
 }
+
+/** Describes a check, with its examples on a line each. */
+const checkText = (check: PlannedCheck): string =>
+  [
+    `  ${checkLine(check)}`,
+    ...check.examples.map(
+      ({ organization, id, value }) =>
+        `    record ${id} of organization ${organization}${value === null ? '' : `: ${JSON.stringify(value)}`}`,
+    ),
+  ].join('\n');
 
 const maxStatement = 160;
 const shorten = (line: string): string =>
@@ -155,7 +203,13 @@ function planMarkdown({
   dependents,
   database,
   keys,
-}: PlanWithKeys): string {
+  grants,
+  tables,
+}: PlanWithUsage): string {
+  const { incompatible, replaced } = shownChecks(checks);
+  const summary = summaryOf({ tables, api });
+  const checkLines = (title: string, listed: readonly PlannedCheck[]) =>
+    listed.length === 0 ? [] : ['', `**${title}**`, '', ...list(listed.map(checkLine))];
   const cell = (text: string) => text.replaceAll('|', '\\|');
   const rows = (titles: readonly string[], lines: readonly (readonly string[])[]) =>
     [titles, titles.map(() => '---'), ...lines].map((line) => `| ${line.map(cell).join(' | ')} |`);
@@ -163,6 +217,7 @@ function planMarkdown({
   return [
     '### Plan',
     '',
+    ...(summary === undefined ? [] : [summary, '']),
     ...(statements.length === 0
       ? [withoutStatements(api)]
       : rows(
@@ -175,9 +230,8 @@ function planMarkdown({
             riskOf(statement),
           ]),
         )),
-    ...(checks.length === 0
-      ? []
-      : ['', '**Stored values incompatible with the new definitions**', '', ...list(checks.map(checkLine))]),
+    ...checkLines(incompatibleTitle, incompatible),
+    ...checkLines(replacedTitle, replaced),
     ...(api.length === 0
       ? []
       : ['', '**API clients**', '', ...rows(['change', 'of', 'what', ''], api.map(apiLine))]),
@@ -187,6 +241,9 @@ function planMarkdown({
     ...(keys.length === 0
       ? []
       : ['', '**API keys that used removed names in the last 30 days**', '', ...list(keys.map(keyLine))]),
+    ...(grants.length === 0
+      ? []
+      : ['', `**${lostGrantsTitle}**`, '', ...list(grants.map(describeLostGrant))]),
     ...dependentLines(dependents),
     ...undecidedLines(undecided),
     ...stateLines(database),
@@ -255,7 +312,7 @@ export function planCommands({ program, run }: CommandLine<Instance>): void {
     .addOption(intentOptions.default())
     .option(
       '--check',
-      'exit with status 1 if a change to the tables or a breaking API change has no migration, or the database has drifted',
+      'exit with status 1 if a change to the tables or a breaking API change has no migration, a profile loses access, or the database has drifted',
     )
     .option('--markdown', 'print Markdown, for example for a pull request')
     .option('--offline', 'do not connect to the database')
@@ -266,9 +323,12 @@ export function planCommands({ program, run }: CommandLine<Instance>): void {
 async function plan(options: PlanOptions): Promise<CommandResult> {
   const config = readConfig();
   const { migrationPlan, notCounted } = await createPlan(config, options);
-  const { statements, api, database } = migrationPlan;
+  const { statements, api, database, grants } = migrationPlan;
   const isClean =
-    statements.length === 0 && !api.some(({ breaks }) => breaks) && (database?.drift.length ?? 0) === 0;
+    statements.length === 0 &&
+    !api.some(({ breaks }) => breaks) &&
+    (database?.drift.length ?? 0) === 0 &&
+    grants.length === 0;
   if (options.check && !isClean) process.exitCode = 1;
   return {
     json: { ...migrationPlan, notCounted: notCounted ?? null, clean: isClean },
@@ -276,32 +336,39 @@ async function plan(options: PlanOptions): Promise<CommandResult> {
   };
 }
 
-const needsOfModules = modules.flatMap((module) => module.needs ?? []);
-
 /**
- * Plans the migration to the current definitions, with row counts and the API keys that have used removed
- * names.
+ * Plans the migration to the current definitions, with row counts, the API keys that have used removed names, and the
+ * grants that allow nothing afterwards.
  */
 export async function planOn(
   config: Config,
   model: Model,
   intent: Intent,
   database: Database,
-): Promise<PlanWithKeys> {
-  const migrationPlan = await planChanges(config, model, needsOfModules, intent, database);
+): Promise<PlanWithUsage> {
+  const migrationPlan = await planChanges(config, model, neededFields(model.resources), intent, database);
   const lostNames = migrationPlan.api.flatMap(({ loses }) => loses ?? []);
-  return { ...migrationPlan, keys: await findUsage(tablesOf(database), lostNames) };
+  const tables = tablesOf(database);
+  return {
+    ...migrationPlan,
+    keys: await findUsage(tables, lostNames),
+    grants: await findLostGrants(tables, model.resources),
+  };
 }
 
 /** Returns the plan and, if rows were not counted, the reason. */
 async function createPlan(
   config: Config,
   options: PlanOptions,
-): Promise<{ readonly migrationPlan: PlanWithKeys; readonly notCounted: string | undefined }> {
+): Promise<{ readonly migrationPlan: PlanWithUsage; readonly notCounted: string | undefined }> {
   const model = modelOf(await loadResources(config));
   const intent = intentOf(options);
   const offline = async (notCounted: string) => ({
-    migrationPlan: { ...(await planChanges(config, model, needsOfModules, intent, undefined)), keys: [] },
+    migrationPlan: {
+      ...(await planChanges(config, model, neededFields(model.resources), intent, undefined)),
+      keys: [],
+      grants: [],
+    },
     notCounted,
   });
   if (options.offline) return offline('--offline');

@@ -20,7 +20,7 @@ const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand
   [['new'], async (line) => (await import('./new-command.ts')).newCommand(line)],
   [['add'], async (line) => (await import('./add-commands.ts')).addCommands(line)],
   [
-    ['migrate', 'check', 'openapi', 'citus'],
+    ['migrate', 'check', 'openapi', 'docs', 'citus'],
     async (line) => (await import('./model-commands.ts')).modelCommands(line),
   ],
   [['plan'], async (line) => (await import('./plan-commands.ts')).planCommands(line)],

@@ -14,6 +14,9 @@ import {
 } from '../../engine/modules/index.ts';
 import {
   commandCaller,
+  customFieldsIn,
+  type Delimiter,
+  delimiters,
   exportStream,
   type FormatName,
   formatNames,
@@ -63,6 +66,17 @@ export function recordCommands(line: Line): void {
         .default('continue'),
     )
     .option('--dry-run', 'validate all lines and write nothing')
+    .addOption(
+      new Option('--delimiter <name>', 'the character between the cells of CSV')
+        .choices(Object.keys(delimiters) as Delimiter[])
+        .default('comma'),
+    )
+    .option(
+      '--column <name=field>',
+      'the field that a CSV column contains, or nothing to ignore it; repeatable',
+      (value: string, previous: readonly string[]) => [...previous, value],
+      [],
+    )
     .addOption(jsonResult())
     .action((resource, file, { json, ...options }) =>
       run(json, importRecords(line, resource, file, options)),
@@ -91,7 +105,8 @@ const exportRecords = async (
     const operation = list.export;
     const caller = await callerIn(instance, options.org);
     const bytes = await withUserErrors(async () => {
-      const plan = operation.plan({ caller, query: queryOf(options.filter), strict: true });
+      const customFields = await customFieldsIn(instance.database, resourceOf(instance, name), caller);
+      const plan = operation.plan({ caller, query: queryOf(options.filter), strict: true, customFields });
       const stream = await exportStream(instance.database, operation, plan, format);
       return writeOutput(stream, { file });
     });
@@ -108,13 +123,15 @@ interface ImportOptions {
   readonly match?: string | undefined;
   readonly onError: string;
   readonly dryRun?: true | undefined;
+  readonly delimiter: Delimiter;
+  readonly column: readonly string[];
 }
 
 const importRecords = async (
   { withInstance }: Line,
   name: string,
   file: string,
-  { org, match, onError, dryRun, ...options }: ImportOptions,
+  { org, match, onError, dryRun, delimiter, column, ...options }: ImportOptions,
 ): Promise<CommandResult> => {
   const format = formatFor(file === '-' ? undefined : file, options.format);
   if (format === undefined)
@@ -129,6 +146,9 @@ const importRecords = async (
         match: match?.split(','),
         stops: onError === 'stop',
         isDryRun: dryRun === true,
+        delimiter,
+        columns: columnsOf(column),
+        customFields: await customFieldsIn(instance.database, resourceOf(instance, name), caller),
       });
       const source = file === '-' ? process.stdin : createReadStream(file);
       return upload.run(instance.database, plan, source, { onProgress: showProgress('lines') });
@@ -178,6 +198,16 @@ async function callerIn({ database }: Instance, slug: string) {
   const organization = await transaction(database, (tables) => organizationId(tables, slug));
   return commandCaller(organization);
 }
+
+/** Parses the fields of columns, for example `Surname=last_name`. @throws UserError if a column has no field */
+const columnsOf = (pairs: readonly string[]): ReadonlyMap<string, string> =>
+  new Map(
+    pairs.map((pair) => {
+      const end = pair.lastIndexOf('=');
+      if (end === -1) throw new UserError(`--column must have the form Surname=last_name, not ${pair}`);
+      return [pair.slice(0, end), pair.slice(end + 1)];
+    }),
+  );
 
 /** Parses list parameters, for example `status=New`. @throws UserError if a parameter has no name */
 function queryOf(parameters: readonly string[]): Record<string, readonly string[] | string> {

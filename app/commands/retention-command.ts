@@ -60,9 +60,10 @@ const rollback = Symbol('undo');
 
 /**
  * Counts expired rows by deleting them in a transaction that is rolled back, so that the rule's condition is not
- * duplicated in a count statement.
+ * duplicated in a count statement. Rules whose deletes cannot be rolled back count the rows themselves.
  */
 async function countExpired(database: Database, rule: RetentionRule): Promise<number> {
+  if (rule.count !== undefined) return rule.count(tablesOf(database));
   let count = 0;
   await transaction(database, async (tables) => {
     count = await deleteExpired(rule, () => tables);

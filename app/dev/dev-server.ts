@@ -13,7 +13,13 @@ import { checkModules } from '../commands/model-commands.ts';
 import { planOn, planText } from '../commands/plan-commands.ts';
 import type { Config } from '../config.ts';
 import { modelOf, openInstance } from '../instance.ts';
-import { buildService, compileResources, loadResources, readDefinitions } from '../serve/build.ts';
+import {
+  buildService,
+  compileResources,
+  divideResources,
+  loadResources,
+  readDefinitions,
+} from '../serve/build.ts';
 import { listen, urlOf } from '../serve/listen.ts';
 import type { Instance } from '../services.ts';
 
@@ -43,12 +49,14 @@ export async function startDevServer(config: Config, print: (text: string) => vo
   // The text of a named statement can change with the definitions, so statements are not prepared by name.
   const database = withoutStatementNames(instance.database);
   const appOf = async (resources: readonly Resource[]): Promise<FastifyInstance> => {
-    const app = await buildService({ ...instance, database, resources });
+    const app = await buildService({ ...instance, database, ...divideResources(resources) });
     await app.ready();
     return app;
   };
   let servedText = textOf(await readDefinitions(config));
-  const listener = createSwitchableListener(await appOf(instance.resources));
+  const listener = createSwitchableListener(
+    await appOf([...instance.resources, ...(instance.retiredResources ?? [])]),
+  );
   const { server } = listener;
   await listen(
     {
@@ -69,6 +77,12 @@ export async function startDevServer(config: Config, print: (text: string) => vo
    * contents are ignored.
    */
   let lastText: string | undefined;
+  /** Whether the saved definitions were last reported as not served. */
+  let isBehind = false;
+  const reportBehind = (text: string): void => {
+    isBehind = true;
+    print(text);
+  };
 
   /** Reads the saved files and serves them, or reports why they cannot be served. */
   const processEdits = async (): Promise<void> => {
@@ -83,9 +97,13 @@ export async function startDevServer(config: Config, print: (text: string) => vo
     const plan = await planOn(config, modelOf(resources), {}, database);
     const pending = [...(plan.database?.pending ?? []), ...(plan.database?.unfinished ?? [])];
     const isSame = textOf(sources) === servedText;
-    if (isSame && pending.length === 0) return;
+    if (isSame && pending.length === 0) {
+      if (isBehind) print('The files are valid, and their definitions are already served.');
+      isBehind = false;
+      return;
+    }
     if (plan.undecided.length > 0) {
-      print(`${planText(plan, undefined)}\n\n${unchangedNote}`);
+      reportBehind(`${planText(plan, undefined)}\n\n${unchangedNote}`);
       return;
     }
     const change = { resources, plan, text: textOf(sources), startedAt };
@@ -96,7 +114,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
       return;
     }
     pendingPlan = () => serve({ ...change, startedAt: performance.now() }, true);
-    print(
+    reportBehind(
       `${planText(plan, undefined)}\n\n${unchangedNote} Press y to migrate and serve the saved definitions, or any other key to cancel.`,
     );
   };
@@ -129,6 +147,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
       throw cause;
     }
     servedText = text;
+    isBehind = false;
     print(
       `Serving the saved definitions${changesOf(plan)} (${Math.round(performance.now() - startedAt)} ms).`,
     );
@@ -139,7 +158,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
   const queue = (work: () => Promise<void>): void => {
     queueEnd = queueEnd.then(work).catch((cause: Error) => {
       const isExpected = cause instanceof UserError;
-      print(`${isExpected ? cause.message : `Unexpected error: ${cause.message}`}\n${unchangedNote}`);
+      reportBehind(`${isExpected ? cause.message : `Unexpected error: ${cause.message}`}\n${unchangedNote}`);
     });
   };
   let timer: NodeJS.Timeout | undefined;

@@ -23,6 +23,7 @@ import { signing } from '../../plugins/access/secrets/index.ts';
 import { firstSamples } from '../../plugins/operations/demo/index.ts';
 import { mailer } from '../../plugins/operations/mail/index.ts';
 import {
+  assertServed,
   configuredSlugs,
   disabledEndpoints,
   liveSettings,
@@ -31,7 +32,7 @@ import {
   withoutSlash,
 } from '../../webhooks/settings/index.ts';
 import type { Config } from '../config.ts';
-import { modules } from '../modules.ts';
+import { modules, retiredNeed, servedModules } from '../modules.ts';
 import type { Instance, Services } from '../services.ts';
 import { version } from '../version.ts';
 
@@ -62,21 +63,37 @@ export const compileResources = (config: Config, sources: readonly Source[]): re
     addedResponses.filter(({ isEnabled }) => isEnabled(config)),
   );
 
-/** Reads, checks and compiles an instance's resource definitions. @throws YamlError with every issue */
+/** Divides resources into those that the service provides, and retired ones. */
+export const divideResources = (
+  all: readonly Resource[],
+): Required<Pick<Instance, 'resources' | 'retiredResources'>> => ({
+  resources: all.filter(({ definition }) => !definition.isRetired),
+  retiredResources: all.filter(({ definition }) => definition.isRetired),
+});
+
+/**
+ * Reads, checks and compiles an instance's resource definitions, including retired ones.
+ * @throws YamlError with every issue
+ */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compileResources(config, await readDefinitions(config));
 
 /** Generates an instance's OpenAPI document. Its examples are the first sample record of each resource. */
-export async function describeInstance({ config, resources }: DescribedInstance): Promise<JsonSchema> {
+export async function describeInstance({ config, resources: all }: DescribedInstance): Promise<JsonSchema> {
+  const { resources } = divideResources(all);
+  const definitions = resources.map(({ definition }) => definition);
   const samples = await firstSamples(config.samples, resources);
   const fragments: readonly Fragment[] = [
     ...resources.map(({ name, definition, openApi }) => ({
       ...openApi,
       examples: recordExamples(definition, samples.get(name)),
     })),
-    ...modules.flatMap(({ openApi = [] }) => openApi),
+    ...servedModules(all).flatMap(({ openApi = [] }) =>
+      typeof openApi === 'function' ? openApi(definitions) : openApi,
+    ),
   ];
-  return openApiDocument(fragments, { version, contact: { name: 'The operator of this instance' } });
+  const info = { version, contact: { name: 'The operator of this instance' } };
+  return openApiDocument(fragments, info, definitions);
 }
 
 type DescribedInstance = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
@@ -98,28 +115,42 @@ const singleProcessLog = ({
 
 /**
  * Builds the service. The caller opens and closes the database.
+ * @param options the instance. Its resources can include retired ones
  * @param background schedules background work (default: this process runs all of it)
  */
 export async function buildService(
-  instance: Omit<Instance, 'service' | 'configuredSlugs'>,
+  options: Omit<Instance, 'service' | 'configuredSlugs'>,
   background = backgroundWork(),
 ): Promise<FastifyInstance> {
+  const instance = {
+    ...options,
+    ...divideResources([...options.resources, ...(options.retiredResources ?? [])]),
+  };
   const { config, resources, database } = instance;
   const app = await httpServer(config, database, resources);
   app.decorate('background', background);
   database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
   app.decorate('retentionRules', []);
   let newSettings: SettingsFile | undefined;
-  const settings = await liveSettings(config, singleProcessLog(app), async (file) => {
-    newSettings = file;
-    if (background.isResponsible()) await logNotices();
-  });
+  const all = [...resources, ...instance.retiredResources];
+  const served = servedModules(all);
+  const retiredNeedOf = (module: string) => retiredNeed(all, module);
+  const settings = await liveSettings(
+    config,
+    singleProcessLog(app),
+    async (file) => {
+      newSettings = file;
+      if (background.isResponsible()) await logNotices();
+    },
+    (file) => assertServed(file, config.environment, retiredNeedOf),
+  );
   /** Logs notices about a settings file that has taken effect, once per file. */
   async function logNotices(): Promise<void> {
     const file = newSettings;
     newSettings = undefined;
     if (file === undefined) return;
-    for (const problem of disabledEndpoints(file, config.environment)) app.log.info(lineOf(problem));
+    for (const problem of disabledEndpoints(file, config.environment, retiredNeedOf))
+      app.log.info(lineOf(problem));
     // Ignore the error, because other code reports an unresponsive database.
     const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
     for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
@@ -141,17 +172,17 @@ export async function buildService(
       () => settings.current.public_url,
       app.log,
     ),
-    description: () => describeInstance(instance),
+    description: () => describeInstance({ config, resources: all }),
     versions: {
       version,
       node: process.version,
       database: database.kind,
       migration: migrationNames(config).at(-1) ?? '',
     },
-    metrics: () => modules.flatMap(({ metrics }) => metrics?.(services) ?? []),
-    pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
+    metrics: () => served.flatMap(({ metrics }) => metrics?.(services) ?? []),
+    pages: served.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
   };
-  for (const module of modules) await module.register?.(app, services);
+  for (const module of served) await module.register?.(app, services);
   const linkOptions = {
     publicUrl: () => withoutSlash(services.publicUrl()),
     signing: signing(instance.secrets, 'cursors of lists'),

@@ -39,10 +39,14 @@ const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views' | 'se
 async function registerAsNode(
   app: FastifyInstance,
   config: Config,
-  { database, resources }: Pick<Instance, 'database' | 'resources'>,
+  {
+    database,
+    resources,
+    retiredResources = [],
+  }: Pick<Instance, 'database' | 'resources' | 'retiredResources'>,
 ): Promise<void> {
   if (database.kind === 'embedded') return;
-  const code = { model: modelOf(resources), migrations: migrationNames(config) };
+  const code = { model: modelOf([...resources, ...retiredResources]), migrations: migrationNames(config) };
   const check = (execute: Execute) => assertCompatible(execute, config, code);
   const node = await registerNode(database, code.migrations, { check, lost: exitImmediately });
   if (node === undefined) {

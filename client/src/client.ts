@@ -1,7 +1,13 @@
 // API calls that read and write a resource's records.
 
 import { kindsOfChange } from './changes.ts';
-import { ConnectionError, type FieldError, NotFoundError, PreconditionFailedError } from './errors.ts';
+import {
+  ConnectionError,
+  type FieldError,
+  NotFoundError,
+  PreconditionFailedError,
+  type Referrers,
+} from './errors.ts';
 import {
   type CallOptions,
   type ClientOptions,
@@ -23,18 +29,87 @@ export interface ResourceTypes {
   readonly filters: object;
   readonly search: string;
   readonly sort: string;
-  /** Types of referenced records, keyed by the name of the reference. */
+  /** Types of related records, keyed by their name in `expand`. */
   readonly expanded: object;
+  /** Types of the related resources, keyed like `expanded`. */
+  readonly related: Readonly<Record<string, { readonly expanded: object }>>;
+  /** Types of the lists of children that can be written together with a record, keyed by their name. */
+  readonly written?: object;
   /** Combinations of unique fields that identify a record in `upsert` and `import`. */
   readonly match: readonly string[];
+  /** Only for resources with a trash. */
+  readonly trash?: true;
+  /** Types of the values in groups, keyed by their name. Only for resources with aggregates. */
+  readonly aggregates?: { readonly groups: object; readonly measures: object };
 }
+
+/** The types of the values in a resource's groups. */
+type AggregatesOf<R extends ResourceTypes> = R extends { readonly aggregates: infer A extends object }
+  ? A
+  : { readonly groups: object; readonly measures: object };
+type GroupsOf<R extends ResourceTypes> = AggregatesOf<R> extends { readonly groups: infer G } ? G : never;
+type MeasuresOf<R extends ResourceTypes> = AggregatesOf<R> extends { readonly measures: infer M } ? M : never;
+type GroupName<R extends ResourceTypes> = keyof GroupsOf<R> & string;
+type MeasureName<R extends ResourceTypes> = keyof MeasuresOf<R> & string;
+
+/** `true` for resources with a trash, otherwise `never`. */
+type HasTrash<R extends ResourceTypes> = R extends { readonly trash: true } ? true : never;
+
+/** A written record, with the lists of children that the request contained. */
+export type Written<R extends ResourceTypes> = R['record'] &
+  (R extends { readonly written: infer L extends object } ? { readonly expanded?: Partial<L> } : unknown);
 
 /** Properties of a resource that the client needs at run time. */
 export interface ResourceInfo {
   /** Number types of the resource's numeric fields. */
   readonly numbers: Kinds;
-  /** Referenced resources, keyed by the name of the reference. */
-  readonly references: Readonly<Record<string, string>>;
+  /** Referenced resources, keyed by the name of the reference. A list if the reference points to one of several resources. */
+  readonly references: Readonly<Record<string, string | readonly string[]>>;
+  /** Resources whose records refer to this resource, keyed by the name of the list in `expand`. */
+  readonly lists: Readonly<Record<string, string>>;
+  /** Names of fields that refer to users. */
+  readonly users: readonly string[];
+  /** Number types of the values in groups. Absent if the resource has no aggregates. */
+  readonly aggregates?: Kinds;
+}
+
+/** The first records that refer to a record. */
+export interface ExpandedList<T> {
+  readonly data: readonly T[];
+  /** Whether there are more records. */
+  readonly has_more: boolean;
+  /** Path of the complete list. */
+  readonly url: string;
+}
+
+/** The related types of users, who have no related records. */
+export interface NoRelations {
+  readonly expanded: { readonly [relation in never]: never };
+}
+
+/** Names of the members of any type of a union. */
+type KeyOfAny<T> = T extends unknown ? keyof T & string : never;
+
+/** The related types of a reference to one of several resources. Each record has only those of its own resource. */
+export interface RelationsOfAny<R extends { readonly expanded: object }> {
+  readonly expanded: {
+    readonly [N in KeyOfAny<R['expanded']>]?: R['expanded'] extends infer E
+      ? E extends { readonly [K in N]: infer V }
+        ? V
+        : never
+      : never;
+  };
+}
+
+/** A user to whom a record refers, as returned in `expanded`. */
+export interface ReferencedUser {
+  readonly id: bigint;
+  /** The person's name, or null if it has not been entered. */
+  readonly name: string | null;
+  /** Only for members, and only if the caller has the grant `members:list`. */
+  readonly email?: string;
+  /** Only for users who are no longer members of the organization. */
+  readonly former?: true;
 }
 
 /** One or more values for a filter. A record must match at least one of these values. */
@@ -42,30 +117,74 @@ export type Values<T> = T | readonly T[];
 /** ID of a record: the bigint from its `id`, or a safe integer. */
 export type Id = bigint | number;
 type FieldOf<R extends ResourceTypes> = keyof R['record'] & string;
-type ReferenceOf<R extends ResourceTypes> = keyof R['expanded'] & string;
+type RelationOf<R extends ResourceTypes> = keyof R['related'] & string;
+/** Names on the second level, after the name of a relation and a dot. */
+type NestedNameOf<R extends ResourceTypes, N extends string> = keyof R['related'][N]['expanded'] & string;
+/** Names in `expand`. */
+type ExpansionOf<R extends ResourceTypes> =
+  | RelationOf<R>
+  | { [N in RelationOf<R>]: `${N}.${NestedNameOf<R, N>}` }[RelationOf<R>];
+/** The requested names on the second level. */
+type Nested<N extends string, E extends string> = E extends `${N}.${infer Name}` ? Name : never;
+/** The requested relations on the first level. */
+type ExpandedNames<R extends ResourceTypes, E extends string> = {
+  [N in RelationOf<R>]: N extends E ? N : [Nested<N, E>] extends [never] ? never : N;
+}[RelationOf<R>];
+/** A related record, the records of a list of references or a list, with the records' own related records. */
+type WithNested<V, X> = V extends null
+  ? null
+  : V extends ExpandedList<infer T>
+    ? ExpandedList<T & { readonly expanded: X }>
+    : V extends readonly (infer T)[]
+      ? readonly (T & { readonly expanded: X })[]
+      : V & { readonly expanded: X };
+/** The requested related records. */
+type Expanded<R extends ResourceTypes, E extends string> = {
+  readonly [N in ExpandedNames<R, E> & keyof R['expanded']]: [Nested<N & string, E>] extends [never]
+    ? R['expanded'][N]
+    : WithNested<
+        R['expanded'][N],
+        Pick<
+          R['related'][N & string]['expanded'],
+          Nested<N & string, E> & keyof R['related'][N & string]['expanded']
+        >
+      >;
+};
+
+/** The field that records in lists of the trash also have. `never` for other lists. */
+type TrashField<T extends true> = [T] extends [never] ? never : 'trashed_at';
 
 /** Filters and sort order of a list. */
-export interface ListFilters<R extends ResourceTypes> extends CallOptions {
+export interface ListFilters<R extends ResourceTypes, T extends true = never> extends CallOptions {
   /**
    * Conditions that records must meet, for example `{ status: 'New', created_at: { gte: '2026-03-01T00:00:00Z' } }`.
    */
   readonly where?: R['filters'];
   /** Words that must all occur in a record's searchable fields. */
   readonly q?: R['search'];
-  readonly sort?: R['sort'];
-  readonly dir?: [R['sort']] extends [never] ? never : 'asc' | 'desc';
+  readonly sort?: R['sort'] | TrashField<T>;
+  readonly dir?: [R['sort'] | TrashField<T>] extends [never] ? never : 'asc' | 'desc';
+  /** Lists the records in the trash instead, latest first. Requires the grant `restore`. */
+  readonly trashed?: T;
 }
 
-/** The fields and references to return for each record. */
+/** The fields and related records to return for each record. */
 export interface Selection<F extends string, E extends string> extends CallOptions {
   /** Returns only these fields and `id`. */
   readonly fields?: readonly F[];
-  /** References whose records are returned in `expanded`. */
+  /**
+   * Related records to return in `expanded`: a reference, or a resource whose records refer to the record. A second level
+   * follows a dot.
+   */
   readonly expand?: readonly E[];
 }
 
-export interface ListQuery<R extends ResourceTypes, F extends string, E extends string>
-  extends ListFilters<R>,
+export interface ListQuery<
+  R extends ResourceTypes,
+  F extends string,
+  E extends string,
+  T extends true = never,
+> extends ListFilters<R, T>,
     Selection<F, E> {
   /** The previous page's `next`. All other options must be the same as for the previous page. */
   readonly cursor?: string;
@@ -75,11 +194,31 @@ export interface ListQuery<R extends ResourceTypes, F extends string, E extends 
   readonly count?: 'exact' | 'estimated';
 }
 
-/** A record with the selected fields and references. */
+/** A record with the selected fields and related records. */
 export type Selected<R extends ResourceTypes, F extends string, E extends string> = ([FieldOf<R>] extends [F]
   ? R['record']
   : Pick<R['record'], (F | 'id') & keyof R['record']>) &
-  ([E] extends [never] ? unknown : { readonly expanded: Pick<R['expanded'], E & keyof R['expanded']> });
+  ([E] extends [never] ? unknown : { readonly expanded: Expanded<R, E> });
+
+/** A record of a list with the selected fields and related records. In the trash, `trashed_at` is one of the fields. */
+export type Listed<R extends ResourceTypes, F extends string, E extends string, T extends true> = Selected<
+  R,
+  F,
+  E
+> &
+  ([TrashField<T>] extends [never]
+    ? unknown
+    : [FieldOf<R>] extends [F]
+      ? Trashed
+      : 'trashed_at' extends F
+        ? Trashed
+        : unknown);
+
+/** The additional field of a record in the trash. */
+export interface Trashed {
+  /** When the record was moved to the trash. */
+  readonly trashed_at: string;
+}
 
 export interface ListPage<T> {
   readonly data: readonly T[];
@@ -88,6 +227,42 @@ export interface ListPage<T> {
   /** Number of records on all pages, if `count` was set. */
   readonly total: number | undefined;
 }
+
+/** A condition on a measure. */
+interface MeasureCondition {
+  readonly eq?: number | bigint | string;
+  readonly gt?: number | bigint | string;
+  readonly gte?: number | bigint | string;
+  readonly lt?: number | bigint | string;
+  readonly lte?: number | bigint | string;
+}
+
+/** The groups and measures of an aggregate, and the records that they include. */
+export interface AggregateQuery<R extends ResourceTypes, G extends string, M extends string>
+  extends CallOptions {
+  /** Conditions that records must meet, as in lists. */
+  readonly where?: R['filters'];
+  /** Words that must all occur in a record's searchable fields. */
+  readonly q?: R['search'];
+  /** Up to three fields, or periods such as `created_at.month`. Without any, all records form one group. */
+  readonly groupBy?: readonly G[];
+  /** Default: `count()`. */
+  readonly measures?: readonly M[];
+  /** Conditions that groups must meet, for example `{ 'sum(amount)': { gte: 1000 } }`. */
+  readonly having?: { readonly [N in MeasureName<R>]?: MeasureCondition };
+  /** IANA time zone in which the periods of timestamps start. Default: UTC. */
+  readonly timeZone?: string;
+}
+
+/**
+ * A group with the requested values. A measure of amounts in different currencies also groups by currency, which is the
+ * amount's `currency`.
+ */
+export type AggregateGroup<R extends ResourceTypes, G extends string, M extends string> = Pick<
+  GroupsOf<R>,
+  G & keyof GroupsOf<R>
+> &
+  Pick<MeasuresOf<R>, M & keyof MeasuresOf<R>>;
 
 export interface WriteOptions extends CallOptions {
   /** The record's `etag`. The write fails if the record has changed since it was read. */
@@ -122,6 +297,7 @@ export interface BatchFailure {
   /** Number of additional invalid fields that are not listed in `fields`. */
   readonly more?: number;
   readonly existing_id?: bigint;
+  readonly referrers?: readonly Referrers[];
 }
 
 /** The results of a batch, in the same order as its records. */
@@ -167,7 +343,7 @@ export interface Change<R extends ResourceTypes> {
   readonly request_id: string | null;
   readonly resource: string;
   readonly id: bigint;
-  readonly action: 'create' | 'update' | 'delete';
+  readonly action: 'create' | 'update' | 'delete' | 'trash' | 'restore' | 'purge';
   /** Number of changes to the record so far, including this one. */
   readonly version: bigint;
   readonly changed: readonly string[];
@@ -184,38 +360,74 @@ const ndjson = 'application/x-ndjson';
 const tags = new WeakMap<object, string>();
 /**
  * Returns a record's version for use as `ifMatch`, or undefined unless the complete record was returned by get,
- * create, patch or replace.
+ * create, patch, replace or restore.
  */
 export const etag = (record: object): string | undefined => tags.get(record);
+
+/** Number of levels that `expand` can name. */
+const expansionLevels = 2;
+
+/** Returns the number types for a resource's records. @param levels number of levels of related records */
+function kindsOfRecord(
+  resources: Readonly<Record<string, ResourceInfo>>,
+  name: string,
+  levels: number,
+): Kinds {
+  const { numbers = {}, references = {}, lists = {}, users = [] } = resources[name] ?? {};
+  if (levels === 0) return numbers;
+  const related = (to: string) => kindsOfRecord(resources, to, levels - 1);
+  const expanded: [string, Kinds[string]][] = [
+    ...Object.entries(references).map(([relation, to]): [string, Kinds[string]] => [
+      relation,
+      typeof to === 'string' ? related(to) : ({ resource }) => related(String(resource)),
+    ]),
+    ...Object.entries(lists).map(([relation, to]): [string, Kinds] => [relation, { data: related(to) }]),
+    ...users.map((field): [string, Kinds] => [field, { id: 'int64' }]),
+  ];
+  return { ...numbers, expanded: Object.fromEntries(expanded) };
+}
+
+/** Returns the number types for a resource's bodies, which can contain lists of children. */
+function kindsOfBody(resources: Readonly<Record<string, ResourceInfo>>, name: string): Kinds {
+  const { numbers = {}, lists = {} } = resources[name] ?? {};
+  const children = Object.entries(lists).map(([list, to]): [string, Kinds] => [
+    list,
+    kindsOfRecord(resources, to, 0),
+  ]);
+  return { ...numbers, ...Object.fromEntries(children) };
+}
 
 /** Reads and writes the records of a resource. */
 export class Records<R extends ResourceTypes> {
   readonly #send: Send;
   readonly #path: string;
   readonly #kinds: Kinds;
+  readonly #bodyKinds: Kinds;
+  readonly #aggregateKinds: Kinds;
 
   constructor(send: Send, name: string, resources: Readonly<Record<string, ResourceInfo>>) {
-    const { numbers = {}, references = {} } = resources[name] ?? {};
-    const expanded = Object.entries(references).map(([reference, to]) => [
-      reference,
-      resources[to]?.numbers ?? {},
-    ]);
     this.#send = send;
     this.#path = `/api/v1/${name}`;
-    this.#kinds = { ...numbers, expanded: Object.fromEntries(expanded) as Kinds };
+    this.#kinds = kindsOfRecord(resources, name, expansionLevels);
+    this.#bodyKinds = kindsOfBody(resources, name);
+    this.#aggregateKinds = resources[name]?.aggregates ?? {};
   }
 
   /** Returns a page of up to 20 records. */
-  list<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
-    query: ListQuery<R, F, E> = {},
-  ): Promise<ListPage<Selected<R, F, E>>> {
+  list<
+    const F extends FieldOf<R> | TrashField<T> = FieldOf<R>,
+    const E extends ExpansionOf<R> = never,
+    const T extends HasTrash<R> = never,
+  >(query: ListQuery<R, F, E, T> = {}): Promise<ListPage<Listed<R, F, E, T>>> {
     const { cursor, page, count, signal } = query;
     return this.#send({
       ...this.#read(query, { cursor, page }),
       ...(count !== undefined && { preferences: [`count=${count}`] }),
       ...(signal && { signal }),
       read: async (response) => {
-        const { data } = parse(await response.text(), { data: this.#kinds }) as { data: Selected<R, F, E>[] };
+        const { data } = parse(await response.text(), { data: this.#kinds }) as {
+          data: Listed<R, F, E, T>[];
+        };
         const total = response.headers.get('x-total-count');
         return {
           data,
@@ -230,14 +442,41 @@ export class Records<R extends ResourceTypes> {
    * Iterates over all records in a list, page by page. A record that exists during the entire iteration is
    * returned exactly once, despite concurrent writes.
    */
-  async *all<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
-    query: ListFilters<R> & Selection<F, E> = {},
-  ): AsyncGenerator<Selected<R, F, E>, void, undefined> {
-    yield* walk((cursor) => this.list<F, E>({ ...query, ...(cursor !== undefined && { cursor }) }));
+  async *all<
+    const F extends FieldOf<R> | TrashField<T> = FieldOf<R>,
+    const E extends ExpansionOf<R> = never,
+    const T extends HasTrash<R> = never,
+  >(query: ListFilters<R, T> & Selection<F, E> = {}): AsyncGenerator<Listed<R, F, E, T>, void, undefined> {
+    yield* walk((cursor) => this.list<F, E, T>({ ...query, ...(cursor !== undefined && { cursor }) }));
+  }
+
+  /** Counts and measures the records in a list, by groups. Returns at most 1,000 groups, in the order of their values. */
+  aggregate<
+    const G extends GroupName<R> = never,
+    const M extends MeasureName<R> = 'count()' & MeasureName<R>,
+  >(query: AggregateQuery<R, G, M> = {}): Promise<readonly AggregateGroup<R, G, M>[]> {
+    const { where = {}, q, groupBy, measures, having = {}, timeZone, signal } = query;
+    const conditions = Object.entries(having).map(([name, condition]) => [`having[${name}]`, condition]);
+    const parameters = filterParameters({ ...where, ...Object.fromEntries(conditions) });
+    const options = { q, group_by: groupBy?.join(), measure: measures?.join(), tz: timeZone };
+    for (const [name, value] of Object.entries(options)) if (value !== undefined) parameters.set(name, value);
+    return this.#send({
+      method: 'GET',
+      path: `${this.#path}/aggregate`,
+      query: parameters,
+      resend: 'always',
+      ...(signal && { signal }),
+      read: async (response) =>
+        (
+          parse(await response.text(), { data: this.#aggregateKinds }) as {
+            data: readonly AggregateGroup<R, G, M>[];
+          }
+        ).data,
+    });
   }
 
   /** Returns a record. @throws NotFoundError if it does not exist */
-  get<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
+  get<const F extends FieldOf<R> = FieldOf<R>, const E extends ExpansionOf<R> = never>(
     id: Id,
     selection: Selection<F, E> = {},
   ): Promise<Selected<R, F, E>> {
@@ -251,21 +490,21 @@ export class Records<R extends ResourceTypes> {
   }
 
   /** Creates a record. Retries do not create it twice. */
-  create(record: R['input'], { idempotencyKey, signal }: CreateOptions = {}): Promise<R['record']> {
-    return this.#write('POST', this.#path, stringify(record, this.#kinds), {
+  create(record: R['input'], { idempotencyKey, signal }: CreateOptions = {}): Promise<Written<R>> {
+    return this.#write('POST', this.#path, stringify(record, this.#bodyKinds), {
       headers: { 'idempotency-key': idempotencyKey ?? newKey() },
       signal,
-      read: (response) => this.#record<R['record']>(response),
+      read: (response) => this.#record<Written<R>>(response),
     });
   }
 
   /** Replaces a record. Missing writable fields are set to their defaults. */
-  replace(id: Id, record: R['input'], options: WriteOptions = {}): Promise<R['record']> {
+  replace(id: Id, record: R['input'], options: WriteOptions = {}): Promise<Written<R>> {
     return this.#writeRecord('PUT', id, record, options);
   }
 
   /** Changes some fields of a record. */
-  patch(id: Id, changes: R['patch'], options: WriteOptions = {}): Promise<R['record']> {
+  patch(id: Id, changes: R['patch'], options: WriteOptions = {}): Promise<Written<R>> {
     return this.#writeRecord('PATCH', id, changes, options);
   }
 
@@ -294,7 +533,7 @@ export class Records<R extends ResourceTypes> {
     }
   }
 
-  /** Deletes a record. @throws NotFoundError if it does not exist */
+  /** Deletes a record, or moves it to the trash if the resource has one. @throws NotFoundError if it does not exist */
   async delete(id: Id, { ifMatch, signal }: WriteOptions = {}): Promise<void> {
     try {
       await this.#write('DELETE', this.#pathOf(id), undefined, {
@@ -305,6 +544,24 @@ export class Records<R extends ResourceTypes> {
     } catch (error) {
       // An earlier attempt, whose response was lost, has deleted the record.
       if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
+    }
+  }
+
+  /** Returns a record from the trash, with its ID. @throws NotFoundError if it is not in the trash */
+  async restore(
+    id: [HasTrash<R>] extends [never] ? never : Id,
+    { ifMatch, signal }: WriteOptions = {},
+  ): Promise<R['record']> {
+    try {
+      return await this.#write('POST', `${this.#pathOf(id)}/restore`, undefined, {
+        headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
+        signal,
+        read: (response) => this.#record<R['record']>(response),
+      });
+    } catch (error) {
+      // An earlier attempt, whose response was lost, might have restored the record.
+      if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
+      return this.get(id, signal ? { signal } : {}) as Promise<R['record']>;
     }
   }
 
@@ -372,13 +629,17 @@ export class Records<R extends ResourceTypes> {
    * Iterates over all records in a list, sent in one response.
    * @throws ConnectionError if the response is incomplete
    */
-  async *export(query: ListFilters<R> = {}): AsyncGenerator<R['record'], void, undefined> {
+  async *export<const T extends HasTrash<R> = never>(
+    query: ListFilters<R, T> = {},
+  ): AsyncGenerator<Listed<R, FieldOf<R>, never, T>, void, undefined> {
     for await (const line of linesOf(await this.#exportStream(query, ndjson)))
-      yield parse(line, this.#kinds) as R['record'];
+      yield parse(line, this.#kinds) as Listed<R, FieldOf<R>, never, T>;
   }
 
   /** Returns all records in a list as CSV. */
-  exportCsv(query: ListFilters<R> = {}): Promise<ReadableStream<Uint8Array>> {
+  exportCsv<const T extends HasTrash<R> = never>(
+    query: ListFilters<R, T> = {},
+  ): Promise<ReadableStream<Uint8Array>> {
     return this.#exportStream(query, 'text/csv');
   }
 
@@ -411,7 +672,7 @@ export class Records<R extends ResourceTypes> {
     });
   }
 
-  #exportStream(query: ListFilters<R>, accept: string): Promise<ReadableStream<Uint8Array>> {
+  #exportStream(query: ListFilters<R, true>, accept: string): Promise<ReadableStream<Uint8Array>> {
     return this.#send({
       ...this.#read(query, {}),
       headers: { accept },
@@ -420,25 +681,20 @@ export class Records<R extends ResourceTypes> {
     });
   }
 
-  #read(query: ListFilters<R> & Selection<string, string>, more: Readonly<Record<string, unknown>>) {
-    const { where = {}, q, sort, dir, fields, expand } = query;
+  #read(query: ListFilters<R, true> & Selection<string, string>, more: Readonly<Record<string, unknown>>) {
+    const { where = {}, q, sort, dir, trashed, fields, expand } = query;
     const parameters = filterParameters(where);
-    const options = { q, sort, dir, fields: fields?.join(), expand: expand?.join(), ...more };
+    const options = { q, sort, dir, trashed, fields: fields?.join(), expand: expand?.join(), ...more };
     for (const [name, value] of Object.entries(options))
       if (value !== undefined) parameters.set(name, String(value));
     return { method: 'GET', path: this.#path, query: parameters, resend: 'always' as const };
   }
 
-  #writeRecord(
-    method: string,
-    id: Id,
-    body: object,
-    { ifMatch, signal }: WriteOptions,
-  ): Promise<R['record']> {
-    return this.#write(method, this.#pathOf(id), stringify(body, this.#kinds), {
+  #writeRecord(method: string, id: Id, body: object, { ifMatch, signal }: WriteOptions): Promise<Written<R>> {
+    return this.#write(method, this.#pathOf(id), stringify(body, this.#bodyKinds), {
       headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
       signal,
-      read: (response) => this.#record<R['record']>(response),
+      read: (response) => this.#record<Written<R>>(response),
     });
   }
 

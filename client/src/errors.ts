@@ -22,12 +22,24 @@ export abstract class CrmError extends Error {
  */
 export class ConnectionError extends CrmError {}
 
+/** A reference that prevents a delete. */
+export interface Referrers {
+  readonly resource: string;
+  readonly field: string;
+  /** Number of records with the reference that the key can see, at most 1,000. */
+  readonly count: number;
+  /** Present if there are more records than `count`. */
+  readonly more?: true;
+}
+
 interface Body {
   readonly error: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldError[];
   readonly more?: number;
   readonly existing_id?: bigint;
+  readonly referrers?: readonly Referrers[];
+  readonly grant?: string;
   readonly request_id?: string;
   readonly report?: unknown;
 }
@@ -69,7 +81,14 @@ export class InvalidInputError extends ApiError {}
 /** 401: the key is missing, invalid, expired or revoked. */
 export class UnauthenticatedError extends ApiError {}
 /** 403: the key's profile does not allow the request. */
-export class ForbiddenError extends ApiError {}
+export class ForbiddenError extends ApiError {
+  /** The grant that the profile would need, for example `leads:update`, or undefined if grants are not the reason. */
+  readonly grant: string | undefined;
+  constructor(status: number, headers: Headers, body: Body) {
+    super(status, headers, body);
+    this.grant = body.grant;
+  }
+}
 /** 404: the record does not exist in the organization. */
 export class NotFoundError extends ApiError {}
 /** 409: another record has the same value in a unique field. */
@@ -79,6 +98,17 @@ export class DuplicateError extends ApiError {
   constructor(status: number, headers: Headers, body: Body) {
     super(status, headers, body);
     this.existingId = body.existing_id;
+  }
+}
+/** 409: a field cannot change from its current value to the new one. `fields` lists the allowed values. */
+export class InvalidTransitionError extends ApiError {}
+/** 409: other records refer to the record, so it was not deleted. */
+export class ReferencedError extends ApiError {
+  /** The references that prevent the delete. */
+  readonly referrers: readonly Referrers[];
+  constructor(status: number, headers: Headers, body: Body) {
+    super(status, headers, body);
+    this.referrers = body.referrers ?? [];
   }
 }
 /** 412: the record has changed since it was read, so it was not written. */
@@ -94,9 +124,12 @@ const classes: Partial<Record<string, typeof ApiError>> = {
   items_refused: InvalidInputError,
   unauthenticated: UnauthenticatedError,
   forbidden: ForbiddenError,
+  outside_scope: ForbiddenError,
   not_a_member: ForbiddenError,
   not_found: NotFoundError,
   duplicate: DuplicateError,
+  invalid_transition: InvalidTransitionError,
+  referenced: ReferencedError,
   precondition_failed: PreconditionFailedError,
   rate_limited: RateLimitedError,
 } satisfies Partial<Record<ErrorCode, typeof ApiError>>;

@@ -9,11 +9,13 @@ export class InvalidEventError extends CrmError {}
 
 /** An event about a record of a resource. */
 interface EventOfResource<Name extends string, R extends ResourceTypes> {
-  readonly type: `${Name}.created` | `${Name}.updated` | `${Name}.deleted`;
+  readonly type:
+    | `${Name}.${'created' | 'updated' | 'deleted'}`
+    | (R extends { readonly trash: true } ? `${Name}.${'trashed' | 'restored' | 'purged'}` : never);
   readonly timestamp: string;
   readonly data: {
     readonly position: string;
-    readonly action: 'create' | 'update' | 'delete';
+    readonly action: 'create' | 'update' | 'delete' | 'trash' | 'restore' | 'purge';
     readonly resource: Name;
     readonly id: bigint;
     /**

@@ -1,12 +1,15 @@
 // A typed client for a CRM engine's REST API. See README.md.
 // Names are exported one by one, so that they take precedence over resources with the same name.
 export {
+  type AggregateGroup,
+  type AggregateQuery,
   type BatchFailure,
   type BatchOptions,
   type BatchResults,
   type BatchSuccess,
   type Change,
   type CreateOptions,
+  type ExpandedList,
   etag,
   type Id,
   type ImportOptions,
@@ -15,6 +18,7 @@ export {
   type ListPage,
   type ListQuery,
   Records,
+  type ReferencedUser,
   type ResourceTypes,
   type Selected,
   type Selection,
@@ -29,9 +33,12 @@ export {
   type FieldError,
   ForbiddenError,
   InvalidInputError,
+  InvalidTransitionError,
   NotFoundError,
   PreconditionFailedError,
   RateLimitedError,
+  ReferencedError,
+  type Referrers,
   UnauthenticatedError,
 } from './errors.ts';
 export { type EventHeaders, type EventOf, InvalidEventError } from './events.ts';
@@ -44,7 +51,10 @@ export type {
   EventsQuery,
   Grants,
   Me,
+  Permissions,
+  PermissionsQuery,
   ReplayQuery,
+  ResourcePermissions,
   Subscription,
   SubscriptionChanges,
   SubscriptionInput,

@@ -28,6 +28,15 @@ export interface Me {
     readonly last_four: string;
     readonly profile: string;
     readonly expires_at: string | null;
+    /** The member on whose behalf the key acts. Absent for other keys. */
+    readonly on_behalf_of?: {
+      readonly id: bigint;
+      readonly email: string;
+      readonly name?: string;
+      readonly profile: string;
+      /** The key can do only what both these grants and its own grants allow. */
+      readonly grants: Grants;
+    };
   };
   /** Present if the caller is an API key. */
   readonly grants?: Grants;
@@ -37,6 +46,45 @@ export interface Me {
     /** Null if requests are not limited. */
     readonly rate: { readonly requests: number; readonly window_seconds: number } | null;
   };
+}
+
+export interface PermissionsQuery<Name extends string> extends CallOptions {
+  /** Returns only the permissions on this resource. */
+  readonly resource?: Name;
+  /** ID of a record of `resource`. */
+  readonly id?: Id;
+}
+
+/** Whether the caller can perform an action, and the reason. */
+export interface ActionPermission {
+  readonly allowed: boolean;
+  /** Scopes to which the caller's grants limit the action. A record must be in at least one of them. */
+  readonly scopes?: readonly string[];
+  /** For a key on behalf of a member, scopes to which the member's grants also limit the action. */
+  readonly within?: readonly string[];
+  /** The grant that would allow the action. */
+  readonly grant?: string;
+}
+
+/** The caller's permissions on a resource or record. */
+export interface ResourcePermissions {
+  readonly actions: Readonly<
+    Record<'list' | 'read' | 'create' | 'update' | 'delete', ActionPermission> & {
+      /** Only resources with a trash have it. */
+      restore?: ActionPermission;
+    }
+  >;
+  readonly fields: {
+    readonly readable: readonly string[];
+    readonly writable: readonly string[];
+    /** Fields that the caller cannot read or write, with the grants that would allow it. */
+    readonly missing: readonly { readonly field: string; readonly grant: string }[];
+  };
+}
+
+/** The caller's permissions, as returned by `GET /auth/permissions`. */
+export interface Permissions<Name extends string> {
+  readonly resources: Readonly<Partial<Record<Name, ResourcePermissions>>>;
 }
 
 export interface EventsQuery<Name extends string> extends CallOptions {
@@ -252,6 +300,13 @@ export interface InstanceCalls<T extends Types<T>> {
   /** Returns the caller: the user or API key, its organizations and grants, and the instance's limits. */
   readonly me: (options?: CallOptions) => Promise<Me>;
   /**
+   * Returns what the caller can do with each resource or, with `resource` and `id`, with a record.
+   * @throws NotFoundError if the caller cannot read the record
+   */
+  readonly permissions: (
+    query?: PermissionsQuery<keyof T & string>,
+  ) => Promise<Permissions<keyof T & string>>;
+  /**
    * Iterates over the pages of the change feed, in order.
    * @throws ApiError with the code `cursor_expired` if changes after the cursor have already been deleted
    */
@@ -297,6 +352,18 @@ export function instanceCalls<T extends Types<T>>(
         resend: 'always',
         read: read<Me>({ user: id, organizations: id, key: id }),
       }),
+    permissions: ({ resource, id: record, ...options } = {}) => {
+      const query = new URLSearchParams(resource === undefined ? {} : { resource });
+      if (record !== undefined) query.set('id', pathId(record));
+      return send({
+        ...common(options),
+        method: 'GET',
+        path: '/auth/permissions',
+        query,
+        resend: 'always',
+        read: read<Permissions<keyof T & string>>({}),
+      });
+    },
     events,
     subscriptions: new Subscriptions(send),
   };

@@ -113,6 +113,17 @@ export interface AccountFilters {
     readonly eq?: crm.Values<string>;
     readonly in?: crm.Values<string>;
   };
+  readonly industry?: {
+    readonly in?: crm.Values<string>;
+    readonly ne?: crm.Values<string>;
+  };
+  readonly owner_id?: {
+    readonly in?: crm.Values<number | bigint | string>;
+    readonly is_null?: boolean;
+  };
+  readonly id?: {
+    readonly in?: crm.Values<number | bigint>;
+  };
   readonly created_at?: {
     readonly gt?: string;
     readonly gte?: string;
@@ -135,8 +146,38 @@ export interface AccountTypes {
   readonly filters: AccountFilters;
   readonly search: string;
   readonly sort: 'id' | 'organization_id' | 'owner_id' | 'created_by_id' | 'last_modified_by_id' | 'created_at' | 'updated_at' | 'name' | 'website' | 'phone' | 'industry' | 'annual_revenue' | 'employees' | 'address' | 'city' | 'state' | 'postal_code' | 'country' | 'description';
-  readonly expanded: { readonly [reference in never]: never };
+  readonly expanded: {
+    readonly owner_id: crm.ReferencedUser | null;
+    readonly created_by_id: crm.ReferencedUser | null;
+    readonly last_modified_by_id: crm.ReferencedUser | null;
+    readonly cases: crm.ExpandedList<Case>;
+    readonly contacts: crm.ExpandedList<Contact>;
+    readonly opportunities: crm.ExpandedList<Opportunity>;
+  };
+  readonly related: {
+    readonly owner_id: crm.NoRelations;
+    readonly created_by_id: crm.NoRelations;
+    readonly last_modified_by_id: crm.NoRelations;
+    readonly cases: CaseTypes;
+    readonly contacts: ContactTypes;
+    readonly opportunities: OpportunityTypes;
+  };
   readonly match: never;
+  readonly aggregates: {
+    readonly groups: {
+      readonly industry: string;
+      readonly country: string;
+      readonly owner_id: bigint | null;
+      readonly 'created_at.day': string;
+      readonly 'created_at.week': string;
+      readonly 'created_at.month': string;
+      readonly 'created_at.quarter': string;
+      readonly 'created_at.year': string;
+    };
+    readonly measures: {
+      readonly 'count()': bigint;
+    };
+  };
 }
 
 /** Customers' questions and complaints. */
@@ -212,6 +253,41 @@ export interface CasePatch {
 /** Filters for cases. Records must match all of them. */
 export interface CaseFilters {
   readonly status?: crm.Values<Case['status']>;
+  readonly priority?: {
+    readonly in?: crm.Values<Case['priority']>;
+    readonly ne?: crm.Values<Case['priority']>;
+  };
+  readonly account_id?: {
+    readonly in?: crm.Values<number | bigint>;
+    readonly is_null?: boolean;
+  };
+  readonly contact_id?: {
+    readonly in?: crm.Values<number | bigint>;
+    readonly is_null?: boolean;
+  };
+  readonly queue_id?: {
+    readonly in?: crm.Values<number | bigint>;
+    readonly is_null?: boolean;
+  };
+  readonly owner_id?: {
+    readonly in?: crm.Values<number | bigint | string>;
+    readonly is_null?: boolean;
+  };
+  readonly id?: {
+    readonly in?: crm.Values<number | bigint>;
+  };
+  readonly created_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
+  readonly updated_at?: {
+    readonly gt?: string;
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly lte?: string;
+  };
 }
 
 /** Types for cases. */
@@ -220,13 +296,37 @@ export interface CaseTypes {
   readonly input: CaseInput;
   readonly patch: CasePatch;
   readonly filters: CaseFilters;
-  readonly search: never;
+  readonly search: string;
   readonly sort: never;
   readonly expanded: {
+    readonly owner_id: crm.ReferencedUser | null;
     readonly account_id: Account | null;
     readonly contact_id: Contact | null;
   };
+  readonly related: {
+    readonly owner_id: crm.NoRelations;
+    readonly account_id: AccountTypes;
+    readonly contact_id: ContactTypes;
+  };
   readonly match: never;
+  readonly aggregates: {
+    readonly groups: {
+      readonly status: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {});
+      readonly priority: 'High' | 'Medium' | 'Low' | (string & {});
+      readonly account_id: bigint | null;
+      readonly contact_id: bigint | null;
+      readonly queue_id: bigint | null;
+      readonly owner_id: bigint | null;
+      readonly 'created_at.day': string;
+      readonly 'created_at.week': string;
+      readonly 'created_at.month': string;
+      readonly 'created_at.quarter': string;
+      readonly 'created_at.year': string;
+    };
+    readonly measures: {
+      readonly 'count()': bigint;
+    };
+  };
 }
 
 /** People, with the account they belong to, if any. */
@@ -338,6 +438,22 @@ export interface ContactFilters {
     readonly in?: crm.Values<number | bigint>;
     readonly is_null?: boolean;
   };
+  readonly last_name?: {
+    readonly in?: crm.Values<string>;
+    readonly starts_with?: string;
+  };
+  readonly title?: {
+    readonly in?: crm.Values<string>;
+    readonly starts_with?: string;
+    readonly contains?: string;
+  };
+  readonly owner_id?: {
+    readonly in?: crm.Values<number | bigint | string>;
+    readonly is_null?: boolean;
+  };
+  readonly id?: {
+    readonly in?: crm.Values<number | bigint>;
+  };
   readonly created_at?: {
     readonly gt?: string;
     readonly gte?: string;
@@ -361,9 +477,34 @@ export interface ContactTypes {
   readonly search: string;
   readonly sort: 'id' | 'organization_id' | 'owner_id' | 'created_by_id' | 'last_modified_by_id' | 'created_at' | 'updated_at' | 'account_id' | 'first_name' | 'last_name' | 'email' | 'phone' | 'title' | 'department' | 'timezone' | 'linkedin_url' | 'facebook_url' | 'instagram_handle' | 'description';
   readonly expanded: {
+    readonly owner_id: crm.ReferencedUser | null;
+    readonly created_by_id: crm.ReferencedUser | null;
+    readonly last_modified_by_id: crm.ReferencedUser | null;
     readonly account_id: Account | null;
+    readonly cases: crm.ExpandedList<Case>;
+  };
+  readonly related: {
+    readonly owner_id: crm.NoRelations;
+    readonly created_by_id: crm.NoRelations;
+    readonly last_modified_by_id: crm.NoRelations;
+    readonly account_id: AccountTypes;
+    readonly cases: CaseTypes;
   };
   readonly match: never;
+  readonly aggregates: {
+    readonly groups: {
+      readonly account_id: bigint | null;
+      readonly owner_id: bigint | null;
+      readonly 'created_at.day': string;
+      readonly 'created_at.week': string;
+      readonly 'created_at.month': string;
+      readonly 'created_at.quarter': string;
+      readonly 'created_at.year': string;
+    };
+    readonly measures: {
+      readonly 'count()': bigint;
+    };
+  };
 }
 
 /** People or companies that might become customers. Creating a lead does not convert it. */
@@ -514,6 +655,24 @@ export interface LeadFilters {
     readonly in?: crm.Values<number | bigint | string>;
     readonly is_null?: boolean;
   };
+  readonly last_name?: {
+    readonly in?: crm.Values<string>;
+    readonly starts_with?: string;
+  };
+  readonly company?: {
+    readonly in?: crm.Values<string>;
+    readonly starts_with?: string;
+    readonly contains?: string;
+  };
+  readonly lead_score?: {
+    readonly gt?: number | bigint;
+    readonly gte?: number | bigint;
+    readonly lt?: number | bigint;
+    readonly lte?: number | bigint;
+  };
+  readonly id?: {
+    readonly in?: crm.Values<number | bigint>;
+  };
   readonly created_at?: {
     readonly gt?: string;
     readonly gte?: string;
@@ -536,8 +695,37 @@ export interface LeadTypes {
   readonly filters: LeadFilters;
   readonly search: string;
   readonly sort: 'id' | 'organization_id' | 'owner_id' | 'created_by_id' | 'last_modified_by_id' | 'created_at' | 'updated_at' | 'first_name' | 'last_name' | 'company' | 'email' | 'phone' | 'status' | 'rating' | 'source' | 'lead_score' | 'timezone' | 'linkedin_url' | 'facebook_url' | 'instagram_handle' | 'description' | 'meta_ad_id' | 'meta_form_id' | 'meta_campaign_id' | 'meta_leadgen_id';
-  readonly expanded: { readonly [reference in never]: never };
+  readonly expanded: {
+    readonly owner_id: crm.ReferencedUser | null;
+    readonly created_by_id: crm.ReferencedUser | null;
+    readonly last_modified_by_id: crm.ReferencedUser | null;
+  };
+  readonly related: {
+    readonly owner_id: crm.NoRelations;
+    readonly created_by_id: crm.NoRelations;
+    readonly last_modified_by_id: crm.NoRelations;
+  };
   readonly match: never;
+  readonly aggregates: {
+    readonly groups: {
+      readonly status: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {});
+      readonly rating: 'Hot' | 'Warm' | 'Cold' | (string & {});
+      readonly source: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {});
+      readonly owner_id: bigint | null;
+      readonly 'created_at.day': string;
+      readonly 'created_at.week': string;
+      readonly 'created_at.month': string;
+      readonly 'created_at.quarter': string;
+      readonly 'created_at.year': string;
+    };
+    readonly measures: {
+      readonly 'count()': bigint;
+      readonly 'sum(lead_score)': bigint;
+      readonly 'avg(lead_score)': string | null;
+      readonly 'min(lead_score)': bigint | null;
+      readonly 'max(lead_score)': bigint | null;
+    };
+  };
 }
 
 /** Sales in progress, with the prospective customer's account, if any. */
@@ -626,12 +814,25 @@ export interface OpportunityFilters {
     readonly lt?: number | string;
     readonly lte?: number | string;
   };
+  readonly probability?: {
+    readonly gt?: number | bigint;
+    readonly gte?: number | bigint;
+    readonly lt?: number | bigint;
+    readonly lte?: number | bigint;
+  };
   readonly close_date?: {
     readonly gt?: string;
     readonly gte?: string;
     readonly lt?: string;
     readonly lte?: string;
     readonly is_null?: boolean;
+  };
+  readonly owner_id?: {
+    readonly in?: crm.Values<number | bigint | string>;
+    readonly is_null?: boolean;
+  };
+  readonly id?: {
+    readonly in?: crm.Values<number | bigint>;
   };
   readonly created_at?: {
     readonly gt?: string;
@@ -653,12 +854,49 @@ export interface OpportunityTypes {
   readonly input: OpportunityInput;
   readonly patch: OpportunityPatch;
   readonly filters: OpportunityFilters;
-  readonly search: never;
+  readonly search: string;
   readonly sort: 'id' | 'organization_id' | 'owner_id' | 'created_by_id' | 'last_modified_by_id' | 'created_at' | 'updated_at' | 'account_id' | 'name' | 'amount' | 'stage' | 'close_date' | 'probability' | 'description';
   readonly expanded: {
+    readonly owner_id: crm.ReferencedUser | null;
+    readonly created_by_id: crm.ReferencedUser | null;
+    readonly last_modified_by_id: crm.ReferencedUser | null;
     readonly account_id: Account | null;
   };
+  readonly related: {
+    readonly owner_id: crm.NoRelations;
+    readonly created_by_id: crm.NoRelations;
+    readonly last_modified_by_id: crm.NoRelations;
+    readonly account_id: AccountTypes;
+  };
   readonly match: never;
+  readonly aggregates: {
+    readonly groups: {
+      readonly stage: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {});
+      readonly account_id: bigint | null;
+      readonly owner_id: bigint | null;
+      readonly 'close_date.day': string | null;
+      readonly 'close_date.week': string | null;
+      readonly 'close_date.month': string | null;
+      readonly 'close_date.quarter': string | null;
+      readonly 'close_date.year': string | null;
+      readonly 'created_at.day': string;
+      readonly 'created_at.week': string;
+      readonly 'created_at.month': string;
+      readonly 'created_at.quarter': string;
+      readonly 'created_at.year': string;
+    };
+    readonly measures: {
+      readonly 'count()': bigint;
+      readonly 'sum(amount)': string;
+      readonly 'avg(amount)': string | null;
+      readonly 'min(amount)': string | null;
+      readonly 'max(amount)': string | null;
+      readonly 'sum(probability)': bigint;
+      readonly 'avg(probability)': string | null;
+      readonly 'min(probability)': bigint | null;
+      readonly 'max(probability)': bigint | null;
+    };
+  };
 }
 
 /** Types for each resource. */
@@ -674,22 +912,37 @@ const resources = {
   accounts: {
     numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', created_by_id: 'int64', last_modified_by_id: 'int64' },
     references: {},
+    lists: { cases: 'cases', contacts: 'contacts', opportunities: 'opportunities' },
+    users: ['owner_id', 'created_by_id', 'last_modified_by_id'],
+    aggregates: { owner_id: 'int64', 'count()': 'int64' },
   },
   cases: {
     numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', account_id: 'int64', contact_id: 'int64', queue_id: 'int64' },
     references: { account_id: 'accounts', contact_id: 'contacts' },
+    lists: {},
+    users: ['owner_id'],
+    aggregates: { account_id: 'int64', contact_id: 'int64', queue_id: 'int64', owner_id: 'int64', 'count()': 'int64' },
   },
   contacts: {
     numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', created_by_id: 'int64', last_modified_by_id: 'int64', account_id: 'int64' },
     references: { account_id: 'accounts' },
+    lists: { cases: 'cases' },
+    users: ['owner_id', 'created_by_id', 'last_modified_by_id'],
+    aggregates: { account_id: 'int64', owner_id: 'int64', 'count()': 'int64' },
   },
   leads: {
     numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', created_by_id: 'int64', last_modified_by_id: 'int64', lead_score: 'int64' },
     references: {},
+    lists: {},
+    users: ['owner_id', 'created_by_id', 'last_modified_by_id'],
+    aggregates: { owner_id: 'int64', 'count()': 'int64', 'sum(lead_score)': 'int64', 'avg(lead_score)': 'decimal', 'min(lead_score)': 'int64', 'max(lead_score)': 'int64' },
   },
   opportunities: {
     numbers: { id: 'int64', organization_id: 'int64', owner_id: 'int64', created_by_id: 'int64', last_modified_by_id: 'int64', account_id: 'int64', amount: 'decimal', probability: 'int64' },
     references: { account_id: 'accounts' },
+    lists: {},
+    users: ['owner_id', 'created_by_id', 'last_modified_by_id'],
+    aggregates: { account_id: 'int64', owner_id: 'int64', 'count()': 'int64', 'sum(amount)': 'decimal', 'avg(amount)': 'decimal', 'min(amount)': 'decimal', 'max(amount)': 'decimal', 'sum(probability)': 'int64', 'avg(probability)': 'decimal', 'min(probability)': 'int64', 'max(probability)': 'int64' },
   },
 } as const;
 
@@ -717,6 +970,8 @@ export type ErrorCode =
   | 'invalid_header'
   | 'missing_reference'
   | 'duplicate'
+  | 'invalid_transition'
+  | 'locked'
   | 'rejected_by_database'
   | 'items_refused'
   | 'organization_required'
@@ -724,6 +979,7 @@ export type ErrorCode =
   | 'second_factor_required'
   | 'second_factor_missing'
   | 'forbidden'
+  | 'outside_scope'
   | 'quota_exceeded'
   | 'not_a_member'
   | 'cross_site'
@@ -731,6 +987,8 @@ export type ErrorCode =
   | 'method_not_allowed'
   | 'request_timeout'
   | 'in_progress'
+  | 'referenced'
+  | 'cascade_too_large'
   | 'cursor_expired'
   | 'precondition_failed'
   | 'body_too_large'

@@ -1,32 +1,58 @@
 import type { EntitySchema } from '@mikro-orm/core';
+import { LRUCache } from 'lru-cache';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Effect } from '../effects/index.ts';
+import { linksOf, refersToMany } from '../fields/index.ts';
 import {
   bodyRules,
   type CompiledOperations,
   type CompiledUploads,
   compileOperations,
   compileUploads,
+  fullView,
+  type Grants,
+  hasLimits,
   itemTable,
+  limitedView,
   type OperationContext,
-  type Projection,
   projection,
+  type Referrer,
+  type View,
+  writableLists,
 } from '../records/index.ts';
 import { buildEntity } from './entity.ts';
+import { linkEntities } from './links.ts';
 import { type AddedResponses, type Fragment, openApiFragment } from './openapi.ts';
 
-/** A compiled resource with everything needed to handle its requests, computed once at startup. */
-export interface Resource {
+/** The operations on a resource for callers with the same rights, and what these callers see of the resource. */
+export interface ResourceView {
   readonly name: string;
+  /** The definition without the fields that the callers cannot read. */
   readonly definition: ResourceDefinition;
-  readonly entity: EntitySchema;
   /** Context from which the operations were compiled. */
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
   readonly uploads: CompiledUploads;
+}
+
+/** A compiled resource with everything needed to handle its requests, computed once at startup. */
+export interface Resource extends ResourceView {
+  readonly entity: EntitySchema;
+  /** Link tables of the resource's references fields. */
+  readonly linkEntities: readonly EntitySchema[];
   /** OpenAPI description of the resource. */
   readonly openApi: Fragment;
+  /**
+   * Returns the view of callers with these grants. It is the resource itself if the grants do not limit the fields or
+   * records of any resource. Other views are compiled on first use.
+   */
+  readonly viewFor: (grants: Grants) => ResourceView;
 }
+
+/** Maximum number of compiled views of resources. The least recently used view is evicted. */
+const maxViews = 200;
+/** Maximum number of sets of rights whose views of all resources are kept while they are compiled one by one. */
+const maxContexts = 50;
 
 /**
  * Compiles checked definitions. Every referenced resource must be among the definitions.
@@ -40,35 +66,133 @@ export function compileResource(
   effects: readonly Effect[],
   added: readonly AddedResponses[] = [],
 ): readonly Resource[] {
-  const projections = new Map(
-    definitions.map((definition) => [definition.name, projection(definition, definitions)]),
-  );
+  const referrers = new Map(definitions.map(({ name }) => [name, referrersOf(name, definitions)]));
+  const instance = { definitions, prefix, effects, referrers };
+  const contextOf = contextsOf(fullView(definitions), instance);
+  const viewFor = viewCache(instance);
   return Object.freeze(
     definitions.map((definition) => {
-      const context: OperationContext = {
-        definition,
-        body: bodyRules(definition.fields),
-        projection: projections.get(definition.name) as Projection,
-        projections,
-        items: itemTable(definition.fields.filter(({ readOnly }) => !readOnly)),
-        effects,
-        // Includes retired fields, because their foreign keys still exist.
-        referrers: definitions.flatMap(({ name, fields, retired }) =>
-          [...fields, ...retired]
-            .filter(({ to }) => to === definition.name)
-            .map((field) => ({ resource: name, field: field.name })),
-        ),
-      };
-      const operations = compileOperations(context);
+      const base = compileView(contextOf(definition.name));
       return Object.freeze({
-        name: definition.name,
-        definition,
-        entity: buildEntity(definition),
-        context,
-        operations,
-        uploads: compileUploads(context, operations),
-        openApi: openApiFragment(definition, { definitions, prefix, added }),
+        ...base,
+        entity: buildEntity(definition, definitions),
+        linkEntities: linkEntities(definition),
+        openApi: openApiFragment(definition, { definitions, referrers, prefix, added }),
+        viewFor: (grants: Grants) => viewFor(definition.name, grants) ?? base,
       });
     }),
   );
 }
+
+/**
+ * Compiles a view. Its operations are compiled on first use, because many callers of {@link Resource.viewFor} need only the
+ * definition or the context.
+ */
+function compileView(context: OperationContext): ResourceView {
+  const { definition } = context;
+  let operations: CompiledOperations | undefined;
+  let uploads: CompiledUploads | undefined;
+  return Object.freeze({
+    name: definition.name,
+    definition,
+    context,
+    get operations() {
+      operations ??= compileOperations(context);
+      return operations;
+    },
+    get uploads() {
+      uploads ??= compileUploads(context, this.operations);
+      return uploads;
+    },
+  });
+}
+
+/** Properties of the instance that every view of its resources depends on. */
+interface CompiledInstance {
+  readonly definitions: readonly ResourceDefinition[];
+  /** Base path of the API. */
+  readonly prefix: string;
+  readonly effects: readonly Effect[];
+  readonly referrers: OperationContext['referrers'];
+}
+
+/** Returns a function that compiles the context of one of a view's resources. */
+function contextsOf(
+  view: View,
+  { prefix, effects, referrers }: CompiledInstance,
+): (name: string) => OperationContext {
+  const resources = new Map(
+    [...view.resources].map(([name, resource]) => [
+      name,
+      { ...resource, path: `${prefix}/${name}`, projection: projection(resource, view.resources) },
+    ]),
+  );
+  const contextOf = (name: string): OperationContext => {
+    const resource = resources.get(name);
+    if (resource === undefined) throw new Error(`Unknown resource ${name}`);
+    const { definition, stored } = resource;
+    return {
+      ...resource,
+      view: view.key,
+      resources,
+      body: bodyRules(definition.fields, stored.fields, false, writableLists(definition)),
+      items: itemTable(stored.fields.filter(({ readOnly }) => !readOnly)),
+      effects,
+      referrers,
+      contextOf,
+    };
+  };
+  return contextOf;
+}
+
+/**
+ * Returns a function that returns the view of a resource for callers with these grants, or undefined if nothing is
+ * limited.
+ */
+function viewCache(instance: CompiledInstance): (name: string, grants: Grants) => ResourceView | undefined {
+  const { definitions } = instance;
+  if (!hasLimits(definitions)) return () => undefined;
+  const views = new WeakMap<Grants, View>();
+  const contexts = new LRUCache<string, (name: string) => OperationContext>({ max: maxContexts });
+  const contextOf = (view: View, name: string): OperationContext => {
+    const contextOfView = contexts.get(view.key) ?? contextsOf(view, instance);
+    contexts.set(view.key, contextOfView);
+    return contextOfView(name);
+  };
+  const compiled = new LRUCache<string, ResourceView>({ max: maxViews });
+  return (name, grants) => {
+    let view = views.get(grants);
+    if (view === undefined) {
+      view = limitedView(definitions, grants);
+      views.set(grants, view);
+    }
+    if (view.key === '') return undefined;
+    const key = `${view.key} ${name}`;
+    let resource = compiled.get(key);
+    if (resource === undefined) {
+      resource = compileView(contextOf(view, name));
+      compiled.set(key, resource);
+    }
+    return resource;
+  };
+}
+
+/** Returns the references that point to a resource. Includes retired fields, because their foreign keys still exist. */
+const referrersOf = (target: string, definitions: readonly ResourceDefinition[]): readonly Referrer[] =>
+  definitions.flatMap(({ name, fields, retired, trash }) =>
+    [
+      ...fields.map((field) => ({ field, onDelete: field.onDelete ?? 'clear' })),
+      ...retired.map((field) => ({ field, onDelete: 'clear' as const })),
+    ].flatMap(({ field, onDelete }) =>
+      linksOf(field)
+        .filter(({ to }) => to === target)
+        .map((link) => ({
+          resource: name,
+          field: field.name,
+          column: link.name,
+          onDelete,
+          isList: refersToMany(link),
+          hasTrash: trash !== undefined,
+        })),
+    ),
+  );

@@ -1,5 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type Field, refersToUser } from '../fields/index.ts';
+import { anyCurrency, type Field, refersToUser, rulesOf } from '../fields/index.ts';
 import { bodyRules } from '../records/index.ts';
 import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 
@@ -30,11 +30,21 @@ export function recordExamples(
     [`${recordName}Input`]: input,
     [`${recordName}Patch`]: patch,
     [linesSchema(recordName, 'ndjson')]: `${JSON.stringify(input)}\n`,
-    [linesSchema(recordName, 'csv')]:
-      `${Object.keys(input).join(',')}\r\n${Object.values(input).map(cell).join(',')}\r\n`,
+    [linesSchema(recordName, 'csv')]: `${Object.keys(input).join(',')}\r\n${Object.entries(input)
+      .map(([name, value]) => cell(formatted(definition, name, value)))
+      .join(',')}\r\n`,
+    ...(definition.aggregates !== undefined && {
+      [`${recordName}Aggregates`]: { data: [{ 'count()': 1 }] },
+      [linesSchema(`${recordName}Aggregates`, 'ndjson')]: '{"count()":1}\n',
+      [linesSchema(`${recordName}Aggregates`, 'csv')]: 'count()\r\n1\r\n',
+    }),
     [`${recordName}List`]: { data: [record], page: 1, per_page: definition.page.size },
   };
 }
+
+/** Returns a value as in a form if its text differs from its JSON. */
+const formatted = ({ fields }: ResourceDefinition, name: string, value: unknown): unknown =>
+  fields.find((field) => field.name === name)?.type.form.format?.(value) ?? value;
 
 const cell = (value: unknown): string =>
   typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : String(value ?? '');
@@ -77,7 +87,7 @@ const sharedExamples = {
 /** Returns a body that every instance accepts. It omits optional references, because IDs differ between instances. */
 function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined): Sample {
   const writable = fields.filter(
-    (field) => !field.readOnly && !refersToUser(field) && (field.required || field.to === undefined),
+    (field) => !field.readOnly && (field.required || (field.type.refers !== true && !refersToUser(field))),
   );
   return Object.fromEntries(
     writable.flatMap((field) => {
@@ -90,19 +100,36 @@ function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined
 
 /** Returns a valid value for a field, or undefined if neither its YAML nor its type provides a value. */
 function exampleValue(field: Field): unknown {
-  const { name, values, type, maxLength, pattern } = field;
-  const candidates = [...(values?.list ?? []), ...type.examples];
-  if (maxLength === undefined && pattern === undefined) return candidates[0];
+  const { name, values, type, transitions } = field;
+  const rules = rulesOf(field);
+  const [alternative] = field.alternatives ?? [];
+  if (alternative !== undefined) return { resource: alternative.to, id: 1 };
+  if (type.element !== undefined) return [values?.list[0] ?? type.element.example];
+  if (type.users === true || type.refers === true) return 1;
+  const candidates = [
+    ...(transitions?.initial ?? []),
+    ...(values?.list ?? []),
+    ...type.examples,
+    ...rules.flatMap(({ examples = [] }) =>
+      type.priced === true
+        ? examples.map((amount) => ({ amount, currency: exampleCurrency(field) }))
+        : examples,
+    ),
+  ];
+  if (rules.length === 0 && field.schema === undefined) return candidates[0];
   const { validate } = bodyRules([field]);
   return candidates.find((value) => validate({ [name]: value }).length === 0);
 }
+
+const exampleCurrency = ({ currency }: Field): string =>
+  currency === undefined || currency === anyCurrency ? 'EUR' : currency;
 
 /** Returns an example of the value stored if the request body omits a field. */
 function storedValue(field: Field, sample: Sample | undefined): unknown {
   if (field.set === 'created' || field.set === 'updated')
     return sample?.[field.name] ?? '2026-03-01T09:30:00Z';
   if (field.set !== undefined) return 1;
-  if (field.readOnly && field.to === undefined && sample?.[field.name] !== undefined)
+  if (field.readOnly && field.type.refers !== true && sample?.[field.name] !== undefined)
     return sample[field.name];
   return field.default ?? (field.nullable ? null : (field.type.empty ?? ''));
 }

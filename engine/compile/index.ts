@@ -1,8 +1,10 @@
 // Compile: turns a resource definition into its entity, operations and OpenAPI description.
 // May import fields, sql, query, definition, database, tables, effects, records.
 
-export { compileResource, type Resource } from './compile.ts';
+export { compileResource, type Resource, type ResourceView } from './compile.ts';
+export { documentWithCustomFields } from './custom-openapi.ts';
 export { recordExamples, type Sample } from './examples.ts';
 export { type AddedResponses, deprecationOf, type Fragment } from './openapi.ts';
-export { explainStatements, type StatementPlan } from './plans.ts';
-export { batchSchemas } from './schemas.ts';
+export { explainStatements, omittedPairs, type StatementPlan } from './plans.ts';
+export { sortByReferences } from './reference-order.ts';
+export { batchSchemas, referencedUserSchema } from './schemas.ts';

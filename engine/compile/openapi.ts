@@ -2,24 +2,36 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { Deprecation, Field, JsonSchema } from '../fields/index.ts';
 import {
   type DescribedResource,
+  deleteRulesOf,
   etagHeader,
   formatNames,
   formatOf,
+  hasDeleteRules,
+  hasLimits,
+  lockingReferences,
   type Operation,
-  operations,
+  type OperationContext,
+  operationsOf,
+  removalOf,
+  sequenceFields,
   type Upload,
   uploads,
 } from '../records/index.ts';
 import {
+  aggregateSchemas,
   batchSchema,
   inputSchema,
   linesSchema,
+  type NestedList,
+  nestedLists,
+  nestedSchema,
   pascal,
   patchSchema,
   projectionSchema,
   projectionSchemaName,
   recordSchema,
   ref,
+  referenceSchemas,
 } from './schemas.ts';
 
 /**
@@ -79,6 +91,8 @@ const content = (schema: JsonSchema, types: readonly string[] = ['application/js
 interface OpenApiContext {
   /** All resources, to resolve references. */
   readonly definitions: readonly ResourceDefinition[];
+  /** The references that point to each resource, by the resource's name. */
+  readonly referrers: OperationContext['referrers'];
   /** Base path of the API. */
   readonly prefix: string;
   /** Headers and errors that modules add to every operation. */
@@ -98,20 +112,28 @@ type DescribedOperation = Operation | Upload;
 /** Returns the OpenAPI description of a resource, compiled from its definition and operations. */
 export function openApiFragment(
   definition: ResourceDefinition,
-  { definitions, prefix, added }: OpenApiContext,
+  { definitions, referrers, prefix, added }: OpenApiContext,
 ): Fragment {
-  const { name, singular, description, fields } = definition;
+  const { name, singular, description, label } = definition;
   const recordName = pascal(singular);
   const word = singular.replaceAll('_', ' ');
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
-  const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
+  const resource: DescribedResource = {
+    definition,
+    deleteRules: deleteRulesOf(name, referrers, removalOf(definition)),
+    aRecord,
+    recordName,
+    pluralName: pascal(name),
+  };
   const allOperations = [
-    ...Object.values(operations),
+    ...operationsOf(definition).map(({ operation }) => operation),
     ...Object.values(uploads),
   ] as unknown as readonly DescribedOperation[];
   // Paths are listed in this order: operations on the collection, uploads, operations on records.
   const paths = new Set(['', ...Object.values<Upload>(uploads).map(({ path }) => path)]);
   for (const operation of allOperations) paths.add(operation.path);
+  const lists = nestedLists(definition, definitions);
+  const hasLists = lists.length > 0;
   const addedHeaders: Readonly<Record<string, JsonSchema>> = Object.assign(
     {},
     ...added.map(({ headers }) => headers),
@@ -136,6 +158,9 @@ export function openApiFragment(
             headers: { ...addedHeaders, ...(isDeprecated(isFormer) && deprecationHeaders) },
             errors: Object.assign({}, ...added.map(({ errors }) => errors)),
             isFormer,
+            isLimited: hasLimits(definitions),
+            childConflicts: childConflicts(lists, referrers),
+            lockConflicts: lockConflicts(definition, { definitions, referrers }),
           }),
         ]),
     );
@@ -149,7 +174,7 @@ export function openApiFragment(
   };
 
   return {
-    tag: { name, description },
+    tag: { name, ...(label.many !== undefined && { 'x-displayName': label.many }), description },
     paths: Object.fromEntries(
       [name, ...(definition.alias === undefined ? [] : [definition.renamedFrom])].flatMap((path) => {
         const isFormer = path !== name;
@@ -162,14 +187,20 @@ export function openApiFragment(
     parameters,
     errorHeaders: { ...addedHeaders, ...(isDeprecated(true) && deprecationHeaders) },
     schemas: {
-      [recordName]: recordSchema(definition),
+      ...referenceSchemas(definition.fields),
+      [recordName]: recordSchema(definition, lists),
       [projectionSchemaName(recordName)]: projectionSchema(definition, definitions, aRecord),
-      [`${recordName}Input`]: inputSchema(fields, aRecord),
-      [`${recordName}Patch`]: patchSchema(fields, aRecord),
-      [`${recordName}Batch`]: batchSchema(ref('schemas', `${recordName}Input`), definition.uniques),
+      [`${recordName}Input`]: inputSchema(definition, aRecord, lists),
+      [`${recordName}Patch`]: patchSchema(definition, aRecord, lists),
+      ...Object.fromEntries(lists.map((list) => [list.schema, nestedSchema(list)])),
+      // Batches cannot contain children.
+      [`${recordName}Batch`]: batchSchema(
+        hasLists ? inputSchema(definition, aRecord) : ref('schemas', `${recordName}Input`),
+        definition.uniques,
+      ),
       [`${recordName}BatchPatch`]: batchSchema({
         allOf: [
-          ref('schemas', `${recordName}Patch`),
+          hasLists ? patchSchema(definition, aRecord) : ref('schemas', `${recordName}Patch`),
           { type: 'object', required: ['id'], properties: { id: id.schema } },
         ],
       }),
@@ -180,6 +211,7 @@ export function openApiFragment(
           { type: 'string', description: `All ${name} as ${formatOf(format).type}, without pagination.` },
         ]),
       ),
+      ...(definition.aggregates !== undefined && aggregateSchemas(definition, recordName)),
       [`${recordName}List`]: {
         type: 'object',
         description: `A page of ${name}.`,
@@ -209,8 +241,15 @@ const headersOf = (operation: DescribedOperation): Readonly<Record<string, JsonS
 const acceptsIdempotencyKey = (operation: DescribedOperation): boolean =>
   'Idempotency-Replayed' in headersOf(operation);
 
+/** Returns whether the operations on a path accept entity tags. */
+const isWithConditions = (path: string): boolean => path === '/:id' || path === '/:id/restore';
+
 /** Returns whether a path identifies a single record. */
 const isOfRecord = (path: string): boolean => path.startsWith('/:id');
+
+/** Converts a summary into the first words of a sentence: "Create or update" becomes "Creates or updates". */
+const inThirdPerson = (summary: string): string =>
+  summary.replace(/^\w+( or \w+)?/, (verbs) => verbs.replace(/\b(?!or\b)\w+/g, '$&s'));
 
 const unknownParametersNote =
   ' Unknown parameters are ignored, so a mistyped filter returns every record; `Prefer: handling=strict` rejects such requests.';
@@ -225,7 +264,68 @@ interface DescriptionContext {
   readonly errors: Readonly<Record<number, JsonSchema>>;
   /** Whether the path contains the resource's former name. */
   readonly isFormer: boolean;
+  /** Whether grants can limit the fields or records of any resource. */
+  readonly isLimited: boolean;
+  readonly childConflicts: ChildConflicts;
+  readonly lockConflicts: LockConflicts;
 }
+
+/** Conflicts that writes of children can cause. */
+interface ChildConflicts {
+  /** Whether the children have unique fields or sequences. */
+  readonly areUnique: boolean;
+  /** Whether a field of a child can change only along its transitions. */
+  readonly haveTransitions: boolean;
+  /** Whether other records can prevent the delete of children. */
+  readonly areReferenced: boolean;
+}
+
+/** Resources whose locked records can prevent a write. */
+interface LockConflicts {
+  /** Whether records can be locked themselves, or as children of locked records. */
+  readonly preventWrites: boolean;
+  /** Whether they can prevent the creation of records, as children of locked records. */
+  readonly preventCreates: boolean;
+  /** Whether they can prevent deletes, which also change records that refer to the deleted ones. */
+  readonly preventDeletes: boolean;
+}
+
+/** Returns which locked records can prevent writes of a resource's records. */
+function lockConflicts(
+  definition: ResourceDefinition,
+  { definitions, referrers }: Pick<OpenApiContext, 'definitions' | 'referrers'>,
+): LockConflicts {
+  const isChild = (resource: ResourceDefinition) =>
+    definitions.some((parent) => lockingReferences(parent, resource).length > 0);
+  const isLockable = (resource: ResourceDefinition) => resource.locked !== undefined || isChild(resource);
+  const { resources } = deleteRulesOf(definition.name, referrers, 'delete');
+  const changed = new Set(
+    resources.flatMap((name) => [name, ...(referrers.get(name) ?? []).map(({ resource }) => resource)]),
+  );
+  return {
+    preventWrites: isLockable(definition),
+    preventCreates: isChild(definition),
+    preventDeletes:
+      removalOf(definition) === 'trash'
+        ? isLockable(definition)
+        : definitions.some((other) => changed.has(other.name) && isLockable(other)),
+  };
+}
+
+/** Returns whether a field of a resource can change only along its transitions. */
+const haveTransitions = ({ fields }: ResourceDefinition): boolean =>
+  fields.some(({ transitions }) => transitions !== undefined);
+
+const childConflicts = (
+  lists: readonly NestedList[],
+  referrers: OperationContext['referrers'],
+): ChildConflicts => ({
+  areUnique: lists.some(({ child }) => child.uniques.length > 0 || sequenceFields(child).length > 0),
+  haveTransitions: lists.some(({ child }) => haveTransitions(child)),
+  areReferenced: lists.some(({ child }) =>
+    hasDeleteRules(deleteRulesOf(child.name, referrers, removalOf(child))),
+  ),
+});
 
 /** Returns the query parameters, followed by deprecated parameters for former field names. */
 const withFormerNames = (
@@ -252,17 +352,25 @@ const withFormerNames = (
 function describeOperation(
   resource: DescribedResource,
   operation: DescribedOperation,
-  { shareParameter, headers: commonHeaders, errors, isFormer }: DescriptionContext,
+  {
+    shareParameter,
+    headers: commonHeaders,
+    errors,
+    isFormer,
+    isLimited,
+    childConflicts,
+    lockConflicts,
+  }: DescriptionContext,
 ): JsonSchema {
   const { definition } = resource;
   const { name } = definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
-  const isRecordPath = operation.path === '/:id';
+  const isRecordPath = isWithConditions(operation.path);
   const { formats = [] } = operation;
   const lineContent = Object.fromEntries(
     formats.map((format) => [
       formatOf(format).type,
-      { schema: ref('schemas', linesSchema(resource.recordName, format)) },
+      { schema: ref('schemas', linesSchema(success.lines ?? resource.recordName, format)) },
     ]),
   );
   const headers = { ...preferenceHeader, ...headersOf(operation), ...commonHeaders };
@@ -270,7 +378,7 @@ function describeOperation(
     operationId: isFormer ? `${operationId}Formerly` : operationId,
     ...(isFormer && { deprecated: true }),
     summary,
-    description: `${summary.replace(/^\w+/, '$&s')}.${operation.action === 'list' ? unknownParametersNote : ''} Requires the \`${operation.action}\` grant on \`${name}\`.`,
+    description: `${inThirdPerson(summary)}.${operation.action === 'list' ? unknownParametersNote : ''} Requires the \`${operation.action}\` grant on \`${name}\`.`,
     tags: [name],
     parameters: [
       ref('parameters', 'Prefer'),
@@ -301,31 +409,72 @@ function describeOperation(
             headers: { ...preferenceHeader, ...etagHeader, ...commonHeaders },
           },
         }),
-      ...failures(resource, operation),
+      ...failures(resource, operation, { isLimited, childConflicts, lockConflicts }),
       ...errors,
     },
   };
 }
 
 /** Returns the error responses of an operation. */
-function failures({ definition }: DescribedResource, operation: DescribedOperation) {
+function failures(
+  { definition, deleteRules }: DescribedResource,
+  operation: DescribedOperation,
+  {
+    isLimited,
+    childConflicts,
+    lockConflicts,
+  }: Pick<DescriptionContext, 'isLimited' | 'childConflicts' | 'lockConflicts'>,
+) {
   const { method, path, action } = operation;
-  const isRecordPath = path === '/:id';
+  // The record that an earlier request with the same key created might no longer be visible.
+  const isReadAgain = isLimited && method === 'POST' && path === '';
+  const isRecordPath = isWithConditions(path);
   const badRequest = isUpload(operation) ? 'BadImport' : operation.isBatch ? 'BadBatch' : 'BadRequest';
-  const isDuplicate = isRecordPath && action === 'update' && definition.uniques.length > 0;
+  const isUpdate = isRecordPath && action === 'update';
+  const hasUniques = definition.uniques.length > 0 || childConflicts.areUnique;
+  const updateConflict = !childConflicts.areReferenced
+    ? 'Duplicate'
+    : hasUniques
+      ? 'DuplicateOrReferenced'
+      : 'Referenced';
+  const hasTransitions = haveTransitions(definition) || childConflicts.haveTransitions;
+  // A batch reports locked records in its results or, with `on_error: stop`, as a 400.
+  const isLockConflict =
+    !(isUpload(operation) || operation.isBatch) &&
+    ((isUpdate && lockConflicts.preventWrites) ||
+      (action === 'create' && lockConflicts.preventCreates) ||
+      (action === 'restore' && lockConflicts.preventCreates) ||
+      (action === 'delete' && lockConflicts.preventDeletes));
   return {
     400: ref('responses', badRequest),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...(isOfRecord(path) && { 404: ref('responses', 'NotFound') }),
+    ...((isOfRecord(path) || isReadAgain) && { 404: ref('responses', 'NotFound') }),
     ...(isRecordPath && { 412: ref('responses', 'PreconditionFailed') }),
     ...(acceptsIdempotencyKey(operation) && {
       409: ref(
         'responses',
-        definition.uniques.length > 0 && path === '' ? 'StillRunningOrDuplicate' : 'StillRunning',
+        path !== ''
+          ? 'StillRunning'
+          : hasTransitions
+            ? 'StillRunningOrRejected'
+            : hasUniques || sequenceFields(definition).length > 0
+              ? 'StillRunningOrDuplicate'
+              : 'StillRunning',
       ),
     }),
-    ...(isDuplicate && { 409: ref('responses', 'Duplicate') }),
+    ...(isUpdate &&
+      (hasUniques || childConflicts.areReferenced) && { 409: ref('responses', updateConflict) }),
+    ...(isUpdate &&
+      hasTransitions && {
+        409: ref(
+          'responses',
+          hasUniques || childConflicts.areReferenced ? 'UpdateRejected' : 'InvalidTransition',
+        ),
+      }),
+    ...(action === 'restore' && definition.uniques.length > 0 && { 409: ref('responses', 'Duplicate') }),
+    ...(action === 'delete' && hasDeleteRules(deleteRules) && { 409: ref('responses', 'Referenced') }),
+    ...(isLockConflict && { 409: ref('responses', 'LockedOrRejected') }),
     ...(method !== 'GET' && { 413: ref('responses', 'TooLarge') }),
     ...(acceptsIdempotencyKey(operation) && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),

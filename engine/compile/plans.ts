@@ -1,10 +1,34 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type ColumnDefinition, type Field, fieldColumns } from '../fields/index.ts';
-import { listParameters, operatorOf, recordQuery } from '../query/index.ts';
-import { type Action, commandCaller, type EveryInput, routedOperations } from '../records/index.ts';
+import {
+  type ColumnDefinition,
+  type Field,
+  fieldColumns,
+  hasCustomFields,
+  refersToMany,
+} from '../fields/index.ts';
+import { listParameters, operatorOf } from '../query/index.ts';
+import {
+  type Action,
+  type Caller,
+  commandCaller,
+  compileGrants,
+  constraints,
+  customFieldsTable,
+  fieldGroups,
+  type Grants,
+  groupObject,
+  groupsOf,
+  measuresOf,
+  operationsOf,
+  type RoutedOperation,
+  routedOperation,
+  wildcard,
+} from '../records/index.ts';
 import { batchValues, cell, type Lane, literal, quote, rowDecoder, type Statement } from '../sql/index.ts';
-import type { Resource } from './compile.ts';
+import { insertMembersSql, userTable } from '../tables/index.ts';
+import type { Resource, ResourceView } from './compile.ts';
+import { sortByReferences } from './reference-order.ts';
 
 /** A statement and its query plan. */
 export interface StatementPlan {
@@ -22,12 +46,15 @@ const decodeExplained = rowDecoder({ json: cell.text });
 
 /** Number of records per organization, and number of organizations. */
 const [records, organizations] = [2000, 5];
+/** Number of users, all of whom are members of every organization. */
+const members = 1000;
 /** Lanes whose statements share a connection. */
 const sharedLanes: readonly Lane[] = ['read', 'list'];
 
 /**
  * Inserts generated records into the tables of the resources, and explains every statement of their operations. Lists
- * are explained with each filter alone and with the first two filters combined.
+ * are explained with each filter alone and with the first two filters combined. Every operation is also explained for callers
+ * limited to each scope, and reads and lists for callers limited to each two scopes, except {@link omittedPairs}.
  * @param database a scratch database with empty tables
  */
 export async function explainStatements(
@@ -43,11 +70,19 @@ export async function explainStatements(
   for (let id = 1; id <= organizations; id++) {
     await run(`insert into "crm_organizations" ("slug", "name") values (${literal(`o${id}`)}, '')`);
   }
-  for (const resource of resources) await run(insertRecordsSql(resource));
+  for (const statement of insertMembersSql(members)) await run(statement);
+  for (const resource of sortByReferences(resources)) {
+    // The generated values do not meet rules.
+    for (const { name } of constraints(resource.definition))
+      await run(`alter table ${quote(resource.name)} drop constraint ${quote(name)}`);
+    await run(insertRecordsSql(resource));
+  }
+  const customized = resources.filter(({ definition }) => hasCustomFields(definition));
+  if (customized.length > 0) await run(insertCustomFieldsSql(customized));
   await run('analyze');
   const plans: StatementPlan[] = [];
   for (const resource of resources) {
-    for await (const [request, statement] of statementsOf(resource)) {
+    for await (const [request, statement] of statementsFor(resource, resources)) {
       const { lane, many } = statement;
       const nodes = await explain(statement);
       // The statements of concurrent requests can be combined into one.
@@ -60,7 +95,7 @@ export async function explainStatements(
         request,
         lane,
         indexes: [...new Set(nodes.flatMap((node) => node['Index Name'] ?? []))],
-        problems: sharedLanes.includes(lane) ? [...new Set([...nodes, ...batchNodes].flatMap(issuesOf))] : [],
+        problems: sharedLanes.includes(lane) ? [...new Set([nodes, batchNodes].flatMap(issuesIn))] : [],
       });
     }
   }
@@ -79,31 +114,109 @@ interface PlanNode {
 /** Returns a node and its descendants. */
 const flatten = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flatten)];
 
+/** Returns descriptions of a plan's operations that are too slow for a shared connection. */
+const issuesIn = (nodes: readonly PlanNode[]): string[] =>
+  // A plan that reads nothing has contradictory conditions.
+  nodes.some((node) => node['Relation Name'] !== undefined) ? nodes.flatMap(issuesOf) : [];
+
 /** Returns descriptions of a plan node's operations that are too slow for a shared connection. */
 function issuesOf(node: PlanNode): string[] {
   const { 'Node Type': type, 'Relation Name': table = '', 'Index Name': index } = node;
   // "Incremental Sort" is fine: it only sorts rows with equal index keys.
   if (type === 'Sort') return ['sorts'];
   if (/^(Seq|Bitmap Heap) Scan$/.test(type)) return [`reads ${table} without an order (${type})`];
-  if (index !== undefined && node['Index Cond']?.includes('organization_id') !== true) {
+  // Users do not belong to an organization, so they are found by their ID alone.
+  const isUser = table === userTable && node['Index Cond'] !== undefined;
+  if (index !== undefined && !isUser && node['Index Cond']?.includes('organization_id') !== true) {
     return [`reads ${index} across all organizations`];
   }
   return [];
 }
 
+/** Yields every request with a distinct statement, first for callers without limits and then for each limit. */
+async function* statementsFor(
+  resource: Resource,
+  resources: readonly Resource[],
+): AsyncGenerator<readonly [string, Statement]> {
+  yield* statementsOf(resource, commandCaller('1'), operationsOf(resource.definition));
+  for (const scopes of scopeSets(resource.definition)) {
+    const principal = { ...userPrincipal, grants: limitedGrants(resource, scopes, resources) };
+    const view = resource.viewFor(principal.grants);
+    const caller = { principal, requestId: '' };
+    const isIncluded = ({ action, path }: RoutedOperation['operation']) =>
+      scopes.length === 1 || action === 'list' || (action === 'read' && path === '/:id');
+    const label = `in the ${scopes.length === 1 ? 'scope' : 'scopes'} ${scopes.join(' and ')}`;
+    for await (const [request, statement] of statementsOf(
+      view,
+      caller,
+      operationsOf(resource.definition).filter(({ operation }) => isIncluded(operation)),
+    ))
+      yield [`${request} ${label}`, statement];
+  }
+}
+
+/** A user for whom `me` has a value. */
+const userPrincipal = { kind: 'user', actor: '1', name: '', organization: '1', user: '1' } as const;
+
+/** Maximum number of pairs of scopes to explain. */
+const maxPairs = 30;
+
+/** Returns the names of each scope, and of each two scopes up to {@link maxPairs}. */
+function scopeSets({ scopes }: ResourceDefinition): readonly (readonly string[])[] {
+  const names = scopes.map(({ name }) => name);
+  const pairs = names.flatMap((first, index) => names.slice(index + 1).map((second) => [first, second]));
+  return [...names.map((name) => [name]), ...pairs.slice(0, maxPairs)];
+}
+
+/** Returns the number of pairs of scopes of a resource that {@link explainStatements} omits, because there are many. */
+export const omittedPairs = ({ scopes: { length } }: Pick<ResourceDefinition, 'scopes'>): number =>
+  Math.max(0, (length * (length - 1)) / 2 - maxPairs);
+
+/** Returns grants that are limited to scopes of one resource, and otherwise allow everything. */
+const limitedGrants = (
+  { name }: Resource,
+  scopes: readonly string[],
+  resources: readonly Resource[],
+): Grants =>
+  compileGrants([
+    ...scopes.map((scope) => ({ object: name, action: `${wildcard}:${scope}` })),
+    ...resources.flatMap(({ name: other, definition }) => [
+      ...(other === name ? [] : [{ object: other, action: wildcard }]),
+      ...fieldGroups(definition).map((group) => ({ object: groupObject(other, group), action: wildcard })),
+    ]),
+  ]);
+
 /** Yields every request with a distinct statement, but only one of several similar `scan` lists. */
-async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
+async function* statementsOf(
+  resource: ResourceView,
+  caller: Caller,
+  included: readonly RoutedOperation[],
+): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
+  const input = (query: Readonly<Record<string, string>>, body: Readonly<Record<string, unknown>>) => ({
+    caller,
+    query,
+    id: '1',
+    body,
+  });
   const body = Object.fromEntries(
     definition.fields
       .filter((field) => field.required)
-      .map((field) => [field.name, field.type.examples.find((example) => example !== null)]),
+      .map((field) => {
+        const [alternative] = field.alternatives ?? [];
+        const reference = alternative && { resource: alternative.to, id: 1 };
+        return [field.name, reference ?? field.type.examples.find((example) => example !== null) ?? 1];
+      }),
   );
   const scans = new Set<string>();
-  for (const { operation, compiled } of routedOperations(operations)) {
-    const queries = queriesOf(resource, operation.action);
+  for (const { name, operation } of included) {
+    const compiled = routedOperation(operations, name);
+    const queries = queriesOf(resource, name, operation.action).filter(
+      // The scopes affect only whether an index finds the records, which does not depend on the page.
+      ({ page = '1' }) => resource.context.view === '' || page === '1',
+    );
     for (const query of queries) {
-      const statement = compiled.statement(await compiled.plan(inputOf(query, bodyFor(operation, body))));
+      const statement = compiled.statement(await compiled.plan(input(query, bodyFor(operation, body))));
       if (statement?.lane === 'scan') {
         // If no index supports the filter, the plan is the same for every order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
@@ -112,11 +225,12 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
         if (kind !== '') scans.add(kind);
       }
       const search = new URLSearchParams(query).toString();
-      const name = `${operation.method} ${operation.path}${search === '' ? '' : `?${search}`}`;
-      if (statement !== undefined) yield [name, statement];
+      const request = `${operation.method} ${operation.path}${search === '' ? '' : `?${search}`}`;
+      if (statement !== undefined) yield [request, statement];
     }
   }
-  const rejection = operations.create.rejection?.statement(operations.create.plan(inputOf({}, body)));
+  if (!included.some(({ name }) => name === 'create')) return;
+  const rejection = operations.create.rejection?.statement(operations.create.plan(input({}, body)));
   if (rejection !== undefined) yield ['why a write was rejected', rejection];
 }
 
@@ -126,34 +240,49 @@ const bodyFor = (
   record: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> => (isBatch ? { records: [{ ...record, id: 1 }], ids: [1] } : record);
 
-const inputOf = (
-  query: Readonly<Record<string, string>>,
-  body: Readonly<Record<string, unknown>>,
-): EveryInput => ({ caller: commandCaller('1'), query, id: '1', body });
-
 /** Number of records that precede a very distant page. */
 const farOffset = 10_000;
 
 /** Returns the queries of an operation that have distinct statements. */
-function queriesOf({ definition }: Resource, action: Action): readonly Record<string, string>[] {
-  const projectionParameters = recordQuery.parameters(definition);
+function queriesOf(
+  { definition }: ResourceView,
+  name: RoutedOperation['name'],
+  action: Action,
+): readonly Record<string, string>[] {
+  if (name === 'aggregate') return aggregateQueries(definition);
+  const references = definition.expansion.filter(({ isList }) => !isList).map(({ name }) => name);
+  // Each list is expanded alone, because several lists can require another lane.
+  const lists = definition.expansion.filter(({ isList }) => isList).map(({ name }) => name);
   const projections: readonly Record<string, string>[] = [
     { fields: 'id' },
-    ...(projectionParameters.includes('expand')
-      ? [{ expand: definition.expansion.map(({ name }) => name).join() }]
-      : []),
+    ...(references.length > 0 ? [{ expand: references.join() }] : []),
+    ...lists.map((expand) => ({ expand })),
   ];
   if (action === 'list') return [...listQueries(definition), ...projections];
   return action === 'read' ? [{}, ...projections] : [{}];
+}
+
+/** Returns queries for each group alone with the number of records, and with one measure. */
+function aggregateQueries(definition: ResourceDefinition): Record<string, string>[] {
+  const [, measure] = measuresOf(definition).map(({ name }) => name);
+  const groups = groupsOf(definition).map(({ name }) => ({ group_by: name }));
+  return [{}, ...groups].flatMap((group) => [
+    group,
+    ...(measure === undefined ? [] : [{ ...group, measure }]),
+  ]);
 }
 
 /** Returns list queries for every combination of sort field, direction, page depth and filter. */
 function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   const parameters = listParameters(definition);
   const filters = definition.filters.flatMap(({ field, parameters }) =>
-    parameters.map(({ name, operator }): Record<string, string> => {
-      const example = field.type.examples.find((value) => value !== null && value !== '') ?? 1;
-      return { [name]: operatorOf(operator).words?.[0] ?? String(example) };
+    parameters.flatMap(({ name, operator }): Record<string, string>[] => {
+      const { element, priced } = field.type;
+      const examples = element === undefined && priced === undefined ? field.type.examples : [];
+      const example = examples.find((value) => value !== null && value !== '') ?? 1;
+      const values = field.alternatives?.map(({ to }) => `${to}/1`) ?? [String(example)];
+      const [word] = operatorOf(operator).words ?? [];
+      return word === undefined ? values.map((value) => ({ [name]: value })) : [{ [name]: word }];
     }),
   );
   const combination = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
@@ -170,16 +299,27 @@ function listQueries(definition: ResourceDefinition): Record<string, string>[] {
 /** Returns SQL that inserts records for every organization. */
 function insertRecordsSql({ name, definition }: Resource): string {
   const filters = new Set(definition.filters.map(({ field }) => field.name));
-  const fields = definition.fields.filter((field) => !field.type.refers && field.set !== 'id');
+  // A required reference points to the record with the same sequence number, which is in the same organization.
+  const fields = definition.fields.filter(
+    (field) => (!field.type.refers || field.required || refersToMany(field)) && field.set !== 'id',
+  );
   const columns = fields.flatMap((field) =>
     fieldColumns(field).map((column) => ({
       name: column.name,
-      value: sampleValueSql(field, column, filters.has(field.name)),
+      value: sampleValueSql(field, column, filters.has(field.name) && !field.type.refers),
     })),
   );
   return `insert into ${quote(name)} (${columns.map((column) => quote(column.name)).join(', ')})
     select ${columns.map(({ value }) => value).join(', ')}
     from generate_series(1, ${organizations * records}) n`;
+}
+
+/** Returns SQL that inserts custom fields for every organization, most of them for other resources. */
+function insertCustomFieldsSql(resources: readonly Pick<Resource, 'name'>[]): string {
+  const names = resources.map(({ name }) => literal(name)).join(', ');
+  return `insert into ${quote(customFieldsTable)} ("organization_id", "resource", "name", "type", "options")
+    select o, coalesce((array[${names}])[n], 'other_' || n), 'field', 'string', '{}'
+    from generate_series(1, ${organizations}) o, generate_series(1, ${records}) n`;
 }
 
 /**

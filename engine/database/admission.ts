@@ -14,7 +14,7 @@ export interface LaneLimit {
  *   one. The limit for lists is lower, because their results are larger.
  * - `read`, `list`, `write`: statements on pooled connections. Lists have their own pool. Writes leave
  *   connections to reads, because they can wait for locks. Later pages are admitted as `list`.
- * - `batch`, `scan`, `export`: statements that take much longer than the others on the same connections.
+ * - `batch`, `scan`, `aggregate`, `export`: statements that take much longer than the others on the same connections.
  * - `module`: a module's statement or transaction, for example for a page. It has the limits of writes, but
  *   does not wait behind the organization's queue of writes.
  * - `lookup`: work before the organization is known, for example to authenticate a key. Its connections are
@@ -37,6 +37,7 @@ const cancellableLanes: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
   'read',
   'list',
   'scan',
+  'aggregate',
   'export',
 ]);
 

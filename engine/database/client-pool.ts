@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { errors } from '../errors.ts';
 import type { SessionTarget } from './address.ts';
 import { FramedConnection } from './connection.ts';
 import { cancelStatement, disconnect, pgInternals } from './pg-internals.ts';
@@ -78,8 +79,11 @@ export function createClientPool({
     #timer: NodeJS.Timeout | undefined;
     /** Whether the connection is in a read-write transaction. */
     #isWriting = false;
-    /** Resolves when the pending cancel request can no longer cancel a later statement. */
-    #cancellation: Promise<void> | undefined;
+    /**
+     * The pending cancel request. Resolves to whether it can no longer cancel a later statement, which is
+     * unknown if the server does not respond in time.
+     */
+    #cancellation: Promise<boolean> | undefined;
     /** Stops listening for a disconnect of the HTTP client whose statement is running. */
     #stopListening: (() => void) | undefined;
     #release: Release | undefined;
@@ -113,6 +117,8 @@ export function createClientPool({
         await super.connect();
         if (target !== 'any') await this.#assertTarget();
       } catch (cause) {
+        // The pool forgets this client, even if its server is connected.
+        disconnect(this);
         clients.delete(this);
         route.forget();
         throw cause;
@@ -135,7 +141,7 @@ export function createClientPool({
 
     /**
      * The pool sets this on every checkout. The connection is not returned to the pool until no pending
-     * cancel request can reach it.
+     * cancel request can reach it, and it is dropped if that is unknown.
      */
     get release(): Release | undefined {
       const release = this.#release;
@@ -143,7 +149,7 @@ export function createClientPool({
         release &&
         ((drop) => {
           if (this.#cancellation === undefined) release(drop);
-          else void this.#cancellation.then(() => release(drop));
+          else void this.#cancellation.then((isOver) => release(drop || !isOver));
         })
       );
     }
@@ -182,23 +188,28 @@ export function createClientPool({
     }
 
     #startStatement(text: string): void {
-      this.#statements++;
-      this.#isRunning = true;
       if (beginPattern.test(text)) this.#isWriting = !/read only\s*$/i.test(text);
       else if (text === 'commit' || text === 'rollback') this.#isWriting = false;
       else if (!this.#isWriting && onlyReads(text)) this.#cancelOnDisconnect();
+      this.#statements++;
+      this.#isRunning = true;
       if (statementTimeoutMs === 0) return;
       const limit = cancels ? statementTimeoutMs : statementTimeoutMs + graceMs;
       this.#timer = this.#timer?.refresh() ?? setTimeout(() => this.#timeOut(), limit).unref();
     }
 
-    /** Cancels the statement if its client disconnects. */
+    /**
+     * Cancels the statement if its client disconnects.
+     * @throws HttpError 400 if the client disconnected while the statement waited for the connection
+     */
     #cancelOnDisconnect(): void {
+      const request = cancellingRequest();
+      if (request?.isDisconnected) throw errors.incompleteRequest();
       this.#stopListening?.();
-      this.#stopListening = cancellingRequest()?.onDisconnect(() => void this.cancelRunning());
+      this.#stopListening = request?.onDisconnect(() => void this.cancelRunning());
     }
 
-    #cancel(): Promise<void> {
+    #cancel(): Promise<boolean> {
       this.#cancellation ??= cancelStatement(this, graceMs).finally(() => {
         this.#cancellation = undefined;
       });

@@ -15,10 +15,16 @@ const archive = fileURLToPath(new URL('cluster.tar.gz', import.meta.url));
  */
 export const clusterSetting = 'crm.cluster';
 
+/**
+ * PGlite's parameters, with less memory for shared buffers. By default, each start clears 128 MB, which takes most of
+ * its CPU time. Queries read a table of 62 MB equally fast with 16 MB.
+ */
+export const startParams: string[] = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB'];
+
 /** Creates an empty cluster in a folder. */
 export async function createCluster(folder: string): Promise<void> {
   const options = existsSync(archive) ? { loadDataDir: await openAsBlob(archive) } : {};
-  const client = await PGlite.create({ dataDir: folder, ...options });
+  const client = await PGlite.create({ dataDir: folder, startParams, ...options });
   await client.exec(`alter database postgres set ${clusterSetting} = '${randomUUID()}'`);
   await client.close();
 }

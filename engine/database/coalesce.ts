@@ -1,8 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { runOutsideRequests } from './requests.ts';
 
 /**
  * Coalesces concurrent calls. Only one call runs at a time, and calls made during a run share the next run,
- * so a caller never receives a result that was computed before its call.
+ * so a caller never receives a result that was computed before its call. A run is not cancelled if the client
+ * of its first caller disconnects.
  */
 export function coalesce<T>(run: () => Promise<T>): () => Promise<T> {
   let current: Promise<unknown> = Promise.resolve();
@@ -11,7 +13,7 @@ export function coalesce<T>(run: () => Promise<T>): () => Promise<T> {
     await previous;
     await nextTurn();
     next = undefined;
-    const result = run();
+    const result = runOutsideRequests(run);
     current = result.catch(() => {});
     return result;
   };

@@ -99,6 +99,15 @@ export interface Database extends Pick<Admission, 'hold'> {
    * @throws HttpError see {@link Admission.run}
    */
   readonly schedule: <T>(work: () => Promise<T>, context?: WorkContext) => Promise<T>;
+  /**
+   * Runs compiled statements in one transaction on the primary, on a single connection. The transaction is rolled back
+   * if the work rejects.
+   * @throws HttpError see {@link Admission.run}; otherwise the error of the work or the driver
+   */
+  readonly atomically: <T>(
+    work: (run: StatementRunner) => Promise<T>,
+    context: StatementContext & { readonly lane: 'write' | 'batch' },
+  ) => Promise<T>;
   /** Returns the current state. */
   readonly status: () => DatabaseStatus;
   /**
@@ -120,10 +129,11 @@ export interface Database extends Pick<Admission, 'hold'> {
 }
 
 /** An open database before its statements are scheduled. */
-export interface Servers extends Omit<Database, 'run' | 'schedule' | 'hold' | 'status' | 'reportRejection'> {
+export interface Servers
+  extends Omit<Database, 'run' | 'schedule' | 'atomically' | 'hold' | 'status' | 'reportRejection'> {
   /** Limits for the scheduling of statements. */
   readonly limits: AdmissionLimits;
-  readonly primary: Server;
+  readonly primary: Primary;
   /**
    * Connections that run concurrent writes of the same kind in batches, which costs the primary far less than
    * separate writes; undefined if this is not supported.
@@ -134,12 +144,21 @@ export interface Servers extends Omit<Database, 'run' | 'schedule' | 'hold' | 's
   readonly connections?: () => readonly ConnectionLoad[];
 }
 
+/** Runs a statement. */
+export type StatementRunner = (statement: Runnable) => Promise<TextRows>;
+
 /** A server that runs statements. */
 export interface Server {
   /** Runs a statement on a pooled connection. */
-  readonly run: (statement: Runnable) => Promise<TextRows>;
+  readonly run: StatementRunner;
   /** Pipelined connections for short reads, if any. */
   readonly pipelines?: SharedConnections | undefined;
+}
+
+/** The server that accepts writes. */
+export interface Primary extends Server {
+  /** Runs work in a transaction on one connection, and rolls it back if the work rejects. */
+  readonly transaction: <T>(work: (run: StatementRunner) => Promise<T>) => Promise<T>;
 }
 
 /** Connections that run several statements at a time. Statements that fail on them run in a pool. */

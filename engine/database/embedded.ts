@@ -4,7 +4,7 @@ import type { EntitySchema } from '@mikro-orm/core';
 import { PgliteDriver, MikroORM as PgliteOrm } from '@mikro-orm/pglite';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { fileReason, UserError } from '../errors.ts';
-import { createCluster } from './cluster.ts';
+import { createCluster, startParams } from './cluster.ts';
 import type { Servers } from './database.ts';
 import { embeddedExtensions } from './extensions.ts';
 import { copyCluster, type FolderWatch, prepareCluster, restrictAccess, watchFolder } from './folder.ts';
@@ -32,13 +32,14 @@ export async function openEmbedded(
       ...ormOptions(entities, config),
       driver: PgliteDriver,
       dbName: await prepareCluster(config.dataFolder, createCluster),
-      driverOptions: { parsers, extensions: embeddedExtensions },
+      driverOptions: { parsers, extensions: embeddedExtensions, startParams },
     });
     const client = await orm.em.getConnection().getNativeClient();
     const watch = watchFolder(config.dataFolder);
     guard(client, watch);
     restrictAccess(config.dataFolder);
-    const run = withFolderCheck(watch, runPrepared(client));
+    const prepared = runPrepared(client);
+    const run = withFolderCheck(watch, prepared.run);
     // Analyzing a table blocks all other statements, so the samples are small.
     await client.exec('set default_statistics_target = 10');
     const { promise: terminated, resolve: terminate } = Promise.withResolvers<Error>();
@@ -56,7 +57,10 @@ export async function openEmbedded(
       kind: 'embedded',
       orm,
       limits: embeddedLimits(config),
-      primary: { run },
+      primary: {
+        run,
+        transaction: (work) => withFolderCheck(watch, () => prepared.transaction(work))(),
+      },
       lost: Promise.race([watch.lost, terminated]),
       copyTo: (folder) =>
         client.transaction(async (transaction) => {

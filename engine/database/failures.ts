@@ -6,6 +6,9 @@ export const foreignKeyViolation = '23503';
 /** SQLSTATE for a row whose unique key already exists. */
 export const uniqueViolation = '23505';
 
+/** Returns whether PostgreSQL rolled back a statement because of a deadlock. */
+export const isDeadlock = (cause: unknown): boolean => sqlState(cause) === '40P01';
+
 /** SQLSTATE returned if the server, database or role has no free connections. */
 export const tooManyConnections = '53300';
 

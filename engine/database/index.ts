@@ -5,7 +5,14 @@
 export { type Address, describeAddress, describeHost, isAddress, parseAddress } from './address.ts';
 export { withAdvisoryLock, withAdvisoryLockIfFree } from './advisory-lock.ts';
 export { clusterSetting } from './cluster.ts';
-export type { Database, DatabaseStatus, StatementContext, TextRows, Trace } from './database.ts';
+export type {
+  Database,
+  DatabaseStatus,
+  StatementContext,
+  StatementRunner,
+  TextRows,
+  Trace,
+} from './database.ts';
 export { hasRunningOwner } from './embedded-owner.ts';
 export { extensionStatements } from './extensions.ts';
 export {
@@ -13,6 +20,7 @@ export {
   failureReason,
   foreignKeyViolation,
   isDatabaseError,
+  isDeadlock,
   isStatementTimeout,
   rejectingRule,
   sqlState,
@@ -34,6 +42,7 @@ export {
   runShared,
 } from './requests.ts';
 export {
+  type CheckShape,
   type ColumnShape,
   type ForeignKeyShape,
   type StoredIndex,
@@ -41,9 +50,8 @@ export {
   shapesOfEntities,
   type TableShape,
   type TableShapes,
-  type TriggerShape,
   tableShape,
 } from './shapes.ts';
 export { TimeoutError, withTimeout } from './timeout.ts';
-export { cacheCounts, ttlCache } from './ttl-cache.ts';
+export { cacheCounts, type TtlCache, ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

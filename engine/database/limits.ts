@@ -83,6 +83,8 @@ export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
       batch: [...write, { perOrganization: 1, total: atLeastOne(writes / 3) }],
       list: [list],
       scan: [list, { perOrganization: atLeastOne(scans / 2), total: scans }],
+      // Aggregates are CPU-bound like scans, but a dashboard's aggregates do not delay lists.
+      aggregate: [list, { perOrganization: 1, total: atLeastOne((scans + 1) / 2) }],
       // Exports do not use the list connections, because they can take longer than a page.
       export: [record, { perOrganization: 1, total: 2 }],
       stream: [streams(config)],

@@ -1,8 +1,10 @@
 import { LRUCache } from 'lru-cache';
 import type { Pool, PoolClient } from 'pg';
+import { HttpError } from '../errors.ts';
 import { queryRecords } from './connection.ts';
-import type { Runnable, TextRows } from './database.ts';
+import type { Primary, Runnable, TextRows } from './database.ts';
 import { sqlState } from './failures.ts';
+import { runTransaction } from './transaction.ts';
 
 /**
  * Maximum number of named statements per connection. The server keeps a plan for each, about 80 KB for a
@@ -25,26 +27,63 @@ const names = new WeakMap<PoolClient, LRUCache<string, true>>();
 const unusableStates = /^(?:08|57P|25006|XX)/;
 
 /** Runs a statement on a pooled connection, prepared under its name. Unnamed statements are not kept. */
-export async function runNamed(pool: Pool, { name, text, values, records }: Runnable): Promise<TextRows> {
+export async function runNamed(pool: Pool, statement: Runnable): Promise<TextRows> {
   const client = await pool.connect();
   try {
-    if (name !== '') recordUse(client, name);
-    const query = { name, text, values: [...values] };
-    const rows =
-      records === undefined
-        ? (await client.query<(string | null)[]>({ ...query, rowMode: 'array' })).rows
-        : await queryRecords(client, query, records);
+    const rows = await runOn(client, statement);
     client.release();
     return rows;
   } catch (cause) {
-    const state = sqlState(cause);
-    const isUnusable = state === undefined || unusableStates.test(state);
-    // Its plan might be invalid, for example after a change of a column's type. The next run prepares it again.
-    if (!isUnusable) names.get(client)?.delete(name);
-    client.release(isUnusable);
+    client.release(isUnusableAfter(cause));
     throw cause;
   }
 }
+
+/** Runs a statement on a connection. */
+async function runOn(client: PoolClient, { name, text, values, records }: Runnable): Promise<TextRows> {
+  try {
+    if (name !== '') recordUse(client, name);
+    const query = { name, text, values: [...values] };
+    return records === undefined
+      ? (await client.query<(string | null)[]>({ ...query, rowMode: 'array' })).rows
+      : await queryRecords(client, query, records);
+  } catch (cause) {
+    // Its plan might be invalid, for example after a change of a column's type. The next run prepares it again.
+    if (!isUnusableAfter(cause)) names.get(client)?.delete(name);
+    throw cause;
+  }
+}
+
+/** Returns whether a connection is unusable after an error. It is usable if the statement was not sent. */
+function isUnusableAfter(cause: unknown): boolean {
+  if (cause instanceof HttpError) return false;
+  const state = sqlState(cause);
+  return state === undefined || unusableStates.test(state);
+}
+
+/**
+ * Returns a function that runs work in a transaction on a pooled connection.
+ * @param isNamed whether statements can be prepared under their names
+ */
+export const transactionOn =
+  (pool: Pool, isNamed: boolean): Primary['transaction'] =>
+  async (work) => {
+    const client = await pool.connect();
+    let isUnusable = false;
+    const run = async (statement: Runnable) => {
+      try {
+        return await runOn(client, isNamed ? statement : { ...statement, name: '' });
+      } catch (cause) {
+        isUnusable ||= isUnusableAfter(cause);
+        throw cause;
+      }
+    };
+    try {
+      return await runTransaction(run, work);
+    } finally {
+      client.release(isUnusable);
+    }
+  };
 
 /** Records the use of a name and closes the least recently used statement if there are too many. */
 function recordUse(client: PoolClient, name: string): void {

@@ -28,9 +28,9 @@ export function disconnect(client: pg.ClientBase): void {
 /**
  * Cancels a connection's statement over a separate connection. Until that connection closes, the request
  * might cancel the next statement instead.
- * @returns a promise that resolves when the separate connection has closed, or after the timeout
+ * @returns a promise that resolves to whether the separate connection has closed; false after the timeout
  */
-export async function cancelStatement(client: pg.ClientBase, timeoutMs: number): Promise<void> {
+export async function cancelStatement(client: pg.ClientBase, timeoutMs: number): Promise<boolean> {
   const { host, port, ssl, processID, secretKey } = pgInternals(client);
   const connection = new pg.Connection({ ssl }) as unknown as PgInternals['connection'] & {
     connect: (port: number | string, host?: string) => void;
@@ -41,16 +41,17 @@ export async function cancelStatement(client: pg.ClientBase, timeoutMs: number):
   connection.on('error', () => connection.stream.destroy());
   connection.once('connect', () => (ssl === false ? send() : connection.requestSsl()));
   connection.once('sslconnect', send);
-  const { promise: closed, resolve } = Promise.withResolvers<void>();
-  connection.once('end', resolve);
+  const { promise: closed, resolve } = Promise.withResolvers<boolean>();
+  connection.once('end', () => resolve(true));
   const timer = setTimeout(() => {
+    resolve(false);
     connection.stream.destroy();
-    resolve();
   }, timeoutMs);
   if (host.startsWith('/')) connection.connect(`${host}/.s.PGSQL.${port}`);
   else connection.connect(port, host);
-  await closed;
+  const isClosed = await closed;
   clearTimeout(timer);
+  return isClosed;
 
   // The server closes the connection after it has processed the request.
   function send(): void {

@@ -6,7 +6,7 @@ import type { Address } from './address.ts';
 import { createClientPool } from './client-pool.ts';
 import type { Runnable, Servers } from './database.ts';
 import { connections, postgresLimits, processShare } from './limits.ts';
-import { runNamed } from './named-statements.ts';
+import { runNamed, transactionOn } from './named-statements.ts';
 import { ormOptions } from './orm.ts';
 import { sharePools } from './pool-sharing.ts';
 import { openReadPool, poolLoad } from './read-pool.ts';
@@ -25,7 +25,7 @@ import { createWriteBatcher } from './write-batcher.ts';
 const closeMs = 400;
 
 /** Lanes that use the pool for lists. */
-const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
+const listLanes: readonly Lane[] = ['list', 'deep', 'scan', 'aggregate'];
 
 /** Time limits for a write batch and for its lock waits, in milliseconds. Commits are not limited. */
 const [batchMs, batchLockMs] = [1000, 50];
@@ -111,7 +111,7 @@ export async function openPostgres(
     kind: 'postgresql',
     orm,
     limits: postgresLimits(config),
-    primary: { run, pipelines },
+    primary: { run, pipelines, transaction: transactionOn(records, !pooled) },
     writeBatcher,
     connections: () => [
       poolLoad('records', records),

@@ -1,17 +1,18 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { ByteOutput, type RecordWriter } from '../sql/index.ts';
-import type { Runnable, Server, TextRows } from './database.ts';
+import type { Primary, Runnable, TextRows } from './database.ts';
 import { errorOf } from './error-response.ts';
 import { codes, columns, firstColumnOffset, frames } from './frames.ts';
 import { NamedMessages } from './named-messages.ts';
 import { RecordsReader } from './records-reader.ts';
+import { runTransaction } from './transaction.ts';
 
 /**
- * Returns a function that runs statements on PGlite, each prepared once under its name. `client.query` would
+ * Returns functions that run statements on PGlite, each prepared once under its name. `client.query` would
  * parse and describe every statement each time. Statements run one at a time, and never inside another
  * transaction.
  */
-export function runPrepared(client: PGlite): Server['run'] {
+export function runPrepared(client: PGlite): Pick<Primary, 'run' | 'transaction'> {
   const messages = new NamedMessages();
 
   async function run({ name, text, values, records }: Runnable): Promise<TextRows> {
@@ -21,8 +22,11 @@ export function runPrepared(client: PGlite): Server['run'] {
     messages.forget(name);
     throw result;
   }
-  return (statement) =>
-    client._runExclusiveTransaction(() => client._runExclusiveQuery(() => run(statement)));
+  const runExclusively = (statement: Runnable) => client._runExclusiveQuery(() => run(statement));
+  return {
+    run: (statement) => client._runExclusiveTransaction(() => runExclusively(statement)),
+    transaction: (work) => client._runExclusiveTransaction(() => runTransaction(runExclusively, work)),
+  };
 }
 
 /**

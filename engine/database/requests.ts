@@ -46,10 +46,10 @@ interface Context {
   /** Whether the work has an admission slot, in which case its statements can run immediately. */
   readonly isAdmitted: boolean;
   /**
-   * Whether other requests wait for the same result. If so, the work must not be cancelled when the first
-   * client disconnects.
+   * Owner of a lookup for which other requests also wait, or undefined for all other work; see
+   * {@link runShared}.
    */
-  readonly isShared: boolean;
+  readonly sharedOwner?: string;
 }
 
 const contexts = new AsyncLocalStorage<Context | undefined>();
@@ -59,7 +59,7 @@ const contexts = new AsyncLocalStorage<Context | undefined>();
  * client disconnects.
  */
 export const runInRequest = <T>(request: RequestScope, work: () => T): T =>
-  contexts.run({ request, isAdmitted: false, isShared: false }, work);
+  contexts.run({ request, isAdmitted: false }, work);
 
 /**
  * Runs work outside the context of the request that triggers it, for example a worker that the request wakes.
@@ -69,10 +69,13 @@ export const runOutsideRequests = <T>(work: () => T): T => contexts.run(undefine
 /**
  * Runs a lookup whose result other requests also wait for. It is not cancelled if the first client
  * disconnects.
+ * @param owner the ID of the organization for which the lookup needs a slot, or an empty string if the
+ * requests can belong to different organizations. The request that starts the lookup does not matter, because
+ * its organization can be waiting for a slot while the other requests could continue.
  */
-export function runShared<T>(work: () => T): T {
+export function runShared<T>(owner: string, work: () => T): T {
   const context = contexts.getStore();
-  return context === undefined ? work() : contexts.run({ ...context, isShared: true }, work);
+  return context === undefined ? work() : contexts.run({ ...context, sharedOwner: owner }, work);
 }
 
 /** Runs work that already has a slot; see {@link slotState}. */
@@ -96,7 +99,8 @@ export function slotState(): 'held' | 'needed' | 'none' {
  * undefined if no slot is needed.
  */
 export function slotOwner(): string | undefined {
-  return slotState() === 'needed' ? contexts.getStore()?.request.owner : undefined;
+  const context = contexts.getStore();
+  return slotState() === 'needed' ? (context?.sharedOwner ?? context?.request.owner) : undefined;
 }
 
 /**
@@ -105,7 +109,7 @@ export function slotOwner(): string | undefined {
  */
 export function cancellingRequest(): RequestScope | undefined {
   const context = contexts.getStore();
-  return context?.isShared === false ? context.request : undefined;
+  return context?.sharedOwner === undefined ? context?.request : undefined;
 }
 
 /** Runs a generator in the context of the current request, regardless of its consumer's context. */

@@ -1,6 +1,14 @@
 import { HttpError } from '../errors.ts';
 import { type Admission, createAdmission } from './admission.ts';
-import type { Database, Runnable, Server, Servers, StatementContext, TextRows } from './database.ts';
+import type {
+  Database,
+  Runnable,
+  Server,
+  Servers,
+  StatementContext,
+  StatementRunner,
+  TextRows,
+} from './database.ts';
 import { isStatementTimeout } from './failures.ts';
 import { slotOwner } from './requests.ts';
 
@@ -43,14 +51,21 @@ export function scheduleOn(servers: Servers): Database & Servers & { readonly ad
   }
 
   /** Runs a statement with {@link runInLane} and adds its duration to the trace. */
-  function runTraced(
+  const runTraced = (
     server: Server,
     statement: Runnable,
     { organization, trace }: StatementContext,
+  ): Promise<TextRows> => traced(statement, trace, (toRun) => runInLane(server, toRun, organization));
+
+  /** Runs a statement and adds its duration to the trace. */
+  function traced(
+    statement: Runnable,
+    trace: StatementContext['trace'],
+    run: StatementRunner,
   ): Promise<TextRows> {
-    if (trace === undefined) return runInLane(server, statement, organization);
+    if (trace === undefined) return run(statement);
     const start = performance.now();
-    return runInLane(server, statement, organization).finally(() => {
+    return run(statement).finally(() => {
       const { name, lane = 'read' } = statement;
       const ms = performance.now() - start;
       trace.lane = lane;
@@ -82,6 +97,10 @@ export function scheduleOn(servers: Servers): Database & Servers & { readonly ad
         : runOnReplica(statement, context);
     },
     schedule,
+    atomically: (work, { organization, lane, trace }) =>
+      admission.run(lane, organization, () =>
+        primary.transaction((run) => work((statement) => traced(statement, trace, run))),
+      ),
     hold: admission.hold,
     status: () => ({
       ...admission.load(),

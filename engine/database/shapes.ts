@@ -1,6 +1,6 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import { PostgreSqlDriver, MikroORM as PostgresOrm, SqlSchemaGenerator } from '@mikro-orm/postgresql';
-import type { IndexShape } from '../sql/index.ts';
+import type { IndexShape, TriggerShape } from '../sql/index.ts';
 import { ormOptions } from './orm.ts';
 import type { DatabaseConfig } from './variables.ts';
 
@@ -29,11 +29,10 @@ export interface ForeignKeyShape {
   readonly onDelete?: string;
 }
 
-/** A row-level trigger whose function has the given body. */
-export interface TriggerShape {
-  readonly timing: string;
-  readonly events: readonly string[];
-  readonly body: string;
+/** A check constraint as data. */
+export interface CheckShape {
+  /** SQL condition that no row violates. */
+  readonly condition: string;
 }
 
 /** A table as data: the parts of each section, by name. */
@@ -41,13 +40,14 @@ export interface TableShape {
   readonly columns: Readonly<Record<string, ColumnShape>>;
   readonly indexes: Readonly<Record<string, IndexShape | StoredIndex>>;
   readonly foreignKeys: Readonly<Record<string, ForeignKeyShape>>;
+  readonly checks: Readonly<Record<string, CheckShape>>;
   readonly triggers: Readonly<Record<string, TriggerShape>>;
 }
 
 /** Tables as data, by name. */
 export type TableShapes = Readonly<Record<string, TableShape>>;
 
-/** A table, column, index, foreign key or trigger in MikroORM's representation. */
+/** A table, or part of a table, in MikroORM's representation. */
 type OrmPart = Readonly<Record<string, unknown>>;
 
 /** Returns the tables of entities, without a database. */
@@ -86,6 +86,7 @@ export function tableShape(table: OrmPart): TableShape {
     columns: partsOf('columns', columnShape),
     indexes: partsOf('indexes', indexShape),
     foreignKeys: partsOf('foreignKeys', foreignKeyShape),
+    checks: partsOf('checks', checkShape),
     triggers: partsOf('triggers', triggerShape),
   };
 }
@@ -132,11 +133,17 @@ function foreignKeyShape(key: OrmPart): ForeignKeyShape {
   };
 }
 
+/** Converts a check constraint; see {@link tableShape}. */
+const checkShape = ({ condition, expression }: OrmPart): CheckShape => ({
+  condition: String(condition ?? expression),
+});
+
 /** Converts a trigger; see {@link tableShape}. */
-const triggerShape = ({ timing, events, body }: OrmPart): TriggerShape => ({
+const triggerShape = ({ timing, events, body, forEach }: OrmPart): TriggerShape => ({
   timing: String(timing),
   events: events as readonly string[],
   body: String(body),
+  ...(forEach === 'statement' && { forEach }),
 });
 
 /** The sections of a table, each with the function that converts its parts; see {@link tableShape}. */
@@ -144,5 +151,6 @@ export const shapeSections = {
   columns: columnShape,
   indexes: indexShape,
   foreignKeys: foreignKeyShape,
+  checks: checkShape,
   triggers: triggerShape,
 } satisfies Readonly<Record<keyof TableShape, (part: OrmPart) => object>>;

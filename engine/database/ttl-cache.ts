@@ -33,10 +33,14 @@ export const cacheCounts = (): ReadonlyMap<string, Readonly<CacheCounts>> => cou
  * Caches the results of `find`, including undefined. If the cache is full, the least recently used entry is
  * evicted.
  * @param name the cache's name in metrics
+ * @param ownerOf returns the ID of the organization for which a key's lookup needs a slot. By default, lookups
+ * belong to no organization, because requests of different organizations, or requests whose organization is
+ * still unknown, can wait for the same lookup.
  */
 export function ttlCache<T extends object>(
   name: string,
   find: (key: string) => Promise<T | undefined>,
+  ownerOf: (key: string) => string = () => '',
 ): TtlCache<T> {
   const count = counts.get(name) ?? { hits: 0, misses: 0 };
   counts.set(name, count);
@@ -63,7 +67,7 @@ export function ttlCache<T extends object>(
         return cached.value;
       }
       count.misses++;
-      const lookup = pending.get(key) ?? runShared(() => lookUp(key));
+      const lookup = pending.get(key) ?? runShared(ownerOf(key), () => lookUp(key));
       pending.set(key, lookup);
       return lookup;
     },

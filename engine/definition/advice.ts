@@ -10,31 +10,38 @@ const types: AdviceTable = [
     'Use "string", with "max_length" for a limit.',
   ],
   ['longtext mediumtext clob textarea multiline markdown richtext html', 'Use "text".'],
-  [
-    'email url uri phone tel slug password uuid guid cuid color',
-    'Use "string", with "pattern" for the format.',
-  ],
+  ['slug password uuid guid cuid color', 'Use "string", with "pattern" for the format.'],
+  ['email', 'Use "string" with "format: email".'],
+  ['url uri', 'Use "string" with "format: url".'],
+  ['phone tel', 'Use "string" with "format: phone".'],
   ['int int4 int32 smallint tinyint', 'Use "integer".'],
   ['bigint int8 long bigserial serial', 'Use "int64".'],
-  ['decimal numeric float float4 float8 double real money currency percent', 'Use "number", which is exact.'],
+  ['decimal numeric float float4 float8 double real percent', 'Use "number", which is exact.'],
+  ['currency amount price', 'Use "money" with "currency: EUR", or "currency: any".'],
   ['bool checkbox switch', 'Use "boolean".'],
   ['datetime timestamptz instant', 'Use "timestamp".'],
   ['time timeofday', 'Use "timestamp" for a point in time, or "string" with "pattern" for a time of day.'],
   ['day calendardate dateonly', 'Use "date".'],
-  ['enum select choice choices picklist dropdown multiselect', 'Use "string" with "enum: [ … ]".'],
+  ['enum select choice choices picklist dropdown', 'Use "string" with "enum: [ … ]".'],
+  ['multiselect tags', 'Use "list", with "enum: [ … ]" for known values.'],
   [
     'relation relationship foreignkey fk ref belongsto belongs_to many2one manytoone link',
     'Use "reference" with "to: <resource>" and "nullable: true".',
   ],
+  ['person people member owner assignee collaborator', 'Use "user" for a member of the organization.'],
   ['hasmany has_many one2many onetomany', 'Declare a reference in the other resource, and filter by it.'],
-  ['manytomany many2many', 'Declare a resource with two references.'],
-  ['lookup rollup', 'Use "joined" to show text fields from a referenced record.'],
+  ['manytomany many2many referencelist', 'Use "references" with "to: <resource>".'],
+  ['lookup', 'Use "joined" to show text fields from a referenced record.'],
   [
-    'formula computed virtual',
-    'Computed fields are not supported. Use "joined" to show text fields from a referenced record.',
+    'formula computed calculated virtual',
+    'Use the type of the values, for example "number", with "computed: price / area".',
   ],
-  ['array list', 'Lists are not supported. Declare another resource with a reference to this one.'],
-  ['json jsonb object map', 'Nested values are not supported. Declare a field for each value.'],
+  [
+    'rollup rollupsummary summary aggregate count sum',
+    'Use the type of the values, for example "number", with "rollup: { sum: amount, of: quote_lines, by: quote_id }".',
+  ],
+  ['array set', 'Use "list", with "of" for the type of its values.'],
+  ['jsonb object map document', 'Use "json".'],
   ['blob binary file image', 'Files are not supported. Store the file elsewhere and its URL in a "string".'],
 ];
 
@@ -53,12 +60,35 @@ const fieldKeys: AdviceTable = [
     'The primary key is "id", which comes with "common: all".',
   ],
   ['index indexed db_index searchable filterable', 'Add the field to "filters" or "search".'],
-  ['label title caption comment help help_text doc docs', 'Use "description".'],
-  ['regex regexp format match', 'Use "pattern".'],
+  ['title caption display_name verbose_name', 'Use "label".'],
+  ['help_text hint tooltip placeholder', 'Use "help".'],
+  ['comment doc docs', 'Use "description".'],
+  ['regex regexp match', 'Use "pattern".'],
   ['initial default_value', 'Use "default".'],
+  [
+    'autonumber auto_number number_format numbering counter',
+    'Use "sequence" with a format, for example T-{year}-{0000}.',
+  ],
+  ['default_expression default_sql auto_now_add', 'Use "default_from" with an expression, for example now.'],
+  [
+    'formula expression calculation calculated compute generated generated_as generated_always_as virtual',
+    'Use "computed" with an expression, for example price / area.',
+  ],
+  [
+    'aggregate aggregation summary summarize sum count avg',
+    'Use "rollup", for example { sum: amount, of: quote_lines, by: quote_id }.',
+  ],
   ['hidden private secret pii', 'Use "sensitive: true" to keep values out of the change log.'],
-  ['on_delete ondelete cascade', 'A reference always becomes null when its record is deleted.'],
-  ['min max minimum maximum min_length precision scale', 'This limit is not supported.'],
+  [
+    'ondelete delete_rule cascade restrict',
+    'Use "on_delete: clear", "on_delete: restrict" or "on_delete: cascade".',
+  ],
+  ['minimum gte ge', 'Use "min".'],
+  ['maximum lte le', 'Use "max".'],
+  ['minlength min_len', 'Use "min_length".'],
+  ['items item item_type element element_type', 'Use "of" for the type of the values of a list.'],
+  ['error error_message errormessage validation_message', 'Use "message".'],
+  ['precision scale', 'This limit is not supported.'],
   ['readonly immutable editable', 'Use "read_only: true".'],
   ['name id key', "The key above is the field's name."],
 ];
@@ -68,12 +98,42 @@ const resourceKeys: AdviceTable = [
   ['columns attributes properties schema', 'Use "fields".'],
   ['order order_by orderby ordering default_sort', 'Use "sort".'],
   ['table table_name tablename plural resource', 'Use "name", or rename the file.'],
-  ['label title comment', 'Use "description".'],
+  ['title display_name plural_name', 'Use "label".'],
+  ['comment doc docs', 'Use "description".'],
+  [
+    'hidden disabled',
+    'Use "retired: true", or "screen: { hidden: true }" to hide it only from the navigation.',
+  ],
+  ['icon section menu board ui view views', 'Use "screen".'],
   ['indexes indices index', 'Indexes are created for "filters", "sort", "search" and "unique".'],
-  ['unique_together constraints', 'Use "unique: [ a, b ]".'],
+  ['unique_together', 'Use "unique: [ a, b ]".'],
+  ['constraints validations validate rules check', 'Use "checks".'],
   ['permissions roles access policies acl', 'Permissions belong to profiles, not to resources.'],
   ['timestamps audited', 'Use "common: all".'],
+  ['lock freeze frozen immutable readonly read_only final', 'Use "locked".'],
+  [
+    'soft_delete softdelete soft_deletes paranoid recycle_bin',
+    'Use "trash" with a period, for example "trash: 30 days".',
+  ],
   ['relations relationships references', 'Declare a field with "type: reference".'],
+];
+
+/** Keys that other tools use for rollups. */
+const rollupKeys: AdviceTable = [
+  [
+    'function fn operation op type aggregate field column value',
+    'Use the name of the function with the field, for example "sum: amount".',
+  ],
+  ['average mean', 'Use "avg".'],
+  ['minimum smallest first earliest', 'Use "min".'],
+  ['maximum largest last latest', 'Use "max".'],
+  ['from table resource relation children to', 'Use "of" for the resource of the records.'],
+  [
+    'reference foreign_key foreignkey fk through on via link',
+    'Use "by" for their reference to this resource.',
+  ],
+  ['filter filters condition if when', 'Use "where" with a condition, for example status == "open".'],
+  ['store persisted persist materialized cached indexed', 'Use "stored: true".'],
 ];
 
 /** Keys that other tools use for "sort". */
@@ -107,8 +167,9 @@ export const typeAdvice = (type: string): string | undefined =>
 
 /** Returns advice on the value of a field's key. */
 function valueAdvice(key: string | number | undefined, value: unknown): string | undefined {
-  if (key === 'to' && Array.isArray(value)) return 'Declare a reference field for each resource.';
   if (key === 'default' && value === null) return 'Use "nullable: true" without a default for null.';
+  if (key === 'sequence' && typeof value === 'object' && value !== null)
+    return 'Write only the format: sequences have no gaps.';
   return undefined;
 }
 
@@ -119,6 +180,7 @@ export const alternativeFor: AlternativeFor = (word, path, value) => {
     return isField ? 'Fields belong under "fields", indented by two spaces.' : adviceFor(word, resourceKeys);
   }
   if (path[0] === 'fields' && path.length === 2) return adviceFor(word, fieldKeys);
+  if (path[0] === 'fields' && path[2] === 'rollup') return adviceFor(word, rollupKeys);
   if (path[0] === 'fields' && path.length === 3) return valueAdvice(path[2], value);
   if (path[0] === 'sort' && path.length === 1) return adviceFor(word, sortKeys);
   if (path.includes('operators')) return adviceFor(word, operatorWords);

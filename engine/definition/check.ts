@@ -1,5 +1,5 @@
-import type { Field } from '../fields/index.ts';
-import { declareQuery } from '../query/index.ts';
+import { type Field, linksOf, refersToMany } from '../fields/index.ts';
+import { declareQuery, withRelations } from '../query/index.ts';
 import {
   didYouMean,
   parseYaml,
@@ -13,11 +13,26 @@ import {
   type YamlIssue,
 } from '../yaml/index.ts';
 import { alternativeFor } from './advice.ts';
-import type { RawResource, ResourceDefinition } from './definition.ts';
-import { type ReportIssue, readField } from './field.ts';
+import { readAggregates } from './aggregates.ts';
+import { readAlternatives } from './alternatives.ts';
+import { readChecks } from './checks.ts';
+import { readChildren } from './children.ts';
+import { withComputed } from './computed.ts';
+import { readCustomFields } from './custom-fields.ts';
+import { readDefaults } from './default-values.ts';
+import type { RawResource, ReportIssue, ResourceDefinition } from './definition.ts';
+import { readField } from './field.ts';
 import { aliasOf, readFormerName } from './former-name.ts';
-import { resourceNameOf, type ValidatedSource, withOverlays } from './overlay.ts';
+import { checkGroups } from './groups.ts';
+import { readLabels } from './labels.ts';
+import { readLock } from './locked.ts';
+import { resourceNameOf, sharedNames, type ValidatedSource, withOverlays } from './overlay.ts';
+import { withRollups } from './rollups.ts';
+import { readScopes } from './scopes.ts';
+import { readScreen } from './screen.ts';
 import { commonName, fileStem, resourceSchema } from './sources.ts';
+import { checkTransitionScopes } from './transitions.ts';
+import { readTrash } from './trash.ts';
 import { readUniques } from './unique.ts';
 
 /** The location of a field: its file and its path within the file. */
@@ -48,9 +63,11 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   const validSources = checkShipped(sources, parsedSources, issues);
   const mergedSources = withOverlays(validSources, (name) => invalidNames.has(name), issues);
   const common = mergedSources.find((file) => fileStem(file.file) === commonName);
+  const singulars = new Map(mergedSources.map((file) => [resourceNameOf(file), file.data.singular]));
+  const singularOf = (name: string) => singulars.get(name) ?? name;
   const drafts = mergedSources
     .filter((file) => file !== common)
-    .map((file) => createDraft(file, common, issues))
+    .map((file) => createDraft(file, { common, singularOf }, issues))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const [index, item] of drafts.entries()) checkName(item, drafts[index + 1], issues);
   checkFormerNames(drafts, issues);
@@ -61,7 +78,15 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
     .filter(({ name }) => !invalidNames.has(name))
     .map((item) => completeDefinition(item, drafts, invalidNames, issues));
   if (issues.length > 0) throw new YamlError(sortIssues(issues, files(sources)));
-  return definitions;
+  return withRelationsInUse(definitions);
+}
+
+/** Adds relations to definitions. Retired resources do not appear in the relations of other resources. */
+function withRelationsInUse(definitions: readonly ResourceDefinition[]): ResourceDefinition[] {
+  const inUse = new Map(
+    withRelations(definitions.filter(({ isRetired }) => !isRetired)).map((item) => [item.name, item]),
+  );
+  return withRelations(definitions).map((definition) => inUse.get(definition.name) ?? definition);
 }
 
 /** Returns the files that do not redefine a resource of the engine, and reports the files that do. */
@@ -93,6 +118,7 @@ const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 /** Names that profiles use for other objects than resources, with the objects. */
 const reservedNames: ReadonlyMap<string, string> = new Map([
   ['events', 'event subscriptions'],
+  ['fields', 'custom fields'],
   ['members', 'members'],
 ]);
 
@@ -156,6 +182,8 @@ interface Draft {
   readonly fields: readonly Field[];
   /** Retired fields, of which only the columns still exist. */
   readonly retired: readonly Field[];
+  /** Whether the resource itself is retired. */
+  readonly isRetired: boolean;
   readonly locations: ReadonlyMap<string, FieldLocation>;
   /** The names of all shared fields. */
   readonly shared: readonly string[];
@@ -163,17 +191,25 @@ interface Draft {
   readonly isInvalid: boolean;
 }
 
+/** The parts of other files on which a resource's fields depend. */
+interface DraftContext {
+  /** The file with the shared fields. */
+  readonly common: ValidatedSource | undefined;
+  /** Returns the singular of a resource. */
+  readonly singularOf: (resource: string) => string;
+}
+
 /** Reads a file's fields and the shared fields included in the file. */
 function createDraft(
   parsed: ValidatedSource,
-  common: ValidatedSource | undefined,
+  { common, singularOf }: DraftContext,
   issues: YamlIssue[],
 ): Draft {
   const raw = parsed.data;
   const issueCount = issues.length;
   const locations = new Map<string, FieldLocation>();
   const shared = common?.data.fields ?? {};
-  const names = raw.common === 'all' ? Object.keys(shared) : (raw.common ?? []);
+  const names = sharedNames(raw.common, shared);
   for (const [index, name] of names.entries()) {
     if (names.indexOf(name) < index) {
       issues.push(parsed.issueAt({ path: ['common', index] }, `"${name}" is listed twice in common`));
@@ -194,14 +230,44 @@ function createDraft(
   }
   const fields = [...locations].map(([name, location]) => {
     const definition = location.parsed.data.fields[name];
-    return definition === undefined
-      ? undefined
-      : readField(name, definition, formatLocation(location), reporter(location, issues));
+    if (definition === undefined) return undefined;
+    const report = reporter(location, issues);
+    const field = readField(name, definition, formatLocation(location), report);
+    return field && readAlternatives(field, definition, singularOf, report);
   });
   const validFields = fields.filter((field) => field !== undefined);
   const isRetired = ({ name }: Field) => locations.get(name)?.parsed.data.fields[name]?.retired === true;
+  const customFields = readCustomFields(
+    raw,
+    formatLocation({ parsed, path: ['custom_fields'] }),
+    validFields,
+    (field, message) => {
+      const location = locations.get(field.name);
+      if (location !== undefined) reporter(location, issues)(undefined, message);
+    },
+  );
+  const inUse = validFields.filter((field) => !isRetired(field));
   const groups = {
-    fields: validFields.filter((field) => !isRetired(field)),
+    fields: [
+      // A missing field would be reported again.
+      ...(validFields.length < fields.length
+        ? inUse
+        : withComputed(
+            inUse,
+            ({ name }) => locations.get(name)?.parsed.data.fields[name]?.computed,
+            (field, offset, message) => {
+              const location = locations.get(field.name);
+              if (location === undefined) return;
+              const { parsed, path } = location;
+              const target = {
+                path: [...path, 'computed'],
+                ...(offset === undefined ? { key: true } : { offset }),
+              };
+              issues.push(parsed.issueAt(target, message));
+            },
+          )),
+      ...customFields,
+    ],
     retired: validFields.filter(isRetired),
   };
   checkFormerFields(validFields, locations, issues);
@@ -210,6 +276,7 @@ function createDraft(
     parsed,
     locations,
     ...groups,
+    isRetired: raw.retired === true,
     shared: Object.keys(shared),
     isInvalid: issues.length > issueCount,
   };
@@ -264,8 +331,20 @@ function completeDefinition(
   invalidNames: ReadonlySet<string>,
   issues: YamlIssue[],
 ): ResourceDefinition {
-  const { parsed, fields, name } = resource;
+  const { parsed, name } = resource;
   const raw = parsed.data;
+  const fields = withRollups(resource.fields, {
+    name,
+    resources: drafts,
+    isBroken: (other) => invalidNames.has(other),
+    sourceOf: (field) => resource.locations.get(field.name)?.parsed.data.fields[field.name]?.rollup,
+    report: (field, target, message) => {
+      const location = resource.locations.get(field.name);
+      if (location === undefined) return;
+      const { parsed, path } = location;
+      issues.push(parsed.issueAt({ ...target, path: [...path, ...target.path] }, message));
+    },
+  });
   const apiFields = [...fields, ...fields.flatMap((field) => aliasOf(field) ?? [])];
   const byName = new Map(apiFields.map((field) => [field.name, field]));
   const report = (path: readonly (string | number)[], message: string) =>
@@ -284,11 +363,15 @@ function completeDefinition(
   for (const field of [...fields, ...resource.retired])
     checkLink(field, resource, drafts, invalidNames, issues);
 
-  return {
+  const query = declareQuery(raw, byName, report);
+  const definition: ResourceDefinition = {
     name,
     file: parsed.file,
     singular: raw.singular ?? name,
-    description: raw.description ?? '',
+    description: raw.description ?? raw.help ?? '',
+    label: readLabels(raw),
+    ...(raw.help === undefined ? {} : { help: raw.help }),
+    isRetired: raw.retired === true,
     fields: apiFields,
     retired: resource.retired,
     ...readFormerName(name, raw, (key, message) => report([key], message)),
@@ -299,8 +382,51 @@ function completeDefinition(
       },
       atResource: (path, message) => report(['unique', ...path], message),
     }),
-    ...declareQuery(raw, byName, report),
+    scopes: readScopes(raw, byName, (target, message) => issues.push(parsed.issueAt(target, message))),
+    checks: readChecks(raw, byName, (target, message) => issues.push(parsed.issueAt(target, message))),
+    ...readLock(raw, byName, (target, message) => issues.push(parsed.issueAt(target, message))),
+    defaults: readDefaults(
+      byName,
+      ({ name }) => {
+        const location = resource.locations.get(name);
+        return location?.parsed.data.fields[name]?.default_from;
+      },
+      (field, offset, message) => {
+        const location = resource.locations.get(field.name);
+        if (location === undefined) return;
+        const { parsed, path } = location;
+        issues.push(parsed.issueAt({ path: [...path, 'default_from'], offset }, message));
+      },
+    ),
+    children: readChildren(raw, {
+      name,
+      fields: byName,
+      resources: drafts,
+      isBroken: (other) => invalidNames.has(other),
+      report: (target, message) => issues.push(parsed.issueAt(target, message)),
+    }),
+    referrerOrders: [],
+    ...query,
+    screen: readScreen(raw, { fields, filters: query.filters, report }),
+    ...readAggregates(raw, { fields: byName, filters: query.filters, report }),
+    ...readTrash(raw, apiFields, (field, message) => {
+      const location = resource.locations.get(field.aliasOf?.name ?? field.name);
+      if (location !== undefined) reporter(location, issues)(undefined, message);
+    }),
   };
+  for (const field of fields) {
+    const location = resource.locations.get(field.name);
+    if (location !== undefined) checkTransitionScopes(field, definition.scopes, reporter(location, issues));
+  }
+  checkGroups(definition, {
+    targetOf: (reference) => drafts.find((draft) => draft.name === reference.to)?.fields ?? [],
+    report: (field, message) => {
+      const location = resource.locations.get(field.name);
+      if (location !== undefined)
+        reporter(location, issues)(field.group === undefined ? undefined : 'group', message);
+    },
+  });
+  return definition;
 }
 
 /** Maximum number of columns in a PostgreSQL table, excluding the engine's version column. */
@@ -327,35 +453,70 @@ function checkColumns({ parsed, fields, retired, locations }: Draft, issues: Yam
   }
 }
 
-/** Checks that a reference points to a resource, and that a joined field follows a reference to text fields. */
+/** Key that `?expand=` adds to the record of a reference to one of several resources. */
+const resourceKey = 'resource';
+
+/** Checks that a reference points to resources, and that a joined field follows a reference to text fields. */
 function checkLink(
   field: Field,
-  { fields, locations }: Draft,
+  { name, fields, retired, locations, isRetired }: Draft,
   drafts: readonly Draft[],
   invalidNames: ReadonlySet<string>,
   issues: YamlIssue[],
 ): void {
   const location = locations.get(field.name);
   if (location === undefined) return;
-  const report = (key: string, message: string) =>
-    issues.push(location.parsed.issueAt({ path: [...location.path, key] }, message));
-  if (
-    field.to !== undefined &&
-    !invalidNames.has(field.to) &&
-    !drafts.some(({ name }) => name === field.to)
-  ) {
-    const hint = /^users?$/.test(field.to)
-      ? '. Users are not a resource. For the creator of a record, use "type: int64" with "set: creator".'
-      : suggestionOrList(
-          field.to,
-          drafts.map(({ name }) => name),
-        );
-    report('to', `unknown resource "${field.to}"${hint}`);
+  const reportAt = (path: readonly (string | number)[], message: string) =>
+    issues.push(location.parsed.issueAt({ path: [...location.path, ...path] }, message));
+  const report = (key: string, message: string) => reportAt([key], message);
+  const links = linksOf(field);
+  const isUnused = isRetired || retired.includes(field);
+  for (const [index, { to = '', alternativeOf }] of links.entries()) {
+    const path = alternativeOf === undefined ? ['to'] : ['to', index];
+    const target = drafts.find((draft) => draft.name === to);
+    if (target === undefined && !invalidNames.has(to)) {
+      const hint = /^users?$/.test(to)
+        ? '. Users are not a resource. Use "type: user" without "to" for a member of the organization.'
+        : suggestionOrList(
+            to,
+            drafts.map(({ name }) => name),
+          );
+      reportAt(path, `unknown resource "${to}"${hint}`);
+    } else if (target?.isRetired === true && !isUnused) {
+      reportAt(path, `${to} is retired, so records cannot refer to it. Retire this field, too.`);
+    }
+    if (alternativeOf !== undefined && target?.fields.some(({ name }) => name === resourceKey))
+      reportAt(
+        path,
+        `${to} cannot be one of several resources, because it has a field named "${resourceKey}". Rename the field.`,
+      );
   }
+  if (field.to !== undefined && field.required && dependsOn(drafts, field.to, name))
+    report(
+      'required',
+      `no record could be created, because required references go from ${field.to} back to ${name}. Make one of them nullable.`,
+    );
+  // A record of the same resource can be the target, because the first record can point to another resource.
+  const dependent = (field.alternatives ?? []).find(
+    ({ to = '' }) => field.required && to !== name && dependsOn(drafts, to, name),
+  );
+  if (dependent !== undefined)
+    report(
+      'required',
+      `required references must not form a cycle, but they go from ${dependent.to} back to ${name}. Make one of them nullable.`,
+    );
   if (field.through === undefined) return;
   const reference = fields.find(({ name }) => name === field.through);
-  if (reference?.type.refers !== true) {
-    const references = fields.filter(({ type }) => type.refers === true).map(({ name }) => name);
+  if (reference?.alternatives !== undefined) {
+    const resources = reference.alternatives.map(({ to }) => to).join(', ');
+    report(
+      'through',
+      `"${field.through}" can refer to several resources (${resources}), so a joined field cannot follow it. Use "expand" in requests.`,
+    );
+    return;
+  }
+  if (reference === undefined || !refersToOne(reference)) {
+    const references = fields.filter(refersToOne).map(({ name }) => name);
     report(
       'through',
       `"${field.through}" is not a reference field of this resource${suggestionOrList(field.through, references)}`,
@@ -374,4 +535,17 @@ function checkLink(
       report('show', `"${name}" is not a text field of ${target.name}${hint}`);
     }
   }
+}
+
+/** Returns whether a field refers to at most one record. */
+const refersToOne = (field: Field): boolean => field.type.refers === true && !refersToMany(field);
+
+/** Returns whether required references go from one resource to another, or both are the same. */
+function dependsOn(drafts: readonly Draft[], from: string, to: string): boolean {
+  const reached = new Set([from]);
+  // The loop also visits the resources that it adds.
+  for (const name of reached)
+    for (const field of drafts.find((draft) => draft.name === name)?.fields ?? [])
+      if (field.required) for (const { to } of linksOf(field)) if (to !== undefined) reached.add(to);
+  return reached.has(to);
 }

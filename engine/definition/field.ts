@@ -3,14 +3,21 @@ import {
   type Field,
   type FieldType,
   type FieldTypeName,
+  fieldTypeOf,
   fieldTypes,
   type ServerValue,
   validateValue,
 } from '../fields/index.ts';
-import { suggestion, suggestionOrList, withArticle } from '../yaml/index.ts';
+import { suggestion, withArticle } from '../yaml/index.ts';
 import { typeAdvice } from './advice.ts';
-import type { RawField } from './definition.ts';
+import { checkDefaultFrom } from './default-values.ts';
+import type { RawField, ReportIssue } from './definition.ts';
+import { checkDerived, derivedKey, isDerivedNullable, isStored, withoutStorage } from './derived.ts';
 import { readFormerName } from './former-name.ts';
+import { checkEmptyValue, readRules } from './rules.ts';
+import { readSequence, withoutSequenceConflicts } from './sequences.ts';
+import { readTransitions } from './transitions.ts';
+import { readTypeOptions } from './type-options.ts';
 
 /** The field type required by each server-set value. */
 export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
@@ -27,11 +34,10 @@ export const reservedFieldNames: ReadonlySet<string> = new Set(['constructor', '
 /** Returns a sentence that suggests a similar type or lists all types. */
 function typeHint(type: string): string {
   const advice = typeAdvice(type);
-  return advice === undefined ? suggestionOrList(type, Object.keys(fieldTypes)) : `. ${advice}`;
+  if (advice !== undefined) return `. ${advice}`;
+  const names = Object.keys(fieldTypes);
+  return suggestion(type, names) || `. Available: ${names.join(', ')}`;
 }
-
-/** Reports an issue at a key of the field, or at the field's name if `key` is undefined. */
-export type ReportIssue = (key: string | undefined, message: string) => void;
 
 /**
  * Parses a field's YAML and checks everything that does not depend on other fields.
@@ -39,19 +45,30 @@ export type ReportIssue = (key: string | undefined, message: string) => void;
  */
 export function readField(
   name: string,
-  raw: RawField,
+  declared: RawField,
   location: string,
   report: ReportIssue,
 ): Field | undefined {
+  const raw = withoutSequenceConflicts(declared, report);
   if (!Object.hasOwn(fieldTypes, raw.type)) {
     report('type', `unknown type "${raw.type}"${typeHint(raw.type)}`);
     return undefined;
   }
   const typeName = raw.type as FieldTypeName;
-  const type: FieldType = fieldTypes[typeName];
-  const readOnly = (raw.read_only === true && raw.assignable !== true) || type.joins === true;
-  // Creators and editors can be null, because API keys do not require a user and users can be deleted.
-  const nullable = raw.nullable === true || raw.set === 'creator' || raw.set === 'editor';
+  const options = readTypeOptions(raw, report);
+  const valueType = fieldTypeOf(typeName, options);
+  const derived = derivedKey(raw);
+  if (derived !== undefined) checkDerived(raw, valueType, derived, report);
+  const type = withoutStorage(valueType, raw);
+  const hasValues = isStored(raw);
+  const isNumbered = raw.sequence !== undefined;
+  const readOnly = (raw.read_only === true && raw.assignable !== true) || !hasValues || isNumbered;
+  // Creators and editors can be null, because API keys do not require a user and users can be deleted. Records that existed
+  // before a field had a sequence have no value.
+  const nullable =
+    derived === undefined
+      ? raw.nullable === true || raw.set === 'creator' || raw.set === 'editor' || isNumbered
+      : isDerivedNullable(raw, valueType);
 
   if (reservedFieldNames.has(name))
     report(undefined, `"${name}" is a reserved name. Choose another field name.`);
@@ -65,9 +82,12 @@ export function readField(
     if (ability !== true && raw[key] !== undefined)
       report(key, `${withArticle(raw.type)} field cannot have "${key}"`);
   }
+  if (type.refers !== true && raw.on_delete !== undefined)
+    report('on_delete', `${withArticle(raw.type)} field cannot have "on_delete"`);
+  if (type.element !== undefined) checkListKeys(raw, type, report);
   if (type.bounded !== true) {
-    for (const key of ['max_length', 'pattern', 'enum', 'suggested', 'lookup'] as const) {
-      if (raw[key] === undefined) continue;
+    for (const key of ['enum', 'suggested', 'transitions', 'initial', 'lookup'] as const) {
+      if (raw[key] === undefined || (key === 'enum' && type.listed === true)) continue;
       const hint = key === 'enum' ? '. Use "type: string" for a list of values.' : '';
       report(key, `${withArticle(raw.type)} field cannot have "${key}"${hint}`);
     }
@@ -75,6 +95,7 @@ export function readField(
   if (raw.enum !== undefined && raw.suggested !== undefined) {
     report('suggested', '"enum" and "suggested" are mutually exclusive: remove one');
   }
+  const rules = derived === undefined ? readRules(raw, type, report) : {};
   checkValues(raw, report);
   const patternIssue = raw.pattern === undefined ? undefined : findPatternIssue(raw.pattern);
   if (patternIssue !== undefined) {
@@ -84,10 +105,13 @@ export function readField(
     for (const key of ['nullable', 'default', 'required', 'set'] as const) {
       if (raw[key] !== undefined) report(key, `${withArticle(raw.type)} field cannot have "${key}"`);
     }
-  } else {
+  } else if (hasValues) {
     checkValue(raw, type, readOnly, report);
   }
-  if (raw.assignable === true && raw.set !== 'creator')
+  if (type.users === true && raw.default !== undefined) {
+    report('default', `${withArticle(raw.type)} field cannot have "default"`);
+  }
+  if (raw.assignable === true && raw.set !== 'creator' && hasValues)
     report('assignable', '"assignable" needs "set: creator"');
   if (raw.set !== undefined && serverTypes[raw.set] !== typeName) {
     report('set', `"set: ${raw.set}" needs "type: ${serverTypes[raw.set]}"`);
@@ -97,35 +121,57 @@ export function readField(
     location,
     typeName,
     type,
-    description: raw.description ?? '',
+    ...options,
+    description: raw.description ?? raw.help ?? '',
+    ...(raw.label === undefined ? {} : { label: raw.label }),
+    ...(raw.help === undefined ? {} : { help: raw.help }),
     readOnly,
     nullable,
     required: raw.required === true,
     default: nullable ? null : (raw.default ?? type.empty ?? null),
-    ...(raw.enum === undefined ? {} : { values: { list: raw.enum, closed: true } }),
-    ...(raw.suggested === undefined ? {} : { values: { list: raw.suggested, closed: false } }),
-    ...(raw.max_length === undefined ? {} : { maxLength: raw.max_length }),
-    ...(raw.pattern === undefined ? {} : { pattern: raw.pattern }),
-    ...(raw.to === undefined ? {} : { to: raw.to }),
+    ...readValues(raw, type, report),
+    ...readTransitions(raw, report),
+    ...readSequence(raw),
+    ...rules,
+    ...(typeof raw.to === 'string' && { to: raw.to }),
+    ...(type.refers === true && { onDelete: raw.on_delete ?? 'clear' }),
     ...(raw.through === undefined ? {} : { through: raw.through }),
     ...(raw.show === undefined ? {} : { show: raw.show }),
     ...(raw.set === undefined ? {} : { set: raw.set }),
-    unique: raw.unique === true,
+    unique: raw.unique === true && hasValues,
     sensitive: raw.sensitive === true,
     ...readFormerName(name, raw, report),
+    ...(raw.group === undefined ? {} : { group: raw.group }),
     ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
   };
   if (raw.retired === true) {
-    if (type.joins === true)
-      report(
-        'retired',
-        `${withArticle(raw.type)} field has no stored values to keep. Remove the field instead.`,
-      );
+    if (!hasValues) {
+      const kind = derived === undefined ? `${withArticle(raw.type)} field` : `a field with "${derived}"`;
+      report('retired', `${kind} has no stored values to keep. Remove the field instead.`);
+    }
     if (raw.set !== undefined) report('retired', 'a field with "set" cannot be retired');
     if (raw.alias === true) report('alias', 'a retired field cannot have an alias');
   }
-  if (type.joins !== true) checkDefault(raw, field, patternIssue === undefined, report);
+  if (!hasValues) return field;
+  checkDefaultFrom(raw, field, report);
+  checkEmptyValue(raw, field, report);
+  if (type.element === undefined) checkDefault(raw, field, patternIssue === undefined, report);
   return field;
+}
+
+/** Returns a field's known values. */
+function readValues(raw: RawField, type: FieldType, report: ReportIssue): Pick<Field, 'values'> {
+  const { enum: list, suggested, closed, nullable, required, default: value } = raw;
+  if (closed === true && list === undefined) {
+    const hint = suggested === undefined ? '' : '. Use "enum" instead of "suggested".';
+    report('closed', `"closed" needs "enum"${hint}`);
+  }
+  if (list === undefined)
+    return suggested === undefined ? {} : { values: { list: suggested, isSuggestion: true } };
+  const isEmptyDefault =
+    type.element === undefined && nullable !== true && required !== true && value === undefined;
+  const accepted = isEmptyDefault && !list.includes('') ? [...list, ''] : list;
+  return { values: { list, isSuggestion: false, ...(closed === true && { accepted }) } };
 }
 
 /** Checks that the known values are distinct and include the default. */
@@ -147,12 +193,7 @@ const normalize = (value: string): string => value.toLowerCase().replace(/\s+/g,
 /** Checks that the field has a value even if a request body omits the field. */
 function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: ReportIssue): void {
   const nullable = raw.nullable === true;
-  if (type.refers === true && !nullable) {
-    report(
-      undefined,
-      'a reference needs "nullable: true", because it becomes null when its record is deleted',
-    );
-  }
+  if (type.refers === true && type.element === undefined) checkDeleteRule(raw, report);
   if (raw.set !== undefined && raw.read_only !== true) report('set', '"set" needs "read_only: true"');
   const conflictingKeys = [
     ...(readOnly ? ['read_only'] : []),
@@ -162,10 +203,43 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
   for (const key of raw.required === true ? conflictingKeys : []) {
     report('required', `"required" and "${key}" are mutually exclusive: remove one`);
   }
-  if (raw.default !== undefined || nullable || type.empty !== undefined) return;
+  if (raw.default !== undefined || raw.default_from !== undefined || nullable || type.empty !== undefined)
+    return;
   if (raw.required !== true && raw.set === undefined && type.refers !== true) {
-    report(undefined, `${withArticle(raw.type)} field needs "nullable: true", "required: true" or a default`);
+    const options =
+      type.users === true
+        ? '"nullable: true" or "required: true"'
+        : '"nullable: true", "required: true" or a default';
+    report(undefined, `${withArticle(raw.type)} field needs ${options}`);
   }
+}
+
+/** Checks that a field whose values are lists has no key that needs a single value. */
+function checkListKeys(raw: RawField, { refers }: FieldType, report: ReportIssue): void {
+  for (const key of ['nullable', 'required', 'default'] as const) {
+    if (raw[key] !== undefined && raw[key] !== false)
+      report(
+        key,
+        `${withArticle(raw.type)} field cannot have "${key}", because an empty list is a valid value`,
+      );
+  }
+  if (refers === true && raw.on_delete === 'cascade')
+    report(
+      'on_delete',
+      `${withArticle(raw.type)} field cannot have "on_delete: cascade". Use "clear" or "restrict".`,
+    );
+}
+
+/** Checks that a reference can have the value that it gets when the referenced record is deleted. */
+function checkDeleteRule(raw: RawField, report: ReportIssue): void {
+  const { nullable, required, on_delete: onDelete = 'clear' } = raw;
+  if (nullable !== true && required !== true)
+    report(undefined, 'a reference needs "nullable: true" or "required: true"');
+  if (required !== true || onDelete !== 'clear') return;
+  report(
+    raw.on_delete === undefined ? 'required' : 'on_delete',
+    'a required reference cannot become null when its record is deleted. Use "on_delete: restrict" or "on_delete: cascade".',
+  );
 }
 
 /** Validates a default by the same rules as a value in a request body. */
@@ -178,23 +252,39 @@ function checkDefault(raw: RawField, field: Field, hasValidPattern: boolean, rep
   const { pattern, ...rest } = field;
   const checkedField = hasValidPattern ? field : rest;
   // The YAML parser returns JavaScript numbers, which are inexact beyond this range.
-  if (
-    typeof raw.default === 'number' &&
-    Number.isInteger(raw.default) &&
-    !Number.isSafeInteger(raw.default)
-  ) {
-    report('default', `the default must be between -(2^53 - 1) and 2^53 - 1`);
+  if (hasInexactInteger(raw.default)) {
+    const subject = typeof raw.default === 'object' ? 'integers in the default' : 'the default';
+    report('default', `${subject} must be between -(2^53 - 1) and 2^53 - 1`);
+    return;
+  }
+  if (!isJson(raw.default)) {
+    report('default', `the default must be ${field.type.expected}`);
     return;
   }
   const isValid = (value: unknown) => validateValue({ ...checkedField, required: true }, value) === undefined;
   const issue = validateValue({ ...checkedField, required: true }, raw.default);
-  if (issue !== undefined) report('default', `the default ${issue}${defaultHint(raw.default, isValid)}`);
+  const space = issue !== undefined && /^[.[]/.test(issue) ? '' : ' ';
+  if (issue !== undefined)
+    report('default', `the default${space}${issue}${defaultHint(raw.default, isValid)}`);
 }
 
+/** Returns whether a value from YAML has an equivalent in JSON. Values with a tag can be instances of classes. */
+const isJson = (value: unknown): boolean =>
+  typeof value !== 'object' ||
+  value === null ||
+  ((Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype) &&
+    Object.values(value).every(isJson));
+
+/** Returns whether a value from YAML contains an integer that JavaScript cannot represent exactly. */
+const hasInexactInteger = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null
+    ? Object.values(value).some(hasInexactInteger)
+    : Number.isInteger(value) && !Number.isSafeInteger(value);
+
 /** Returns a sentence that suggests a valid notation for an invalid default, or an empty string. */
-function defaultHint(value: string | number | boolean, isValid: (value: unknown) => boolean): string {
+function defaultHint(value: unknown, isValid: (value: unknown) => boolean): string {
   if (value === 'now' || value === 'today') {
-    return '. A default is a fixed value. For the time of creation, use "created_at" from common.yaml.';
+    return `. A default is a fixed value. Use "default_from: ${value}".`;
   }
   const isLiteral = typeof value === 'string' && /^(true|false|-?(0|[1-9]\d{0,14})(\.\d+)?)$/.test(value);
   return isLiteral && isValid(JSON.parse(value)) ? `. Write ${value} without quotes.` : '';

@@ -47,7 +47,15 @@ export function readFormerName(
  * Returns a read-only field that exposes a field's value under its former name, or undefined if the field has no alias.
  */
 export function aliasOf(field: Field): Field | undefined {
-  const { renamedFrom, alias, to: _to, set: _set, lookup: _lookup, ...rest } = field;
+  const {
+    renamedFrom,
+    alias,
+    to: _to,
+    alternatives: _alternatives,
+    set: _set,
+    lookup: _lookup,
+    ...rest
+  } = field;
   if (renamedFrom === undefined || alias === undefined) return undefined;
   const { expected, json, encode, csv, form, display, examples } = field.type;
   const type: FieldType = { expected, json, encode, csv, form, examples, ...(display && { display }) };

@@ -1,12 +1,51 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { fileReason, UserError } from '../errors.ts';
-import { querySchema } from '../query/index.ts';
+import type { JsonSchema } from '../fields/index.ts';
+import { overlaidLists, querySchema } from '../query/index.ts';
 import { readYaml, type Source } from '../yaml/index.ts';
 import base from './resource.schema.json' with { type: 'json' };
 
+/** The schemas of the lists that a file with `extends` can change, by key. */
+const listSchemas = Object.entries(querySchema).filter(([name]) => overlaidLists.has(name));
+
+/** Returns the schema of a list in a file with `extends`: a list, or the entries to add and to remove. */
+const overlaidSchema = (list: JsonSchema): JsonSchema => ({
+  if: { type: 'object' },
+  // biome-ignore lint/suspicious/noThenProperty: a JSON Schema keyword
+  then: {
+    additionalProperties: false,
+    minProperties: 1,
+    'x-expected': 'a list, or a map such as { remove: [ status ], add: [ created_at ] }',
+    properties: {
+      add: { ...list, description: 'Entries to add. They replace the existing entries of the same fields.' },
+      remove: {
+        description: 'Fields whose entries are removed.',
+        type: 'array',
+        minItems: 1,
+        items: { type: 'string' },
+        uniqueItems: true,
+        'x-expected': 'a list of at least one field, for example [ status ]',
+      },
+    },
+  },
+  else: list,
+});
+
 /** JSON Schema of a resource file, including the keys of the query parts. */
-export const resourceSchema = { ...base, properties: { ...base.properties, ...querySchema } } as const;
+export const resourceSchema = {
+  ...base,
+  // biome-ignore lint/suspicious/noThenProperty: a JSON Schema keyword
+  then: { properties: Object.fromEntries(listSchemas.map(([name, list]) => [name, overlaidSchema(list)])) },
+  else: { ...base.else, properties: { ...base.else.properties, ...Object.fromEntries(listSchemas) } },
+  properties: {
+    ...base.properties,
+    ...querySchema,
+    ...Object.fromEntries(
+      listSchemas.map(([name, { description, examples }]) => [name, { description, examples }]),
+    ),
+  },
+} as const;
 
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 

@@ -1,4 +1,4 @@
-import { type Field, isAssignable } from '../fields/index.ts';
+import { type Field, isAssignable, typeLabel } from '../fields/index.ts';
 import { suggestion, withArticle } from '../yaml/index.ts';
 import type { RawResource, Unique } from './definition.ts';
 
@@ -62,8 +62,9 @@ function groupsOf({ unique = [] }: RawResource): readonly (readonly string[])[] 
  * @param isAlone whether the field is unique on its own
  */
 function findIssue(field: Field, isAlone: boolean): string | undefined {
-  const { name, typeName, type, readOnly, required, default: value } = field;
-  if (type.distinct === undefined) return `${withArticle(typeName)} field cannot be unique`;
+  const { name, type, readOnly, required, default: value } = field;
+  if (type.distinct === undefined) return `${withArticle(typeLabel(field))} field cannot be unique`;
+  if (field.sequence !== undefined) return `"${name}" has a sequence and is unique already`;
   if (isAssignable(field)) return `"${name}" is assignable and cannot be unique`;
   if (readOnly)
     return `"${name}" is read-only and cannot be unique, because callers could not fix a duplicate value`;

@@ -22,7 +22,7 @@ declare module '../tables/index.ts' {
       request_id: string | null;
       /** Version created by the change. Like the next two columns, null if the object is not a record. */
       version: string | null;
-      /** The record after the change, as JSON, or null if the record was deleted. */
+      /** The record after the change, as JSON, or null if the record was deleted or moved to the trash. */
       record: string | null;
       /** The record before the change, as JSON, or null if another row contains it. */
       before: string | null;
@@ -89,14 +89,14 @@ const request = ({ caller }: WriteInput) => caller.requestId;
 /**
  * Records each write in the organization's change log. Each row contains the record's state after the write.
  * The state before the write is in the previous version's row. If that row does not exist, the new row
- * contains both states. The row for a deletion contains only the previous state.
+ * contains both states. The row for a deletion or a move to the trash contains only the previous state.
  */
 export const changeLog: Effect = {
   variable: flagVariable('AUDIT', true),
   tables: changeLogTables,
-  on: ['create', 'update', 'delete'],
+  on: ['create', 'update', 'delete', 'trash', 'restore', 'purge'],
   expression: (context) => {
-    const { resource, action, written, source, row, placeholder } = context;
+    const { resource, action, written, source, order, row, placeholder } = context;
     const { after, before, version } = recordSql(context);
     const values = {
       organization_id: `${row}."organization_id"`,
@@ -112,7 +112,7 @@ export const changeLog: Effect = {
       before,
     };
     const columns = Object.keys(values).map(quote).join(', ');
-    return `${written}_ledger as (insert into "crm_ledger" (${columns}) select ${Object.values(values).join(', ')} from ${source})`;
+    return `${written}_ledger as (insert into "crm_ledger" (${columns}) select ${Object.values(values).join(', ')} from ${source}${order})`;
   },
   ofExport: ({ resource, organization, placeholder }) => {
     const values = [kind, actor, name, request].map((value) => placeholder(value));
@@ -139,9 +139,11 @@ function recordSql({
     `(select row_to_json(_r)::text from ${from} cross join lateral (select ${columns}) _r`;
   const version = `${row}.${quote(versionColumn)}`;
   const writtenRecord = rowJson ?? `${json(`(select ${row}.*) ${record}`)})`;
-  if (action === 'create') return { after: writtenRecord, before: 'null', version };
+  if (action === 'create' || action === 'restore') return { after: writtenRecord, before: 'null', version };
+  if (action === 'trash') return { after: 'null', before: writtenRecord, version };
   // A deletion is numbered as the version after the record's last one.
-  if (action === 'delete') return { after: 'null', before: writtenRecord, version: `${version} + 1` };
+  if (action === 'delete' || action === 'purge')
+    return { after: 'null', before: writtenRecord, version: `${version} + 1` };
   const previousVersion = `${version} - 1`;
   const sameRecord = (alias: string, id: string) =>
     `${alias}."organization_id" = ${row}."organization_id" and ${alias}.${quote(id)} = ${row}."id"`;

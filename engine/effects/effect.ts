@@ -2,8 +2,8 @@ import type { EntitySchema } from '@mikro-orm/core';
 import type { Variable } from '../config/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
-/** The kind of write. */
-export type WriteAction = 'create' | 'update' | 'delete';
+/** The kind of write. With a trash, `trash` and `restore` move records to it and back, and `purge` deletes them from it. */
+export type WriteAction = 'create' | 'update' | 'delete' | 'trash' | 'restore' | 'purge';
 
 /** The parts of a write's input that are available to effects. */
 export interface WriteInput {
@@ -43,6 +43,11 @@ export interface Effect {
     readonly written: string;
     /** FROM clause items that select the written rows, joined to their inputs in a batch form. */
     readonly source: string;
+    /**
+     * ORDER BY clause for the rows in `source`, starting with a space; empty if a request writes at most one of them. Positions
+     * in the change log would otherwise reveal the order of the rows in the table, which changes with hidden fields.
+     */
+    readonly order: string;
     /** Alias of a written row in `source`: the row after the write, or before it if the row is deleted. */
     readonly row: string;
     /** SQL list of the columns that can be logged. Refers to the record's row by the alias `t`. */

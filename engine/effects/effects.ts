@@ -1,9 +1,12 @@
 import type { Variable, VariableValues } from '../config/index.ts';
 import { changeLog } from './change-log.ts';
 import type { Effect } from './effect.ts';
+import { recordNotes } from './notes.ts';
 
 /** All effects, keyed by the configuration key of their variable. */
-export const effects = { audit: changeLog } as const satisfies Readonly<Record<string, Effect>>;
+export const effects = { audit: changeLog, notes: recordNotes } as const satisfies Readonly<
+  Record<string, Effect>
+>;
 
 type EffectName = keyof typeof effects;
 

@@ -24,5 +24,7 @@ export const booleanType: FieldType = {
   equals: (column, placeholder) => `${column} = ${placeholder}::text::boolean`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::boolean[])`,
   parse: (text) => (text === 'true' || text === 'false' ? text : undefined),
+  operand: 'boolean',
+  groupKey: (column) => column,
   examples: [true, false],
 };

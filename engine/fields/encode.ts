@@ -109,6 +109,8 @@ export const textCell: Encoder = (source, start, end, target, offset) => {
 export interface CsvFormat {
   /** Encodes a non-null value selected by `read` as a cell. */
   readonly encode: Encoder;
+  /** Number of cells that `encode` writes, separated by commas; 1 by default. */
+  readonly cells?: number;
   /**
    * Converts a cell to a JSON value. Empty unquoted cells are passed as undefined. Returns undefined if the
    * value is absent, or the original text if it cannot be converted, so that validation rejects it.

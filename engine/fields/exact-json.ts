@@ -41,7 +41,7 @@ export function integerText(value: unknown): string | undefined {
 
 const decimalPattern = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 const maxDigits = 100;
-/** Maximum length of a number: enough for the smallest double with 100 digits and without an exponent. */
+/** Maximum length of a stored number: enough for the smallest double with 100 digits and without an exponent. */
 const maxLength = 500;
 
 /**
@@ -63,6 +63,27 @@ export function decimalText(value: unknown): string | undefined {
   return source;
 }
 
+/**
+ * Compares a JSON number with a limit, without rounding.
+ * @returns a negative number, 0 or a positive number; undefined if the value is not a number
+ */
+export function compareNumbers(value: unknown, limit: number): number | undefined {
+  if (typeof value === 'number') return value - limit;
+  const text = decimalText(value);
+  if (text === undefined) return undefined;
+  const [left, right] = [scaledDigits(text), scaledDigits(String(limit))];
+  const scale = Math.min(left.exponent, right.exponent);
+  const toScale = ({ digits, exponent }: typeof left) => digits * 10n ** BigInt(exponent - scale);
+  const difference = toScale(left) - toScale(right);
+  return difference === 0n ? 0 : difference < 0n ? -1 : 1;
+}
+
+/** Returns a decimal number as an integer and the power of ten by which it is multiplied. */
+function scaledDigits(text: string): { readonly digits: bigint; readonly exponent: number } {
+  const [, sign, whole = '', fraction = '', exponent = '0'] = decimalPattern.exec(text) ?? [];
+  return { digits: BigInt(`${sign}${whole}${fraction}`), exponent: Number(exponent) - fraction.length };
+}
+
 /** Maximum nesting depth and default maximum number of values. They limit the parsing time to a few milliseconds. */
 const [maxDepth, defaultMaxValues] = [200, 40_000];
 
@@ -78,12 +99,16 @@ export function parseExactJson(text: string, maxValues = defaultMaxValues): unkn
   if (numbers.length === 0) return JSON.parse(text);
   let markedText = '';
   let copiedEnd = 0;
-  for (const { start, end } of numbers) {
-    // As with a number, an object is only valid as a value. A string would also be accepted as a key.
-    markedText += `${text.slice(copiedEnd, start)}{"${marker}":"${text.slice(start, end)}"}`;
+  for (const [index, { start, end }] of numbers.entries()) {
+    // As with a number, an object is only valid as a value. A string would also be accepted as a key. It contains the
+    // number's index, because JSON.parse would copy the digits of a long number.
+    markedText += `${text.slice(copiedEnd, start)}{"${marker}":${index}}`;
     copiedEnd = end;
   }
-  return restoreNumbers(JSON.parse(markedText + text.slice(copiedEnd)));
+  return restoreNumbers(
+    JSON.parse(markedText + text.slice(copiedEnd)),
+    numbers.map(({ start, end }) => new ExactNumber(text.slice(start, end))),
+  );
 }
 
 /** Parses a JSON number without rounding. Returns undefined if the text is not a JSON number. */
@@ -126,9 +151,10 @@ const shortestRisky = '1e100'.length;
 /**
  * Returns whether conversion to a double would change the value of a JSON number. Notation does not matter:
  * 10e-001, 1.0 and 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing
- * zeros.
+ * zeros. A number longer than the maximum counts as inexact without being converted, because no type accepts it.
  */
 function isInexact(source: string): boolean {
+  if (source.length > maxLength) return true;
   if (!riskyPattern.test(source)) return false;
   const doubleText = String(Number(source));
   return doubleText !== source && !isEqual(partsOf(doubleText), partsOf(source));
@@ -224,15 +250,15 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-/** Returns the value with its placeholders replaced by numbers. */
-function restoreNumbers(root: unknown): unknown {
+/** Returns the value with its placeholders replaced by these numbers. */
+function restoreNumbers(root: unknown, numbers: readonly ExactNumber[]): unknown {
   const top = [root];
   const pending: (unknown[] | Record<string, unknown>)[] = [top];
   /** Returns the number for a placeholder, or any other value unchanged. Queues containers for processing. */
   const replace = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value;
     // JSON.parse creates every key as an own property, even `__proto__`.
-    if (Object.hasOwn(value, marker)) return new ExactNumber(String(Reflect.get(value, marker)));
+    if (Object.hasOwn(value, marker)) return numbers[Number(Reflect.get(value, marker))];
     pending.push(value as Record<string, unknown>);
     return value;
   };

@@ -5,6 +5,7 @@ import type { FieldType } from './type.ts';
 /** The ID of a record in the same organization, or null. Foreign keys reject other IDs. */
 export const referenceType: FieldType = {
   expected: 'the id of a record (an integer) or null',
+  expectedIfRequired: 'the id of a record (an integer)',
   json: bigintType.json,
   body: () => ({ exact: 'int64' }),
   columns: () => [{ suffix: '', type: 'bigint', sample: 'n' }],
@@ -30,6 +31,8 @@ export const referenceType: FieldType = {
   among: (column, placeholder) => `${column} = any(${placeholder}::bigint[])`,
   distinct: valueDistinction,
   parse: (text) => bigintType.parse?.(text),
+  operand: 'reference',
+  groupKey: (column) => column,
   refers: true,
   examples: [null],
 };

@@ -1,5 +1,6 @@
 import { decimal, valueCells, verbatim } from './encode.ts';
 import { decimalText, int64, integerText, jsonNumber } from './exact-json.ts';
+import { localNumber } from './locale.ts';
 import { type Distinction, type FieldType, type TextConversion, trimmedText } from './type.ts';
 
 const int32 = { min: -2147483648, max: 2147483647 };
@@ -8,6 +9,8 @@ const byColumn = (column: string) => [column] as const;
 const comparisons = (type: string) =>
   ({
     encode: verbatim,
+    display: localNumber,
+    groupKey: (column: string) => column,
     order: byColumn,
     bounds: (placeholder: string) => [`${placeholder}::${type}`],
     equals: (column: string, placeholder: string) => `${column} = ${placeholder}::${type}`,
@@ -15,7 +18,7 @@ const comparisons = (type: string) =>
   }) as const;
 
 /** Parses trimmed text. Text that is not a number is returned unchanged, so that validation rejects it. */
-const numberOrText = (text: string): unknown => jsonNumber(text) ?? text;
+export const numberOrText = (text: string): unknown => jsonNumber(text) ?? text;
 const numberCells = valueCells(verbatim, numberOrText);
 
 /** Parses the text of a form input. */
@@ -49,6 +52,12 @@ export const valueDistinction = (value: string): Distinction => ({
   presence: `${value} is not null`,
 });
 
+/** Returns an SQL expression for a calculated number, or null if it is not in the range from -limit to limit - 1. */
+const inRange =
+  (limit: string) =>
+  (value: string): string =>
+    `case when ${value} >= -${limit}::numeric and ${value} < ${limit}::numeric then ${value} end`;
+
 /** A 32-bit integer. */
 export const integerType: FieldType = {
   expected: `an integer from ${int32.min} to ${int32.max}`,
@@ -64,6 +73,9 @@ export const integerType: FieldType = {
   wider: ['int64', 'number'],
   distinct: valueDistinction,
   parse: (text) => (isInt32(text) ? text : undefined),
+  calculated: inRange('2147483648'),
+  operand: 'integer',
+  ranged: true,
   examples: [0, 7, -1, int32.max, int32.min],
 };
 
@@ -82,6 +94,9 @@ export const bigintType: FieldType = {
   wider: ['number'],
   distinct: valueDistinction,
   parse: int64,
+  calculated: inRange('9223372036854775808'),
+  operand: 'integer',
+  ranged: true,
   examples: [0, 42, -42, 9007199254740991],
 };
 
@@ -103,6 +118,9 @@ export const numberType: FieldType = {
     columns: (text) => [`(${text})::numeric`],
   },
   parse: (text) => (/^-?\d{1,100}(\.\d{1,100})?$/.test(text) ? text : undefined),
+  calculated: (value) => `trim_scale(round(${value}, 16))`,
+  operand: 'number',
+  ranged: true,
   examples: [0, 0.1, -12.5, 1000000.01],
 };
 

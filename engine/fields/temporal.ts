@@ -1,4 +1,5 @@
 import { jsonString, stringCells } from './encode.ts';
+import { localDate, localMoment } from './locale.ts';
 import { valueDistinction } from './numbers.ts';
 import { type FieldOptions, type FieldType, trimmedText } from './type.ts';
 
@@ -119,11 +120,7 @@ export const timestampType: FieldType = {
     help: 'For example, 2026-03-01 09:30 +01:00. Times without an offset are in UTC.',
     parse: (text) => completeTimestamp(text) ?? trimmedText(text),
   },
-  // Preserves the offset and the precision.
-  display: (text) =>
-    text
-      .replace('T', ' ')
-      .replace(/(?:Z|[+-]\d\d:\d\d)$/, (offset) => (offset === 'Z' ? ' UTC' : ` ${offset}`)),
+  display: localMoment,
   fromText: {
     label: 'a timestamp',
     fits: matchesDate(`^${dayPattern}(${timePattern})?$`),
@@ -147,6 +144,8 @@ export const timestampType: FieldType = {
     const parsed = parseTimestamp(text.replace(' ', '+'));
     return parsed === undefined ? undefined : utcText(parsed);
   },
+  parseDay: (text, part) =>
+    isDate(text) ? `${text}T${part === 'start' ? '00:00:00' : '23:59:59.999999'}Z` : undefined,
   shift: (value, days) => {
     const parsed = parseTimestamp(value);
     if (parsed === undefined) return value;
@@ -155,6 +154,8 @@ export const timestampType: FieldType = {
       .replace(/\.000Z$/, '');
     return `${shifted.replace(/Z$/, '')}${parsed.offset}`;
   },
+  operand: 'timestamp',
+  localTime: (column, zone) => `${column} at time zone ${zone()}`,
   examples: ['2026-03-01T09:30:00Z', '2026-03-01T09:30:00.25+05:30', '1999-12-31T23:59:59.999999-08:00'],
 };
 
@@ -168,6 +169,7 @@ export const dateType: FieldType = {
   encode: jsonString,
   csv: stringCells,
   form: { control: 'day', parse: trimmedText },
+  display: localDate,
   fromText: {
     label: 'a date without a time',
     fits: matchesDate(`^${dayPattern}([Tt ]00:00:00([.]0+)?${offsetPattern})?$`),
@@ -181,6 +183,9 @@ export const dateType: FieldType = {
   parse: parseDate,
   shift: (value, days) =>
     new Date(Date.parse(`${value}T00:00:00Z`) + days * dayMs).toISOString().slice(0, 10),
+  operand: 'date',
+  groupKey: (column) => column,
+  localTime: (column) => `${column}::timestamp`,
   examples: ['2026-03-01', '2024-02-29', '0001-01-01', '9999-12-31'],
 };
 

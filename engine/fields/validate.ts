@@ -1,13 +1,20 @@
 import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import { RE2JS } from 're2js';
-import { decimalText, integerText } from './exact-json.ts';
+import { isRecordReference } from './alternatives.ts';
+import type { DocumentCheck } from './documents.ts';
+import { compareNumbers, decimalText, integerText } from './exact-json.ts';
+import { type TextFormatName, textFormatOf } from './formats.ts';
+import { amountOf, isMoney } from './money.ts';
+import { type RuleOptions, rulesOf } from './rules.ts';
 import { isStorable } from './string.ts';
 import { isDate, parseTimestamp } from './temporal.ts';
 import type { FieldOptions, FieldType, JsonSchema } from './type.ts';
 
 /** The properties of a field that validation depends on. */
-interface ValidatedField extends FieldOptions {
+interface ValidatedField extends FieldOptions, RuleOptions {
+  readonly name: string;
   readonly type: FieldType;
+  readonly message?: string;
   readonly required: boolean;
 }
 
@@ -18,6 +25,14 @@ const exactKinds: Readonly<Record<string, (value: unknown) => boolean>> = {
   int64: (value) => integerText(value) !== undefined,
   decimal: (value) => decimalText(value) !== undefined,
 };
+
+/** Returns a function that compares numbers and amounts of money with a limit. It accepts all other values. */
+const isCompared =
+  (accepts: (sign: number) => boolean, limit: number) =>
+  (value: unknown): boolean => {
+    const sign = compareNumbers(amountOf(value), limit);
+    return sign === undefined || accepts(sign);
+  };
 
 /** Ajv with the additional keywords and formats of field schemas. */
 export const validator = new Validator({
@@ -36,9 +51,63 @@ export const validator = new Validator({
     },
   })
   .addKeyword({
+    keyword: 'recordOf',
+    compile:
+      ({ resources, orNull }: { resources: readonly string[]; orNull: boolean }) =>
+      (value: unknown) =>
+        (orNull && value === null) || isRecordReference(value, resources),
+  })
+  .addKeyword({
+    keyword: 'money',
+    compile:
+      ({ currency, orNull }: { currency: string; orNull: boolean }) =>
+      (value: unknown) =>
+        (orNull && value === null) || isMoney(value, currency),
+  })
+  .addKeyword({
+    keyword: 'document',
+    errors: true,
+    compile: ({ reasonFor, orNull }: { reasonFor: DocumentCheck; orNull: boolean }) => {
+      const validate = (value: unknown): boolean => {
+        const reason = orNull && value === null ? undefined : reasonFor(value);
+        validate.errors = reason === undefined ? [] : [{ keyword: 'document', message: reason, params: {} }];
+        return reason === undefined;
+      };
+      validate.errors = [] as { keyword: string; message: string; params: object }[];
+      return validate;
+    },
+  })
+  .addKeyword({
     keyword: 'unicode',
     type: 'string',
     validate: (_: boolean, value: string) => isStorable(value),
+  })
+  .addKeyword({ keyword: 'atLeast', compile: (limit: number) => isCompared((sign) => sign >= 0, limit) })
+  .addKeyword({ keyword: 'atMost', compile: (limit: number) => isCompared((sign) => sign <= 0, limit) })
+  .addKeyword({
+    keyword: 'leastLength',
+    type: 'string',
+    // A character can consist of two UTF-16 code units.
+    validate: (limit: number, value: string) => value === '' || [...value].length >= limit,
+  })
+  .addKeyword({
+    keyword: 'textFormat',
+    type: 'string',
+    compile: (name: TextFormatName) => {
+      const { isValid } = textFormatOf(name);
+      return (value: string) => value === '' || isValid(value);
+    },
+  })
+  .addKeyword({
+    keyword: 'listed',
+    type: 'string',
+    validate: (accepted: readonly string[], value: string) => accepted.includes(value),
+  })
+  .addKeyword({
+    keyword: 'allListed',
+    type: 'array',
+    validate: (accepted: readonly string[], values: readonly unknown[]) =>
+      values.every((value) => typeof value !== 'string' || accepted.includes(value)),
   })
   .addKeyword({
     keyword: 'linearPattern',
@@ -55,29 +124,62 @@ export const validator = new Validator({
 
 /** Returns the JSON Schema of a value in a body. Null counts as absent unless the field is required. */
 export function valueSchema(field: ValidatedField): JsonSchema {
-  const schema: Record<string, unknown> = { ...(field.type.body?.(field) ?? field.type.json) };
+  const schema: Record<string, unknown> = {
+    ...(field.type.body?.(field) ?? field.type.json),
+    ...Object.fromEntries(rulesOf(field).map(({ keyword, value }) => [keyword, value])),
+  };
   const orNull = !field.required;
   if (typeof schema.exact === 'string') schema.exact = { kind: schema.exact, orNull };
+  if (schema.recordOf !== undefined) schema.recordOf = { resources: schema.recordOf, orNull };
+  if (schema.money !== undefined) schema.money = { currency: schema.money, orNull };
+  if (schema.document !== undefined) schema.document = { reasonFor: schema.document, orNull };
   if (typeof schema.type === 'string' && orNull) schema.type = [schema.type, 'null'];
   return schema;
 }
 
-const messages: Readonly<Record<string, (field: ValidatedField) => string>> = {
-  required: () => 'is required',
-  maxLength: (field) => `must be at most ${field.maxLength} characters long`,
-  linearPattern: (field) => `must match ${field.pattern}`,
-  unicode: () => 'must not contain U+0000 or lone surrogates',
-};
+/** The keyword that a value violates, and the validator's message. */
+interface KeywordError {
+  readonly keyword: string;
+  readonly message?: string | undefined;
+}
 
-/** Returns the error message for a value that violates a keyword of {@link valueSchema}. It completes "<field> …". */
-export const errorMessage = (keyword: string, field: ValidatedField): string =>
-  messages[keyword]?.(field) ?? `must be ${field.type.expected}`;
+/** Returns the reason that a value violates a keyword of {@link valueSchema}. It completes "<field> …". */
+function reasonFor(keyword: string, field: ValidatedField): string {
+  const rule = rulesOf(field).find((candidate) => candidate.keyword === keyword);
+  if (rule !== undefined) return `must ${rule.must}`;
+  if (keyword === 'required') return 'is required';
+  if (keyword === 'unicode') return 'must not contain U+0000 or lone surrogates';
+  return `must be ${expectedValue(field)}`;
+}
 
 /**
- * Returns the error message for an invalid value, or undefined. For use at startup only, because each call compiles a
- * validator.
+ * Returns the error message for a value that violates a keyword of {@link valueSchema}. If the keyword belongs to a rule
+ * of the field, the field's `message` replaces the generated one.
+ */
+export const errorMessage = ({ keyword, message }: KeywordError, field: ValidatedField): string => {
+  if (keyword === 'document') return `${field.name}${message}`;
+  return field.message !== undefined && rulesOf(field).some((rule) => rule.keyword === keyword)
+    ? field.message
+    : `${field.name} ${reasonFor(keyword, field)}`;
+};
+
+const expectedValue = ({ type, required }: ValidatedField): string =>
+  (required ? type.expectedIfRequired : undefined) ?? type.expected;
+
+/** Returns the error message for an invalid element of a list. It completes "<field>[0] …". */
+export const elementErrorMessage = ({ type }: Pick<ValidatedField, 'type'>): string =>
+  `must be ${type.element?.expected}`;
+
+/**
+ * Returns the reason that a value is invalid, which completes "<field> …" or, if it starts with the path of a part of a
+ * document, "<field>…", or undefined. For definitions only, because each call compiles a validator.
  */
 export function validateValue(field: ValidatedField, value: unknown): string | undefined {
-  const validate = validator.compile(valueSchema(field));
-  return validate(value) ? undefined : errorMessage(validate.errors?.[0]?.keyword ?? '', field);
+  const schema = valueSchema(field);
+  const validate = validator.compile(schema);
+  // The validator would otherwise keep all schemas that it has compiled.
+  validator.removeSchema(schema);
+  if (validate(value)) return undefined;
+  const [{ keyword, message } = { keyword: '' }] = validate.errors ?? [];
+  return keyword === 'document' ? message?.trimStart() : reasonFor(keyword, field);
 }

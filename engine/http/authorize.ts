@@ -1,16 +1,34 @@
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify';
-import { errors } from '../errors.ts';
-import { type Action, allows, type Principal } from '../records/index.ts';
+import type { Resource } from '../compile/index.ts';
+import { errors, type HttpError } from '../errors.ts';
+import { type Action, allows, type Grants, type Principal } from '../records/index.ts';
+
+/** An object on which actions are granted. */
+type GrantObject = string | Resource;
+
+/** Returns the error if the grants do not allow an action, or undefined if they do. */
+function grantError(grants: Grants, object: GrantObject, action: Action): HttpError | undefined {
+  const [name, granted] = typeof object === 'string' ? [object, object] : [object.name, object.definition];
+  return allows(grants, granted, action) ? undefined : errors.forbidden(name, action);
+}
+
+/** Returns the error for a long-running request whose caller's limits have changed. */
+export const limitsChanged = (): HttpError =>
+  errors.notPermitted('The records or fields that you are allowed to access have changed during the request');
+
+/** Returns the key of the view of callers with these grants. */
+const viewOf = (object: GrantObject, grants: Grants): string =>
+  typeof object === 'string' ? '' : object.viewFor(grants).context.view;
 
 /**
  * Returns a hook that authenticates (401) and authorizes (403) a request before reading its body or looking
  * up any record.
  */
-export function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
+export function authorize(app: FastifyInstance, object: GrantObject, action: Action): onRequestHookHandler {
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
     request.principal = principal;
     request.assertAllowed = authorizeAgain(app, request, object, [action]);
-    done(allows(principal.grants, object, action) ? undefined : errors.forbidden(object, action));
+    done(grantError(principal.grants, object, action));
   }
   return (request, _reply, done) => {
     try {
@@ -38,18 +56,27 @@ export async function authenticateAgain(app: FastifyInstance, request: FastifyRe
 
 /**
  * Returns a check for a long-running request, whose credentials and grants can be revoked while it runs. The
- * check rejects with the same error that a new request would receive.
+ * check rejects with the same error that a new request would receive. It also rejects if the caller's limits have changed,
+ * because the request continues with the limits with which it started.
+ * @param authorizeMore additional check of the caller's current grants
  */
 export function authorizeAgain(
   app: FastifyInstance,
   request: FastifyRequest,
-  object: string,
+  object: GrantObject,
   actions: readonly Action[],
+  authorizeMore: (principal: Principal) => void = () => {},
 ): () => Promise<void> {
+  const { principal } = request;
   return async () => {
-    const { grants } = await authenticateAgain(app, request);
+    const current = await authenticateAgain(app, request);
+    const { grants } = current;
     for (const action of actions) {
-      if (!allows(grants, object, action)) throw errors.forbidden(object, action);
+      const error = grantError(grants, object, action);
+      if (error !== undefined) throw error;
     }
+    if (principal !== null && viewOf(object, grants) !== viewOf(object, principal.grants))
+      throw limitsChanged();
+    authorizeMore(current);
   };
 }

@@ -74,9 +74,10 @@ declare module 'fastify' {
 }
 
 /**
- * Compresses JSON responses to GET requests, for example lists and the OpenAPI document. Excludes single
- * records because their entity tags identify their exact bytes, and HTML pages because their forms contain
- * secrets. Must be registered before `memory`, which counts the bytes to send.
+ * Compresses JSON and HTML responses to GET requests, for example lists and pages. Excludes single records because
+ * their entity tags identify their exact bytes. The size of a compressed response reveals whether text from the
+ * request repeats a secret in the page (BREACH), so pages must not contain the same secret twice: each response has
+ * a new form token, and secrets that are shown once are in responses to POST requests. Must be registered before `memory`, which counts the bytes to send.
  */
 export const compression = fastifyPlugin(
   async (app: FastifyInstance, { compress }: { readonly compress: boolean }) => {
@@ -86,7 +87,8 @@ export const compression = fastifyPlugin(
     let encoders = 0;
     app.addHook('onSend', async (request, reply, payload) => {
       if (request.method !== 'GET' || reply.statusCode !== 200 || reply.hasHeader('etag')) return payload;
-      if (reply.hasHeader('content-encoding') || !isJson(reply.getHeader('content-type'))) return payload;
+      if (reply.hasHeader('content-encoding') || !isCompressible(reply.getHeader('content-type')))
+        return payload;
       if (!(typeof payload === 'string' || Buffer.isBuffer(payload))) return payload;
       const size = Buffer.byteLength(payload);
       if (size < minSize || size > maxSize) return payload;
@@ -138,7 +140,8 @@ function negotiate(request: FastifyRequest, reply: FastifyReply): Coding | undef
 
 const acceptedCodings = ({ headers }: FastifyRequest): string => String(headers['accept-encoding'] ?? '');
 
-const isJson = (type: unknown): boolean => typeof type === 'string' && type.startsWith('application/json');
+const isCompressible = (type: unknown): boolean =>
+  typeof type === 'string' && /^(application\/json|text\/html)\b/.test(type);
 
 /** Returns the client's preferred coding (RFC 9110, section 12.5.3), or undefined if it accepts none. */
 export function acceptedCoding(header: string): Coding | undefined {

@@ -4,10 +4,13 @@ import type { Database, Trace } from '../database/index.ts';
 import type { Query } from '../query/index.ts';
 import {
   type Body,
+  bodyRequirements,
+  customFieldsIn,
   execute,
   formatOf,
+  operationsOf,
   type Principal,
-  routedOperations,
+  routedOperation,
   type TextSigner,
 } from '../records/index.ts';
 import { authorize, authorizeAgain } from './authorize.ts';
@@ -20,8 +23,9 @@ import { RequestInput, rejectHeaders } from './operation-input.ts';
 import { respond } from './respond.ts';
 
 /** Parameters whose values are field names. */
-const fieldNameParameters = ['sort', 'fields', 'expand', 'match'] as const;
-const baseName = /^\w+/;
+const fieldNameParameters = ['sort', 'fields', 'expand', 'match', 'group_by', 'measure'] as const;
+/** Matches a field's name at the start of a text, or in parentheses, as in `sum(amount)`. */
+const baseName = /(?<=\()\w*|^\w+\b(?!\()/;
 
 /**
  * Returns the fields named in a request's parameters and body. The body can contain many records.
@@ -40,7 +44,8 @@ function fieldNamesInRequest(
   for (const parameter of fieldNameParameters) {
     const value = query[parameter];
     if (value === undefined) continue;
-    for (const text of [value].flat()) for (const name of text.split(',')) add(name.trim());
+    for (const text of [value].flat())
+      for (const name of text.split(',')) add(baseName.exec(name.trim())?.[0] ?? '');
   }
   if (body === undefined) return result;
   for (const key in body) add(key);
@@ -51,6 +56,9 @@ function fieldNamesInRequest(
   if (Array.isArray(match)) for (const name of match) add(String(name));
   return result;
 }
+
+const fieldNamesOf = ({ definition }: Pick<Resource, 'definition'>): ReadonlySet<string> =>
+  new Set(definition.fields.map(({ name }) => name));
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -97,30 +105,47 @@ export async function crud(
   { resource, database, path, publicUrl, signing }: CrudOptions,
 ): Promise<void> {
   const resourceUrl = () => `${publicUrl()}${path}`;
-  const fieldNames = new Set(resource.definition.fields.map(({ name }) => name));
+  const fieldNames = fieldNamesOf(resource);
+  const lists = resource.definition.expansion.flatMap(({ name, to, isWritable }) =>
+    isWritable === true && to !== undefined
+      ? [{ name, to, fieldNames: fieldNamesOf(resource.context.contextOf(to)) }]
+      : [],
+  );
   const pathName = path.slice(path.lastIndexOf('/') + 1);
   const methodsByUrl = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
   sendDeprecations(app, resource, path);
-  for (const { operation, compiled } of routedOperations(resource.operations)) {
+  for (const routed of operationsOf(resource.definition)) {
+    const { name, operation } = routed;
+    const requirements = bodyRequirements(routed, resource.definition);
     const url = `${path}${operation.path}`;
     const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];
     methodsByUrl.set(url, [...(methodsByUrl.get(url) ?? []), ...methods]);
     app.route({
       method: operation.method,
       url,
-      onRequest: authorize(app, resource.name, operation.action),
+      onRequest: authorize(app, resource, operation.action),
       preValidation: decodeBody,
-      ...(operation.body?.maxBytes !== undefined && { bodyLimit: operation.body.maxBytes }),
+      ...(requirements?.maxBytes !== undefined && { bodyLimit: requirements.maxBytes }),
       config: { streams: (operation.formats ?? []).map((format) => formatOf(format).type) },
       handler: async (request, reply) => {
-        const input = new RequestInput(request, reply, operation, signing);
+        const input = new RequestInput(request, reply, requirements, signing);
         const { caller, query } = input;
-        const reportNames = () =>
-          app.namesSent?.(
-            caller.principal,
-            pathName,
-            fieldNamesInRequest(query, input.parsedBody, fieldNames),
-          );
+        const customFields = customFieldsIn(database, resource, caller);
+        input.customFields = customFields instanceof Promise ? await customFields : customFields;
+        const compiled = routedOperation(resource.viewFor(caller.principal.grants).operations, name);
+        const reportNames = () => {
+          const body = input.parsedBody;
+          app.namesSent?.(caller.principal, pathName, fieldNamesInRequest(query, body, fieldNames));
+          for (const list of lists) {
+            const items = body?.[list.name];
+            if (Array.isArray(items))
+              app.namesSent?.(
+                caller.principal,
+                list.to,
+                fieldNamesInRequest({}, { records: items }, list.fieldNames),
+              );
+          }
+        };
         if (operation.path === '/batch')
           rejectHeaders(
             request.headers,
@@ -131,13 +156,13 @@ export async function crud(
           const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
           if (format !== undefined) {
             reportNames();
-            const assertAllowed = authorizeAgain(app, request, resource.name, [operation.action]);
-            return sendExport(request, reply, database, {
-              operation: compiled.export,
-              input,
-              format,
-              assertAllowed,
-            });
+            const exporter = compiled.export;
+            const plan = exporter.plan(input);
+            const assertAllowed = authorizeAgain(app, request, resource, [operation.action], (principal) =>
+              exporter.authorizeRelated(plan, principal),
+            );
+            request.assertAllowed = assertAllowed;
+            return sendExport(request, reply, database, { operation: exporter, plan, format, assertAllowed });
           }
         }
         const planOrPromise = compiled.plan(input);

@@ -73,8 +73,9 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
     }
     // A record has a route, so its URL is unknown only if its ID cannot be decoded.
     const isRecord = id !== undefined && id !== '' && rest.length === 0;
-    return isRecord
-      ? errors.recordNotFound(resource.definition.singular)
+    if (isRecord) return errors.recordNotFound(resource.definition.singular);
+    return words.at(-1) === ''
+      ? errors.pathNotFound('', 'Remove the trailing slash.')
       : errors.pathNotFound(`; ${resourceList}`);
   };
 }

@@ -7,7 +7,6 @@ import {
   type FormatName,
   formatOf,
   formatOfType,
-  type ListInput,
   type OperationPlan,
 } from '../records/index.ts';
 import { parseWeights } from './compression.ts';
@@ -39,12 +38,11 @@ export function acceptedFormat(
   return best;
 }
 
-/** An operation to export, its input, and the format. */
+/** An operation to export, its plan, and the format. `assertAllowed` rejects if the caller is no longer authorized. */
 interface ExportSource {
   readonly operation: ExportReader;
-  readonly input: ListInput;
+  readonly plan: OperationPlan;
   readonly format: FormatName;
-  /** Rejects if the caller is no longer authorized. */
   readonly assertAllowed: () => Promise<void>;
 }
 
@@ -53,9 +51,8 @@ export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   database: Database,
-  { operation, input, format, assertAllowed }: ExportSource,
+  { operation, plan, format, assertAllowed }: ExportSource,
 ): Promise<FastifyReply> {
-  const plan: OperationPlan = operation.plan(input);
   const stream =
     request.method === 'HEAD'
       ? Readable.from([])

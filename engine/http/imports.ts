@@ -5,7 +5,14 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
 import { errors } from '../errors.ts';
-import { type FormatName, formatNames, formatOf, formatOfType, uploads } from '../records/index.ts';
+import {
+  customFieldsIn,
+  type FormatName,
+  formatNames,
+  formatOf,
+  formatOfType,
+  uploads,
+} from '../records/index.ts';
 import { authorize, authorizeAgain } from './authorize.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { rejectOtherMethods } from './methods.ts';
@@ -37,15 +44,15 @@ export async function importRoutes(
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   for (const [name, operation] of Object.entries(uploads)) {
-    const upload = resource.uploads[name as keyof typeof uploads];
     app.route({
       method: operation.method,
       url: `${path}${operation.path}`,
       bodyLimit: bufferedBytes,
       config: { isStreamed: true },
-      onRequest: authorize(app, resource.name, operation.action),
+      onRequest: authorize(app, resource, operation.action),
       handler: async (request, reply) => {
         const { caller, query, strict } = commonInput(request, reply);
+        const upload = resource.viewFor(caller.principal.grants).uploads[name as keyof typeof uploads];
         try {
           const format = formatOfBody(request);
           rejectHeaders(
@@ -53,10 +60,11 @@ export async function importRoutes(
             ['Idempotency-Key', 'If-Match', 'If-None-Match'],
             'cannot be sent with an import. Use "match" instead.',
           );
-          const plan = upload.plan({ caller, format, ...upload.options(query, strict) });
+          const customFields = await customFieldsIn(database, resource, caller);
+          const plan = upload.plan({ caller, format, customFields, ...upload.options(query, strict) });
           const actions =
             plan.match === undefined ? [operation.action] : [operation.action, 'update' as const];
-          const assertAuthorized = authorizeAgain(app, request, resource.name, actions);
+          const assertAuthorized = authorizeAgain(app, request, resource, actions);
           const assertAllowed = async () => {
             assertWritable(app);
             await assertAuthorized();

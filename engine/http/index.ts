@@ -1,7 +1,7 @@
 // HTTP: the server and its limits, error responses, resource routes, and the OpenAPI document.
 // May import errors, config, fields, query, database, records, compile.
 
-export { authenticateAgain, authorize } from './authorize.ts';
+export { authenticateAgain, authorize, limitsChanged } from './authorize.ts';
 export { cors } from './cors.ts';
 export { crud } from './crud.ts';
 export { httpErrorOf, logRejection, sendError } from './error-handling.ts';

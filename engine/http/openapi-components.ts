@@ -81,6 +81,8 @@ const authenticate = {
   },
 };
 
+const transitionExample = errors.invalidTransition('status', { value: 'draft' }, 'sold', ['listed']);
+
 export const responses = {
   BadRequest: badRequest(),
   BadBatch: badRequest(
@@ -105,6 +107,7 @@ export const responses = {
     "The caller's profile does not grant the action on the object, the caller is not a member of the organization in `org`, or the organization has reached a limit set by the operator.",
     [
       errors.forbidden('orders', 'delete'),
+      errors.outsideScope('orders', 'update'),
       errors.quotaExceeded('10000 records'),
       errors.notAMember(),
       errors.crossSite(),
@@ -136,6 +139,52 @@ export const responses = {
   Duplicate: errorResponse(
     'Another record in the organization has the same values in unique fields.',
     [errors.duplicate(['email'])],
+    preferenceApplied,
+  ),
+  InvalidTransition: errorResponse(
+    'A field cannot change from its current value to the new one.',
+    [transitionExample],
+    preferenceApplied,
+  ),
+  UpdateRejected: errorResponse(
+    'Another record in the organization has the same values in unique fields, a field cannot change from its current value to the new one, or other records refer to a record that would be deleted.',
+    [
+      errors.duplicate(['email']),
+      transitionExample,
+      errors.referenced('order', [{ resource: 'invoices', field: 'order_id', count: 2, isMore: false }]),
+    ],
+    preferenceApplied,
+  ),
+  LockedOrRejected: errorResponse(
+    'The record is locked, or the write conflicts with other records: a locked record would change with it, a unique value exists, a field cannot change from its current value to the new one, other records refer to a record that would be deleted, or the first request with this `Idempotency-Key` is still running.',
+    [
+      errors.locked('order'),
+      errors.duplicate(['email']),
+      transitionExample,
+      errors.referenced('order', [{ resource: 'invoices', field: 'order_id', count: 2, isMore: false }]),
+      errors.stillRunning(),
+    ],
+    { ...preferenceApplied, ...retryAfter(false) },
+  ),
+  StillRunningOrRejected: errorResponse(
+    'Another record in the organization has the same values in unique fields, a field cannot have this value in a new record, or the first request with this `Idempotency-Key` is still running.',
+    [errors.duplicate(['email']), transitionExample, errors.stillRunning()],
+    { ...preferenceApplied, ...retryAfter(false) },
+  ),
+  Referenced: errorResponse(
+    'Nothing was deleted, because other records refer to the record, or to records that would be deleted with it, or because more than 10,000 records would be deleted.',
+    [
+      errors.referenced('order', [{ resource: 'invoices', field: 'order_id', count: 2, isMore: false }]),
+      errors.cascadeTooLarge(10_000),
+    ],
+    preferenceApplied,
+  ),
+  DuplicateOrReferenced: errorResponse(
+    'Another record in the organization has the same values in unique fields, or other records refer to children that would be deleted.',
+    [
+      errors.duplicate(['email']),
+      errors.referenced('order', [{ resource: 'invoices', field: 'order_id', count: 2, isMore: false }]),
+    ],
     preferenceApplied,
   ),
   StillRunningOrDuplicate: errorResponse(

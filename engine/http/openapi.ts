@@ -1,4 +1,5 @@
-import { batchSchemas, type Fragment } from '../compile/index.ts';
+import { batchSchemas, type Fragment, referencedUserSchema } from '../compile/index.ts';
+import type { ResourceDefinition } from '../definition/index.ts';
 import { errorCodes } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
@@ -52,6 +53,30 @@ const errorSchemas = {
     type: 'string',
     description: 'With `rejected_by_database`, the constraint or trigger function that rejected the write.',
   },
+  Referrers: {
+    type: 'array',
+    description:
+      'With `referenced`, the references that prevent the delete. Only records that the caller can see are counted.',
+    items: {
+      type: 'object',
+      required: ['resource', 'field', 'count'],
+      properties: {
+        resource: { type: 'string', description: 'Resource of the records with the reference.' },
+        field: { type: 'string', description: 'Name of the reference.' },
+        count: { type: 'integer', minimum: 0, maximum: 1000, description: 'Number of records.' },
+        more: {
+          type: 'boolean',
+          const: true,
+          description: 'Present if there are more than `count` records.',
+        },
+      },
+    },
+  },
+  MissingGrant: {
+    type: 'string',
+    description:
+      "With `forbidden` and `outside_scope`, the grant that the caller's profile would need, as `object:action`. Absent if grants are not the reason.",
+  },
   Error: {
     type: 'object',
     description: 'The body of every error response.',
@@ -67,6 +92,8 @@ const errorSchemas = {
       },
       existing_id: ref('ExistingId'),
       constraint: ref('RejectedConstraint'),
+      referrers: ref('Referrers'),
+      grant: ref('MissingGrant'),
       request_id: {
         type: 'string',
         description: "The response's `X-Request-Id`, which also appears in the log and the activity.",
@@ -111,6 +138,7 @@ const importReport = {
           fields: ref('FieldErrors'),
           more: ref('OmittedFields'),
           constraint: ref('RejectedConstraint'),
+          grant: ref('MissingGrant'),
         },
       },
     },
@@ -128,7 +156,7 @@ const schemas = {
   ...errorSchemas,
   ImportReport: importReport,
   ...batchSchemas,
-  ...changeSchemas,
+  ReferencedUser: referencedUserSchema,
 };
 
 /** Path prefix of the REST API. */
@@ -185,16 +213,27 @@ const mergeAll = <T>(records: readonly (ByName<T> | undefined)[]): Record<string
 /**
  * Builds an instance's OpenAPI 3.1 document from the fragments of its modules.
  * @param info additional keys for the `info` object
+ * @param definitions the instance's resources
  */
 export function openApiDocument(
   fragments: readonly Fragment[],
   info: JsonSchema & { readonly version: string },
+  definitions: readonly ResourceDefinition[],
 ): JsonSchema {
   const examples = mergeAll([schemaExamples, ...fragments.map((fragment) => fragment.examples)]);
   const paths = completePaths(mergeAll(fragments.map((fragment) => fragment.paths)), examples);
   const text = JSON.stringify(paths);
   const usedResponses = Object.entries(responses).filter(([name]) =>
     text.includes(`"#/components/responses/${name}"`),
+  );
+  const security = fragments.flatMap(({ security = [] }) => security);
+  const usedSchemes = new Set(
+    [
+      ...security,
+      ...Object.values(paths).flatMap((path) =>
+        Object.values(path).flatMap((item) => ('security' in item ? (item.security as JsonSchema[]) : [])),
+      ),
+    ].flatMap(Object.keys),
   );
   return {
     openapi: '3.1.1',
@@ -206,19 +245,27 @@ export function openApiDocument(
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This instance.' }],
-    security: fragments.flatMap(({ security = [] }) => security),
+    security,
     tags: fragments.flatMap(({ tag = [] }) => tag),
     paths,
     webhooks: mergeAll(fragments.map((fragment) => fragment.webhooks)),
     components: {
-      schemas: { ...mergeAll(fragments.map((fragment) => fragment.schemas)), ...schemas },
+      schemas: {
+        ...mergeAll(fragments.map((fragment) => fragment.schemas)),
+        ...schemas,
+        ...changeSchemas(definitions),
+      },
       responses: mapValues(Object.fromEntries(usedResponses), (response) => ({
         ...response,
         headers: { ...response.headers, ...mergeAll(fragments.map(({ errorHeaders }) => errorHeaders)) },
       })),
       headers,
       parameters: { ...parameters, ...mergeAll(fragments.map((fragment) => fragment.parameters)) },
-      securitySchemes: mergeAll(fragments.map((fragment) => fragment.securitySchemes)),
+      securitySchemes: Object.fromEntries(
+        Object.entries(mergeAll(fragments.map((fragment) => fragment.securitySchemes))).filter(([name]) =>
+          usedSchemes.has(name),
+        ),
+      ),
     },
   };
 }

@@ -5,12 +5,13 @@ import { errors } from '../errors.ts';
 import type { Query } from '../query/index.ts';
 import {
   type Body,
+  type BodyRequirements,
   type Caller,
+  type CustomFields,
   type EveryInput,
   type Idempotency,
   idempotencyOf,
   type ListInput,
-  type Operation,
   readBody,
   type TagConditions,
   type TextSigner,
@@ -60,15 +61,17 @@ export class RequestInput implements EveryInput {
   readonly counting: ListInput['counting'];
   readonly signing: TextSigner;
   readonly id: string;
+  /** The custom fields of the caller's organization, or undefined if no resource has custom fields. */
+  customFields: CustomFields | undefined;
   /** The parsed body, or undefined until the operation reads it. */
   parsedBody: Body | undefined;
   private readonly request: FastifyRequest;
-  private readonly requirements: Operation['body'];
+  private readonly requirements: BodyRequirements | undefined;
 
   constructor(
     request: FastifyRequest,
     reply: FastifyReply,
-    { body: requirements }: Pick<Operation, 'body'>,
+    requirements: BodyRequirements | undefined,
     signing: TextSigner,
   ) {
     const { caller, query, strict, counting } = commonInput(request, reply);
@@ -78,6 +81,7 @@ export class RequestInput implements EveryInput {
     this.counting = counting;
     this.signing = signing;
     this.id = (request.params as { id?: string }).id ?? '';
+    this.customFields = undefined;
     this.parsedBody = undefined;
     this.request = request;
     this.requirements = requirements;

@@ -64,6 +64,8 @@ function bodyOf(
       }
       return wrapBody('{"data":[', result.json, `],"page":${page},"per_page":${pageSize}}`);
     }
+    case 'aggregate':
+      return wrapBody('{"data":[', result.json, ']}');
     case 'history': {
       const { next, changes } = result;
       const { id } = request.params as { id: string };

@@ -133,7 +133,8 @@ function serverOptions(
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
     bodyLimit: 1024 * 1024,
     ...connectionOptions,
-    connectionTimeout: 30_000,
+    // Time during which nothing is sent or received. Statements and locks have limits of up to ten minutes of their own.
+    connectionTimeout: connectionOptions.requestTimeout,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: 16_384 },

@@ -100,7 +100,8 @@ export const organizationOption = () => new Option('--org <slug>', 'the organiza
 
 /** The organization on which a command works, and the transaction in which it runs. */
 export interface OrganizationContext<Instance> {
-  readonly instance: Instance;
+  /** Does not include the database: the embedded database would wait for the transaction to end. */
+  readonly instance: Omit<Instance, 'database'>;
   readonly tables: Tables;
   readonly actor: Actor;
   /** ID of the organization. */

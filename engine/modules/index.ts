@@ -17,5 +17,13 @@ export {
   showProgress,
   writeOutput,
 } from './command-line.ts';
-export type { DoctorCheck, DoctorSubject, Family, Finding, Metrics, Module } from './module.ts';
+export {
+  type DoctorCheck,
+  type DoctorSubject,
+  type Family,
+  type Finding,
+  isServed,
+  type Metrics,
+  type Module,
+} from './module.ts';
 export { deleteExpired, type RetentionRule, retentionBatch, startRetention } from './retention.ts';

@@ -2,7 +2,7 @@ import type { EntitySchema } from '@mikro-orm/core';
 import type { FastifyInstance } from 'fastify';
 import type { AddedResponses, Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
-import type { FieldRequirements } from '../definition/index.ts';
+import type { FieldRequirements, ResourceDefinition } from '../definition/index.ts';
 import type { CommandLine } from './command-line.ts';
 
 /** A part of an instance that a `crm doctor` check can use. */
@@ -72,15 +72,20 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly tables?: readonly EntitySchema[];
   /** The module's environment variables. */
   readonly variables?: Variables;
-  /** OpenAPI fragment for the module's routes. */
-  readonly openApi?: Fragment;
+  /** OpenAPI fragment for the module's routes, or a function that returns it for the instance's resources. */
+  readonly openApi?: Fragment | ((definitions: readonly ResourceDefinition[]) => Fragment);
   /** Headers and errors that the module adds to operations on records, for the OpenAPI document and CORS. */
   readonly responses?: AddedResponses & {
     /** Returns whether the module is enabled and the document includes these headers and errors. */
     readonly isEnabled: (config: Config) => boolean;
   };
-  /** Resource fields that the module accesses by name. Their existence is checked at startup. */
+  /**
+   * Resource fields that the module accesses by name. Their existence is checked at startup. A module that needs a retired
+   * resource is not served, see {@link isServed}.
+   */
   readonly needs?: readonly FieldRequirements[];
+  /** Whether the module is served even if a resource that it needs is retired, without the parts that need the resource. */
+  readonly isDivisible?: true;
   /** Adds the module's hooks, decorators and routes. */
   readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
   /** Adds the module's pages to the admin UI. */
@@ -92,3 +97,13 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   /** The module's checks for `crm doctor`. */
   readonly checks?: readonly DoctorCheck<Checked>[];
 }
+
+/**
+ * Returns whether an instance serves a module: its routes, pages, metrics and description. Its tables and commands always exist.
+ * @param retired the retired resources
+ */
+export const isServed = (
+  { needs = [], isDivisible }: Pick<Module, 'needs' | 'isDivisible'>,
+  retired: readonly { readonly name: string }[],
+): boolean =>
+  isDivisible === true || !needs.some(({ resource }) => retired.some(({ name }) => name === resource));

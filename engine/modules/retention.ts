@@ -19,6 +19,8 @@ export interface RetentionRule {
    * if it has deleted a full {@link retentionBatch}.
    */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
+  /** Returns the number of expired rows. Required if the steps do not delete with the given tables, so that their deletes cannot be rolled back. */
+  readonly count?: (tables: Tables) => Promise<number>;
 }
 
 declare module 'fastify' {

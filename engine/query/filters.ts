@@ -1,15 +1,20 @@
 import type { FieldIssue } from '../errors.ts';
-import { type Field, type JsonSchema, lookupOf, refersToUser } from '../fields/index.ts';
-import { indexKey, lookupKey } from '../sql/index.ts';
-import { implies, oneOfSchema, suggestion } from '../yaml/index.ts';
-import { type OperatorName, operatorOf, operators } from './operators.ts';
 import {
-  type DeclarationContext,
-  type NamedField,
-  parameterIssue,
-  type Query,
-  type QueryPart,
-} from './part.ts';
+  currencyField,
+  type Field,
+  type FieldType,
+  type JsonSchema,
+  lookupOf,
+  refersToUser,
+  splitReference,
+  typeLabel,
+} from '../fields/index.ts';
+import { indexKey, lookupKey, quote } from '../sql/index.ts';
+import { implies, oneOfSchema, suggestion } from '../yaml/index.ts';
+import { customCondition, customFilters } from './custom-filters.ts';
+import type { Filter, FilterParameter } from './filter.ts';
+import { type OperatorName, operatorOf, operators, operatorsOf, visibleValues } from './operators.ts';
+import { type DeclarationContext, type Index, parameterIssue, type Query, type QueryPart } from './part.ts';
 
 /** Maximum number of values per filter. */
 export const maxFilterValues = 50;
@@ -17,34 +22,28 @@ export const maxFilterValues = 50;
 /** Maximum number of unknown filters named in a response. */
 const maxUnknown = 5;
 
-/** A filterable field and its operators. */
-interface Filter {
-  readonly field: Field;
-  readonly operators: readonly OperatorName[];
-  readonly parameters: readonly FilterParameter[];
-}
-
-/** A query parameter of a filter. */
-interface FilterParameter {
-  readonly name: string;
-  readonly operator: OperatorName;
-}
-
 /** A filter in a request, with at least one value. Values are parameters of the field's type. */
 interface Condition {
   readonly field: Field;
   readonly operator: OperatorName;
   readonly values: readonly string[];
+  /** See {@link FilterParameter}. */
+  readonly source?: FilterParameter['source'];
 }
 
 /** A filter's YAML entry. */
-type Entry = string | { readonly field: string; readonly operators: readonly OperatorName[] };
+type Entry =
+  | string
+  | { readonly field: string; readonly operators: readonly OperatorName[]; readonly index?: boolean };
 
-/** Filters by the fields listed in the YAML. Several filters are combined with AND. */
+/** Operators that match records with a value, or with one of several values. The first one has the shortest parameter. */
+const equalities: readonly OperatorName[] = ['eq', 'in', 'any'];
+
+/** Filters by the fields listed in the YAML, and by references. Several filters are combined with AND. */
 export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   yaml: {
     description:
-      'Filterable fields: a name for ?field=value, or { field, operators } for ?field[operator]=value. Indexes are created for them.',
+      'Filterable fields: a name for ?field=value, or { field, operators } for ?field[operator]=value. Indexes are created for them. References can always be filtered by ?field[in]=value.',
     type: 'array',
     items: {
       type: ['string', 'object'],
@@ -59,6 +58,11 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
           uniqueItems: true,
           'x-expected': 'a list of operators, such as [ eq, in ]',
         },
+        index: {
+          description:
+            "Whether an index is created for the filter. Without one, lists read all of the organization's records. Default: true.",
+          type: 'boolean',
+        },
       },
       'x-expected': 'a field, or { field: …, operators: [ … ] }',
     },
@@ -66,7 +70,17 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     'x-expected': 'a list, such as [ status, { field: created_at, operators: [ gte, lt ] } ]',
     examples: [['status', { field: 'created_at', operators: ['gte', 'lt'] }]],
   },
-  yamlOf: (fields, reserved) => {
+  list: {
+    fieldOf: (entry) => (typeof entry === 'string' ? entry : (entry as { field: string }).field),
+    isAdded: true,
+  },
+  yamlOf: (allFields, reserved) => {
+    const fields = allFields.flatMap(({ name, type, nullable }) => [
+      { name, type, nullable },
+      ...(type.currency === undefined
+        ? []
+        : [{ name: `${name}${currencyPath}`, type: type.currency, nullable }]),
+    ]);
     const filterableFields = fields.filter(
       (field) => !reserved.includes(field.name) && operatorsOf(field).length > 0,
     );
@@ -104,24 +118,26 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   },
   declare: (context) => {
     const seen = new Set<string>();
-    return ((context.yaml ?? []) as readonly Entry[]).flatMap((entry, index) => {
+    const declared = ((context.yaml ?? []) as readonly Entry[]).flatMap((entry, index) => {
       const name = typeof entry === 'string' ? entry : entry.field;
       if (seen.has(name)) context.report([index], `"${name}" is declared twice`);
       seen.add(name);
       return declareFilter(context, entry, index);
     });
+    return withReferences(declared, context.fields);
   },
   parameters: (declaration) => parametersOf(declaration).map(({ name }) => name),
   parse: (declaration, query, issues) => {
     rejectUnknownOperators(declaration, query, issues);
     const conditions: Condition[] = [];
     for (const { field, parameters } of declaration) {
-      for (const { name, operator } of parameters) {
+      for (const { name, operator, source } of parameters) {
         const input = query[name];
         // The most common case is checked first, because this code runs for every list.
         if (input === undefined) continue;
         const values = parseValues(name, field, operator, input, issues);
-        if (values.length > 0) conditions.push({ field, operator, values });
+        if (values.length > 0)
+          conditions.push(ofSingleResource({ field, operator, values, ...(source && { source }) }));
       }
     }
     return conditions;
@@ -131,58 +147,175 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
       .map((condition) => {
         const { field, operator, values } = condition;
         const form = operatorOf(operator).words === undefined ? (values.length > 1 ? '*' : '') : values[0];
-        return `${field.name} ${operator}${form}${isSelective(condition) ? '' : '~'}`;
+        // Custom fields of the same type share a statement, whose parameters include their keys.
+        const name = field.custom === undefined ? field.name : `custom.${field.typeName}`;
+        return `${name} ${operator}${form}${isSelective(condition) ? '' : '~'}`;
       })
       .join(),
   cost: (conditions) => {
     const fieldsWith = (index: string) =>
-      conditions.filter(({ operator }) => operatorOf(operator).index === index);
+      conditions.filter(
+        (condition) =>
+          operatorOf(condition.operator).index === index &&
+          condition.source === undefined &&
+          !isGathered(condition),
+      );
+    const gathered = conditions.filter(isGathered);
     return {
       equal: fieldsWith('order').map(({ field }) => field),
       find: fieldsWith('find').map(({ field }) => field),
+      ...(gathered.length > 0 && { gather: true }),
       scan:
+        gathered.length > 0 ||
+        conditions.some(({ source }) => source === 'scan') ||
         fieldsWith('none').length > 0 ||
         fieldsWith('order').some((condition) => condition.values.length > 1 || !isSelective(condition)),
     };
   },
-  clauses: (_, conditions, placeholder) => ({
-    where: conditions.map(({ field, operator, values }, index) =>
-      operatorOf(operator).where(field, {
+  clauses: (_, conditions, placeholder, { visibleIds, refersToAny, organization }) => ({
+    where: conditions.map((condition, index) => {
+      const { field, operator, values, source } = condition;
+      const operand = {
         values,
+        visibleIds: (ids: () => string) => visibleIds(field, ids),
         placeholder: () =>
           placeholder((conditions) => {
             const input = conditions[index]?.values ?? [];
             return values.length > 1 ? input : (input[0] ?? null);
           }),
-      }),
-    ),
+      };
+      if (source === 'references' && field.type.element !== undefined)
+        return refersToAny(field, visibleValues(field, operand));
+      if (field.custom === undefined) return operatorOf(operator).where(field, operand);
+      const key = `${placeholder((conditions) => conditions[index]?.field.custom?.key ?? null)}::text`;
+      return customCondition(condition, operand, { key, organization: organization() });
+    }),
   }),
   describe: (declaration) =>
-    parametersOf(declaration).map(({ field, name, operator }) => describeParameter(field, name, operator)),
+    parametersOf(declaration).map(({ filter, field, name, operator }) =>
+      describeParameter({ ...field, name: filter }, name, operator),
+    ),
   // The indexes support filtered lists in the default order.
   indexes: (declaration, sort) =>
-    declaration.flatMap(({ field, operators: names }) => {
+    declaration.flatMap(({ field, parameters }): Index[] => {
+      const names = parameters.flatMap(({ operator, source }) => (source === undefined ? [operator] : []));
+      // The primary key finds IDs.
+      if (names.length === 0 || field.set === 'id') return [];
+      // An index of the elements finds the records in no particular order.
+      if (field.type.element !== undefined)
+        return [{ name: `${field.name}_gin`, method: 'gin', keys: [quote(field.name)] }];
       const serves = (index: string) => names.some((name) => operatorOf(name).index === index);
-      if (serves('order')) return [{ field, keys: [lookupKey(field), indexKey(sort)] }];
-      return serves('find') ? [{ field, keys: [indexKey(field)] }] : [];
+      return (field.alternatives ?? [field]).flatMap((stored) => {
+        if (serves('order')) return [{ field: stored, keys: [lookupKey(stored), indexKey(sort)] }];
+        return serves('find') ? [{ field: stored, keys: [indexKey(stored)] }] : [];
+      });
     }),
 };
 
-/** Returns the operators supported by a field. */
-const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
-  (Object.keys(operators) as OperatorName[]).filter((name) => {
-    const { needs, nullable: needsNull } = operatorOf(name);
-    return type[needs] !== undefined && (needsNull !== true || nullable);
+/** Returns the OpenAPI description of the filters of custom fields. */
+export const describeCustomFilters = (fields: readonly Field[]): readonly JsonSchema[] =>
+  filters.describe(customFilters(fields));
+
+/**
+ * Returns whether an index finds the matching records in no particular order: those with an ID, an element in a list, a value
+ * in a custom field, or a reference without a declared filter.
+ */
+const isGathered = ({ field: { type, custom, set }, operator, source }: Condition): boolean =>
+  source === 'references' ||
+  type.element !== undefined ||
+  custom !== undefined ||
+  (set === 'id' && operatorOf(operator).index === 'order');
+
+/**
+ * Adds a parameter for each reference without a filter for its value, so that the records that refer to a record can always
+ * be listed.
+ */
+function withReferences(
+  declared: readonly Filter[],
+  fields: DeclarationContext['fields'],
+): readonly Filter[] {
+  const implied = [...fields.values()].filter(
+    (field) =>
+      field.type.refers === true &&
+      !declared.some((filter) => filter.field === field && equalityOf(filter) !== undefined),
+  );
+  const parameterOf = ({ name }: Field): FilterParameter => ({
+    name: `${name}[in]`,
+    operator: 'in',
+    source: 'references',
   });
+  return [
+    ...declared.map((filter) =>
+      implied.includes(filter.field)
+        ? {
+            ...filter,
+            operators: [...filter.operators, 'in' as const],
+            parameters: [...filter.parameters, parameterOf(filter.field)],
+          }
+        : filter,
+    ),
+    ...implied
+      .filter((field) => !declared.some((filter) => filter.field === field))
+      .map(
+        (field): Filter => ({
+          name: field.name,
+          field,
+          operators: ['in'],
+          parameters: [parameterOf(field)],
+        }),
+      ),
+  ];
+}
+
+/** Returns the parameter that finds the records with a value in a field, or undefined if no filter has one. */
+export const equalityParameter = (filters: readonly Filter[], field: string): FilterParameter | undefined =>
+  filters.flatMap((filter) => (filter.field.name === field ? (equalityOf(filter) ?? []) : []))[0];
+
+/** Returns the parameter that finds the records with a value, or undefined if the filter has none. */
+const equalityOf = ({ parameters }: Pick<Filter, 'parameters'>): FilterParameter | undefined =>
+  equalities.flatMap((equality) => parameters.find(({ operator }) => operator === equality) ?? [])[0];
+
+/**
+ * Returns a condition on a reference to one of several resources as a condition on the column of one resource, which an
+ * index serves, if all values belong to this resource. Returns other conditions unchanged.
+ */
+function ofSingleResource(condition: Condition): Condition {
+  const references = condition.field.alternatives && condition.values.map(splitReference);
+  const resource = references?.[0]?.resource;
+  const field = condition.field.alternatives?.find(({ to }) => to === resource);
+  if (field === undefined || references?.some((reference) => reference?.resource !== resource))
+    return condition;
+  return { ...condition, field, values: (references ?? []).flatMap((reference) => reference?.id ?? []) };
+}
 
 /**
  * Returns whether most of the records found through an index match the condition. Some values share their
  * lookup key with many other records.
  */
-const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
-  const selects = lookup && lookupOf(lookup).isSelective;
+const isSelective = ({ field: { lookup, comparison = lookup }, values }: Condition): boolean => {
+  const selects = comparison && lookupOf(comparison).isSelective;
   return selects === undefined || values.every(selects);
 };
+
+/** Follows the name of an amount of money in the name of a filter by its currency. */
+const currencyPath = '.currency';
+
+/** Returns the field for which a name in a definition stands: a field of the resource, or the currency of one. */
+export function comparedField(fields: DeclarationContext['fields'], name: string): Field | undefined {
+  if (!name.endsWith(currencyPath)) return fields.get(name);
+  const amount = fields.get(name.slice(0, -currencyPath.length));
+  return amount && currencyField(amount);
+}
+
+/** Returns the reason that a name does not stand for a field or for the currency of one. */
+export function unknownFieldMessage(fields: DeclarationContext['fields'], name: string): string {
+  const amount = name.endsWith(currencyPath) ? fields.get(name.slice(0, -currencyPath.length)) : undefined;
+  if (amount?.currency !== undefined) return `all amounts of "${amount.name}" are in ${amount.currency}`;
+  const currencies = [...fields.values()].flatMap((field) =>
+    field.type.currency === undefined ? [] : [`${field.name}${currencyPath}`],
+  );
+  return `unknown field "${name}"${suggestion(name, [...fields.keys(), ...currencies])}`;
+}
 
 /** Parses a filter's YAML entry. Returns an empty list if the field is unknown. */
 function declareFilter(
@@ -192,17 +325,18 @@ function declareFilter(
 ): readonly Filter[] {
   const [name, names]: readonly [string, readonly OperatorName[]] =
     typeof entry === 'string' ? [entry, ['eq']] : [entry.field, entry.operators];
+  const isScan = typeof entry !== 'string' && entry.index === false;
   const path = typeof entry === 'string' ? [index] : [index, 'field'];
-  const field = fields.get(name);
+  const field = comparedField(fields, name);
   if (reserved.includes(name)) report(path, `"${name}" is a reserved query parameter`);
   if (field === undefined) {
-    report(path, `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
+    report(path, unknownFieldMessage(fields, name));
     return [];
   }
   for (const [position, operator] of names.entries()) {
     const { needs, nullable } = operatorOf(operator);
     if (field.type[needs] === undefined) {
-      const message = `${field.typeName} fields cannot be used as filters`;
+      const message = `${typeLabel(field)} fields cannot be used as filters`;
       if (typeof entry === 'string') report(path, message);
       else report([index, 'operators', position], `${message} with "${operator}"`);
     } else if (nullable && !field.nullable) {
@@ -213,16 +347,24 @@ function declareFilter(
   const parameters = names.includes('eq') ? [{ name, operator: 'eq' } as const] : [];
   return [
     {
+      name,
       field,
       operators: names,
-      parameters: [...parameters, ...(typeof entry === 'string' ? [] : operatorParameters)],
+      parameters: [...parameters, ...(typeof entry === 'string' ? [] : operatorParameters)].map(
+        (parameter) => ({
+          ...parameter,
+          ...(isScan && { source: 'scan' as const }),
+        }),
+      ),
     },
   ];
 }
 
 /** Returns the query parameters for all filters. */
 const parametersOf = (declaration: readonly Filter[]) =>
-  declaration.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
+  declaration.flatMap(({ name: filter, field, parameters }) =>
+    parameters.map((parameter) => ({ filter, field, ...parameter })),
+  );
 
 /** Rejects undeclared filters with an operator. All other unknown parameters are ignored. */
 function rejectUnknownOperators(declaration: readonly Filter[], query: Query, issues: FieldIssue[]): void {
@@ -232,7 +374,7 @@ function rejectUnknownOperators(declaration: readonly Filter[], query: Query, is
   const knownNames = new Set(operatorFilters.map((parameter) => parameter.name));
   // Each message lists the available filters, so the first few are enough.
   for (const name of names.filter((name) => !knownNames.has(name)).slice(0, maxUnknown)) {
-    const fieldFilters = operatorFilters.filter(({ field }) => name.startsWith(`${field.name}[`));
+    const fieldFilters = operatorFilters.filter(({ filter }) => name.startsWith(`${filter}[`));
     const available = (fieldFilters.length > 0 ? fieldFilters : operatorFilters)
       .map((parameter) => parameter.name)
       .join(', ');
@@ -255,21 +397,43 @@ function parseValues(
   const texts = [input].flat().filter((text) => text !== '');
   const { repeatable, words } = operatorOf(operator);
   const values = texts.map((text) =>
-    words === undefined ? field.type.parse?.(text) : words.find((word) => word === text),
+    words === undefined ? parseValue(field.type, operator, text) : words.find((word) => word === text),
   );
   if (!repeatable && values.length > 1) issues.push(parameterIssue(name, 'must not be repeated'));
   else if (values.length > maxFilterValues) {
     issues.push(parameterIssue(name, `must not be repeated more than ${maxFilterValues} times`));
   } else if (values.includes(undefined)) {
-    issues.push(parameterIssue(name, `must be ${words?.join(' or ') ?? field.type.expected}`));
+    const { element, parameter, expected, parseDay } = field.type;
+    const orDate = parseDay !== undefined && operatorOf(operator).day !== undefined ? ', or a date' : '';
+    issues.push(
+      parameterIssue(
+        name,
+        `must be ${words?.join(' or ') ?? element?.expected ?? parameter?.expected ?? expected}${orDate}`,
+      ),
+    );
   }
   return values.filter((value) => value !== undefined);
 }
 
+/** Parses a value to which an operator compares. Ranges of timestamps also accept a date, which stands for the whole day in UTC. */
+export const parseValue = (
+  { parse, parseDay }: FieldType,
+  operator: OperatorName,
+  text: string,
+): string | undefined => {
+  const { day } = operatorOf(operator);
+  return (day === undefined ? undefined : parseDay?.(text, day)) ?? parse?.(text);
+};
+
 /** Returns the OpenAPI description of a filter parameter. */
 function describeParameter(field: Field, name: string, operator: OperatorName): JsonSchema {
-  const { describe, repeatable, words } = operatorOf(operator);
-  const value = words === undefined ? field.type.json : { type: 'string', enum: words };
+  const { describe, repeatable, words, day } = operatorOf(operator);
+  const { parseDay } = field.type;
+  const acceptsDay = day !== undefined && parseDay !== undefined;
+  const value =
+    words === undefined
+      ? (field.type.element?.schema ?? field.type.parameter?.json ?? field.type.json)
+      : { type: 'string', enum: words };
   const suggestions = field.values && {
     examples: field.values.list,
     'x-extensible-enum': field.values.list,
@@ -281,7 +445,7 @@ function describeParameter(field: Field, name: string, operator: OperatorName): 
   return {
     name,
     in: 'query',
-    description: `${describe(field)}${acceptsMe ? ' `me` stands for the calling user.' : ''} An empty value is ignored.`,
+    description: `${describe(field)}${acceptsMe ? ' `me` stands for the calling user.' : ''}${acceptsDay ? ` A date such as 2026-03-01 stands for the ${day} of the day in UTC.` : ''} An empty value is ignored.`,
     ...(repeatable
       ? { style: 'form', explode: true, schema: { type: 'array', maxItems: maxFilterValues, items: schema } }
       : { schema }),

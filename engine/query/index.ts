@@ -9,15 +9,49 @@ export {
   positionText,
   type UnverifiedCursor,
 } from './cursor.ts';
-export { operatorOf } from './operators.ts';
-export { pageNumber, pageSize } from './page.ts';
-export { type NamedField, parameterIssue, parameterValue, type Query } from './part.ts';
+export { customValueColumns, customValuesTable, withCustomFilters } from './custom-filters.ts';
 export {
+  type Children,
+  expandedRecords,
+  isReferenceList,
+  type ListOrder,
+  maxExpansions,
+  maxListed,
+  nestedRelations,
+  type ReferrerOrder,
+  type Relation,
+  referencedRecords,
+  withExpansion,
+  withRelations,
+} from './expansion.ts';
+export {
+  comparedField,
+  describeCustomFilters,
+  equalityParameter,
+  parseValue,
+  unknownFieldMessage,
+} from './filters.ts';
+export { type OperatorName, operatorOf } from './operators.ts';
+export { pageNumber, pageSize } from './page.ts';
+export {
+  type CallerSql,
+  type NamedField,
+  type OverlaidList,
+  parameterIssue,
+  parameterValue,
+  type Query,
+  type VisibleIds,
+} from './part.ts';
+export {
+  conditionParameters,
   type Declarations,
   declareQuery,
+  describeConditions,
   describeQuery,
   listParameters,
+  overlaidLists,
   type ParsedQuery,
+  parseConditions,
   parseQuery,
   queryClauses,
   queryCost,
@@ -28,4 +62,5 @@ export {
   type RequestedProjection,
   recordQuery,
 } from './parts.ts';
-export { foreignCursorIssue } from './sort.ts';
+export { describeNames, namesIn, unknownNameIssue } from './projection.ts';
+export { foreignCursorIssue, orderKeys } from './sort.ts';

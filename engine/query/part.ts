@@ -69,12 +69,41 @@ export type Index =
     };
 
 /**
+ * Returns an SQL expression for the IDs in an array to which the caller's references in a field can lead, or undefined
+ * if the references are not limited.
+ * @param ids returns an SQL expression for an array of IDs
+ */
+export type VisibleIds = (field: Field, ids: () => string) => string | undefined;
+
+/** The parts of a list's clauses that depend on the caller. */
+export interface CallerSql {
+  readonly visibleIds: VisibleIds;
+  /**
+   * Returns the condition that a field's list of references contains at least one of the IDs in an array. The index of the
+   * references serves it.
+   */
+  readonly refersToAny: (field: Field, ids: string) => string;
+  /** Returns an SQL expression for the ID of the caller's organization. */
+  readonly organization: () => string;
+}
+
+/** A YAML list whose entries belong to fields. A file with `extends` can add and remove entries. */
+export interface OverlaidList {
+  /** Returns the name of an entry's field. */
+  readonly fieldOf: (entry: unknown) => string;
+  /** Whether a plain list in the file is added to the extended list instead of replacing it. */
+  readonly isAdded: boolean;
+}
+
+/**
  * A feature of list queries, with its YAML key, parameters, SQL and description. `Declaration` is the parsed
  * YAML and `Parsed` the parsed request.
  */
 export interface QueryPart<Declaration = unknown, Parsed = unknown> {
   /** JSON Schema of the part's YAML key, its name in the registry. Absent if the part does not have a key. */
   readonly yaml?: JsonSchema;
+  /** How a file with `extends` changes the part's YAML list. Absent if the file replaces the key's value. */
+  readonly list?: OverlaidList;
   /** Returns the key's schema for editors, which allows only the names of suitable fields. */
   readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => JsonSchema;
   /** Parses the part's YAML key. The definition stores the result under the part's name. */
@@ -92,7 +121,12 @@ export interface QueryPart<Declaration = unknown, Parsed = unknown> {
   /** Returns the index that the part needs. Absent if the part does not need an index. */
   readonly cost?: (parsed: Parsed) => Cost;
   /** Returns the part's SQL clauses. Values are bound with `placeholder`, never inserted into the SQL. */
-  readonly clauses: (declaration: Declaration, parsed: Parsed, placeholder: Placeholder<Parsed>) => Clauses;
+  readonly clauses: (
+    declaration: Declaration,
+    parsed: Parsed,
+    placeholder: Placeholder<Parsed>,
+    caller: CallerSql,
+  ) => Clauses;
   /** Returns the OpenAPI description of the part's parameters. */
   readonly describe: (declaration: Declaration) => readonly JsonSchema[];
   /** Returns the indexes that serve the part. @param sort the field of the default order */

@@ -1,10 +1,21 @@
 import type { FieldIssue } from '../errors.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
+import { expansion } from './expansion.ts';
 import { filters } from './filters.ts';
 import { page } from './page.ts';
-import type { Clauses, Cost, DeclarationContext, Index, NamedField, Query, QueryPart } from './part.ts';
-import { expansion, fieldsParameter } from './projection.ts';
+import type {
+  CallerSql,
+  Clauses,
+  Cost,
+  DeclarationContext,
+  Index,
+  NamedField,
+  OverlaidList,
+  Query,
+  QueryPart,
+} from './part.ts';
+import { fieldsParameter } from './projection.ts';
 import { search } from './search.ts';
 import { sort } from './sort.ts';
 
@@ -23,7 +34,14 @@ export type ParsedQuery = { readonly [Name in PartName]: ReturnType<Parts[Name][
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
 /** Parts that also apply to requests for a single record. */
 const recordParts = parts.filter(([, part]) => part.ofRecord === true);
+/** Parts that select records, in lists as in aggregates. */
+const conditionParts = parts.filter(([name]) => name === 'filters' || name === 'search');
 const reserved = ['org', ...parts.flatMap(([, part]) => part.reserved ?? [])];
+
+/** The YAML lists to which a file with `extends` can add entries and from which it can remove entries, by key. */
+export const overlaidLists: ReadonlyMap<string, OverlaidList> = new Map(
+  parts.flatMap(([name, { list }]) => (list === undefined ? [] : [[name, list] as const])),
+);
 
 /** JSON Schema of the parts' YAML keys. */
 export const querySchema = Object.fromEntries(
@@ -67,6 +85,20 @@ export const listParameters = (declarations: Declarations): string[] =>
 export const parseQuery = (declarations: Declarations, query: Query, issues: FieldIssue[]): ParsedQuery =>
   parseParts(parts, declarations, query, issues) as ParsedQuery;
 
+/** Returns the names of the parameters that select records: filters and `q`. */
+export const conditionParameters = (declarations: Declarations): string[] =>
+  conditionParts.flatMap(([name, part]) => part.parameters(declarations[name]));
+
+/**
+ * Parses the parameters that select records, and adds every issue to `issues`. Everything else has its default. Rejects unknown
+ * parameters with an operator, as lists do.
+ */
+export function parseConditions(declarations: Declarations, query: Query, issues: FieldIssue[]): ParsedQuery {
+  const names = new Set(conditionParameters(declarations));
+  const conditions = Object.entries(query).filter(([name]) => names.has(name) || name.includes('['));
+  return parseQuery(declarations, Object.fromEntries(conditions), issues);
+}
+
 /**
  * Parses each part's parameters. Fills a single object instead of creating entries, because this runs for every list.
  */
@@ -90,10 +122,14 @@ export function queryClauses<Input extends { readonly parsedQuery: ParsedQuery }
   declarations: Declarations,
   parsed: ParsedQuery,
   placeholder: Placeholder<Input>,
+  caller: CallerSql,
 ): Clauses {
   const clauses = parts.map(([name, part]) =>
-    part.clauses(declarations[name], parsed[name], (value) =>
-      placeholder((input) => value(input.parsedQuery[name])),
+    part.clauses(
+      declarations[name],
+      parsed[name],
+      (value) => placeholder((input) => value(input.parsedQuery[name])),
+      caller,
     ),
   );
   const order = clauses.flatMap(({ order = [] }) => order);
@@ -135,6 +171,10 @@ export const recordQuery = {
 /** Returns the OpenAPI description of a list's parameters. */
 export const describeQuery = (declarations: Declarations) =>
   parts.flatMap(([name, part]) => part.describe(declarations[name]));
+
+/** Returns the OpenAPI description of the parameters that select records. */
+export const describeConditions = (declarations: Declarations) =>
+  conditionParts.flatMap(([name, part]) => part.describe(declarations[name]));
 
 /** Returns the indexes that serve a resource's lists. */
 export const queryIndexes = (declarations: Declarations): Index[] =>

@@ -6,73 +6,38 @@ import type { Query, QueryPart } from './part.ts';
 /** Maximum number of characters of an unknown name that a response repeats. */
 const maxEcho = 40;
 
-/**
- * Parses a parameter that contains comma-separated field names. Repeated parameters are combined.
- * @param fields the available fields
- * @returns the named fields in the order of `fields`
- */
-function parseNames(
-  parameter: string,
-  input: Query[string],
-  fields: readonly Field[],
-  issues: FieldIssue[],
-): readonly Field[] {
+/** Returns the names in a parameter that contains comma-separated names. Repeated parameters are combined. */
+export const namesIn = (input: Query[string]): ReadonlySet<string> => {
   const texts = [input ?? []].flat().flatMap((text) => text.split(','));
-  const names = new Set(texts.map((name) => name.trim()).filter((name) => name !== ''));
-  const matches = fields.filter(({ name }) => names.has(name));
-  if (matches.length === names.size) return matches;
-  const unknown = [...names].find((name) => !fields.some((field) => field.name === name)) ?? '';
-  const echo = JSON.stringify(unknown.slice(0, maxEcho));
-  issues.push({
-    field: parameter,
-    message: `Unknown field ${echo} in "${parameter}"${hint(unknown, fields)}`,
-  });
-  return matches;
-}
+  return new Set(texts.map((name) => name.trim()).filter((name) => name !== ''));
+};
 
 /**
- * Returns a suggestion, or a list of all fields if none has a similar name. Long names are not compared,
- * because the comparison would take too long.
+ * Returns the issue for an unknown name in a parameter. It suggests a similar name, or lists all names if none is
+ * similar. Long names are not compared, because the comparison would take too long.
+ * @param noun what the names stand for
  */
-function hint(unknown: string, fields: readonly Field[]): string {
-  const names = fields.map(({ name }) => name);
+export function unknownNameIssue(
+  parameter: string,
+  unknown: string,
+  names: readonly string[],
+  noun: 'field' | 'measure' = 'field',
+): FieldIssue {
+  const echo = JSON.stringify(unknown.slice(0, maxEcho));
   const similar = unknown.length > maxEcho ? '' : suggestion(unknown, names);
-  return similar || `. Available fields: ${names.join(', ')}`;
+  const hint = similar || `. Available ${noun}s: ${names.join(', ')}`;
+  return { field: parameter, message: `Unknown ${noun} ${echo} in "${parameter}"${hint}` };
 }
 
-/** Returns the OpenAPI description of a parameter that contains field names. */
-const describeNames = (name: string, description: string, fields: readonly Field[]) => ({
-  name,
+/** Returns the OpenAPI description of a parameter that contains comma-separated names. */
+export const describeNames = (parameter: string, description: string, names: readonly string[]) => ({
+  name: parameter,
   in: 'query',
   description,
   style: 'form',
   explode: false,
-  schema: { type: 'array', items: { type: 'string', enum: fields.map((field) => field.name) } },
+  schema: { type: 'array', items: { type: 'string', enum: names } },
 });
-
-/** `?expand=`: adds the referenced records. */
-export const expansion: QueryPart<readonly Field[], readonly Field[]> = {
-  declare: ({ fields }) => [...fields.values()].filter(({ type }) => type.refers === true),
-  ofRecord: true,
-  reserved: ['expand'],
-  parameters: (references) => (references.length > 0 ? ['expand'] : []),
-  parse: (references, query, issues) =>
-    references.length === 0 || query.expand === undefined
-      ? []
-      : parseNames('expand', query.expand, references, issues),
-  shape: (references) => references.map(({ name }) => name).join(),
-  clauses: () => ({}),
-  describe: (references) =>
-    references.length === 0
-      ? []
-      : [
-          describeNames(
-            'expand',
-            'Comma-separated references whose records are returned under `expanded`. Requires the `read` grant on the referenced resources. The response does not have an `ETag`. An empty value is ignored.',
-            references,
-          ),
-        ],
-};
 
 /** `?fields=`: limits records to the named fields and `id`, in the order of the definition. */
 export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | undefined> = {
@@ -82,9 +47,19 @@ export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | und
   parameters: () => ['fields'],
   parse: (fields, query, issues) => {
     if (query.fields === undefined) return undefined;
-    const namedFields = parseNames('fields', query.fields, fields, issues);
-    if (namedFields.length === 0) return undefined;
-    return fields.filter((field) => field.name === 'id' || namedFields.includes(field));
+    const names = namesIn(query.fields);
+    const unknown = [...names].find((name) => !fields.some((field) => field.name === name));
+    if (unknown !== undefined) {
+      issues.push(
+        unknownNameIssue(
+          'fields',
+          unknown,
+          fields.map(({ name }) => name),
+        ),
+      );
+    }
+    if (!fields.some(({ name }) => names.has(name))) return undefined;
+    return fields.filter(({ name }) => name === 'id' || names.has(name));
   },
   shape: (fields) => fields?.map(({ name }) => name).join() ?? '*',
   clauses: () => ({}),
@@ -92,7 +67,7 @@ export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | und
     describeNames(
       'fields',
       'Limits records to `id` and these comma-separated fields. The response does not have an `ETag`. An empty value returns all fields.',
-      fields,
+      fields.map(({ name }) => name),
     ),
   ],
 };

@@ -1,4 +1,4 @@
-import { type Field, isStorable } from '../fields/index.ts';
+import { type Field, isStorable, typeLabel } from '../fields/index.ts';
 import { column, quote } from '../sql/index.ts';
 import { oneOfSchema, suggestion } from '../yaml/index.ts';
 import { parameterIssue, type QueryPart } from './part.ts';
@@ -16,6 +16,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
     'x-expected': 'a list of fields, such as [ name, email ]',
     examples: [['name', 'email']],
   },
+  list: { fieldOf: String, isAdded: false },
   yamlOf: (fields) => ({
     items: oneOfSchema(fields.filter(({ type }) => type.text !== undefined).map(({ name }) => name)),
   }),
@@ -26,7 +27,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
         report([index], `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
         return [];
       }
-      if (field.type.text === undefined) report([index], `${field.typeName} fields cannot be searched`);
+      if (field.type.text === undefined) report([index], `${typeLabel(field)} fields cannot be searched`);
       return [field];
     }),
   reserved: ['q'],

@@ -1,4 +1,4 @@
-import type { Field } from '../fields/index.ts';
+import { type Field, typeLabel } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
 import { oneOfSchema, suggestion } from '../yaml/index.ts';
 import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from './cursor.ts';
@@ -58,7 +58,7 @@ export const sort: QueryPart<Sort, Order> = {
       report(['by'], `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
     }
     if (field !== undefined && field.type.order === undefined) {
-      report(['by'], `cannot sort by ${field.typeName} fields`);
+      report(['by'], `cannot sort by ${typeLabel(field)} fields`);
     }
     const sortable = selectable ? [...fields].filter(([, { type }]) => type.order !== undefined) : [];
     return { field: field as Field, direction, choices: new Map(sortable) };
@@ -98,9 +98,7 @@ export const sort: QueryPart<Sort, Order> = {
       ),
     }),
     // The ID makes the order unique, so that pages do not overlap.
-    order: [...(field.type.order?.(column(field)) ?? []), column({ name: 'id' })].map(
-      (key) => `${key} ${direction}`,
-    ),
+    order: orderKeys({ field, direction }),
   }),
   describe: ({ field, direction, choices }) => [
     ...(choices.size === 0
@@ -123,6 +121,18 @@ export const sort: QueryPart<Sort, Order> = {
   ],
   indexes: ({ field }) => [{ field, keys: [indexKey(field)] }],
 };
+
+/**
+ * Returns the ORDER BY keys of an order, ending with the ID.
+ * @param alias the table's alias
+ */
+export const orderKeys = (
+  { field, direction }: Pick<Order, 'field' | 'direction'>,
+  alias?: string,
+): string[] =>
+  [...(field.type.order?.(column(field, alias)) ?? []), column({ name: 'id' }, alias)].map(
+    (key) => `${key} ${direction}`,
+  );
 
 /** Returns the issue for a cursor that does not belong to the list. */
 export const foreignCursorIssue = () =>

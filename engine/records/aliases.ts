@@ -23,7 +23,12 @@ export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
   const current = new Map(fields.flatMap(({ name, aliasOf }) => (aliasOf ? [[name, aliasOf.name]] : [])));
   if (current.size === 0) return undefined;
   const name = (alias: string) => current.get(alias) ?? alias;
-  const names = (list: string) => list.split(',').map(name).join();
+  // Names of second-level relations start with the name of a field.
+  const names = (list: string) =>
+    list
+      .split(',')
+      .map((text) => text.replace(baseName, name))
+      .join();
   const record = (body: Body): Body => {
     let result: Record<string, unknown> | undefined;
     for (const [from, to] of current) {

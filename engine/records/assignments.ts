@@ -1,21 +1,20 @@
+import type { ResourceDefinition } from '../definition/index.ts';
 import {
   type Field,
   fieldColumns,
   isAssignable,
+  isKeptIfAbsent,
   type ParameterText,
   type ServerValue,
 } from '../fields/index.ts';
-import { type Placeholder, quote, record } from '../sql/index.ts';
+import { column, type Placeholder, quote, record } from '../sql/index.ts';
 import type { Body } from './body.ts';
-import { organizationOf, type RowScope } from './rows.ts';
-
-/** The caller and organization of a write. */
-interface Author extends RowScope {
-  readonly caller: { readonly principal: { readonly user: string | null } };
-}
+import { customDefaultsSql } from './custom-tables.ts';
+import { type CallerScope, organizationOf } from './rows.ts';
+import { allowedValue } from './transitions.ts';
 
 /** Values bound by a write's statement. */
-export interface WriteValues extends Author {
+export interface WriteValues extends CallerScope {
   readonly body: Body;
 }
 
@@ -25,11 +24,11 @@ export interface Assignment {
   readonly value: string;
 }
 
-const user = ({ caller }: Author) => caller.principal.user;
+const user = ({ caller }: CallerScope) => caller.principal.user;
 
 /** SQL expressions for values set by the server, keyed by kind of value and by verb. */
 const serverValues: Readonly<
-  Record<ServerValue, Partial<Record<'create' | 'update', (placeholder: Placeholder<Author>) => string>>>
+  Record<ServerValue, Partial<Record<'create' | 'update', (placeholder: Placeholder<CallerScope>) => string>>>
 > = {
   id: {},
   organization: { create: organizationOf },
@@ -49,7 +48,7 @@ const serverValues: Readonly<
 export const serverValue = (
   field: Field,
   verb: 'create' | 'update',
-  placeholder: Placeholder<Author>,
+  placeholder: Placeholder<CallerScope>,
 ): string | undefined => (field.set === undefined ? undefined : serverValues[field.set][verb]?.(placeholder));
 
 /**
@@ -71,16 +70,24 @@ export function assign<Input>(
   }));
 }
 
-/** Returns the assignments for a POST or PUT, to all writable fields and to fields set by the server. */
+/** The fields to which a write can assign values, and the scopes to which their transitions can be limited. */
+type WrittenResource = Pick<ResourceDefinition, 'name' | 'fields' | 'scopes'>;
+
+/**
+ * Returns the assignments for a POST or PUT, to all writable fields and to fields set by the server.
+ * @param merge merges a field's new values with its stored values
+ */
 export const assignments = (
-  fields: readonly Field[],
+  resource: WrittenResource,
   verb: 'create' | 'update',
   placeholder: Placeholder<WriteValues>,
+  merge: (field: Field, writes: readonly Assignment[]) => readonly Assignment[] = (_, writes) => writes,
 ): Assignment[] =>
-  assignmentsOf(fields, verb, placeholder, (field) => {
-    const writes = assign(field, placeholder, bodyParameters(field));
-    if (!isAssignable(field)) return writes;
-    const isPresent = `${placeholder(({ body }) => String(body[field.name] !== undefined))}::text::boolean`;
+  assignmentsOf(resource, verb, placeholder, (field) => {
+    const writes = merge(field, assign(field, placeholder, bodyParameters(field)));
+    if (!(verb === 'create' ? isAssignable : isKeptIfAbsent)(field)) return writes;
+    // Null removes an owner, but stands for an absent list.
+    const isPresent = `${placeholder(({ body }) => String(isAssignable(field) ? body[field.name] !== undefined : body[field.name] != null))}::text::boolean`;
     return verb === 'create' ? orCreator(field, placeholder, isPresent, writes) : assignIf(isPresent, writes);
   });
 
@@ -90,7 +97,7 @@ export const assignments = (
  */
 export const orCreator = (
   field: Field,
-  placeholder: Placeholder<Author>,
+  placeholder: Placeholder<CallerScope>,
   isPresent: string,
   writes: readonly Assignment[],
 ): readonly Assignment[] => {
@@ -108,16 +115,41 @@ export const orCreator = (
  * @param writable returns the assignments to a writable field's columns
  */
 export const assignmentsOf = (
-  fields: readonly Field[],
+  { name, fields, scopes }: WrittenResource,
   verb: 'create' | 'update',
-  placeholder: Placeholder<Author>,
+  placeholder: Placeholder<CallerScope>,
   writable: (field: Field) => readonly Assignment[],
 ): Assignment[] =>
   fields.flatMap((field) => {
-    if (!field.readOnly) return writable(field);
+    if (!field.readOnly) {
+      const storedValue = () =>
+        verb === 'update' ? column(field) : customDefaultsSql(name, organizationOf(placeholder));
+      return onlyAllowed(field, merged(field, storedValue, writable(field)), { verb, scopes, placeholder });
+    }
     const value = serverValue(field, verb, placeholder);
     return value === undefined ? [] : [{ column: quote(field.name), value }];
   });
+
+/**
+ * Merges the value assigned to a field's first column with the stored value, if the field's type does so.
+ * @param storedValue returns the SQL expression for the stored value or, for a new record, for the values of absent keys
+ */
+const merged = (
+  { type: { merge } }: Field,
+  storedValue: () => string,
+  writes: readonly Assignment[],
+): readonly Assignment[] =>
+  merge === undefined
+    ? writes
+    : writes.map(({ column, value }) => ({ column, value: merge(value, storedValue()) }));
+
+/** Makes a write fail if a field's transitions do not allow the assigned value. */
+export const onlyAllowed = (
+  field: Field,
+  writes: readonly Assignment[],
+  context: Parameters<typeof allowedValue>[2],
+): readonly Assignment[] =>
+  writes.map(({ column, value }) => ({ column, value: allowedValue(field, value, context) }));
 
 /** Assigns the values if a condition is true, and otherwise keeps the stored values. */
 export const assignIf = (condition: string, writes: readonly Assignment[]): Assignment[] =>

@@ -1,4 +1,4 @@
-import { sqlState, type TextRows } from '../database/index.ts';
+import type { TextRows } from '../database/index.ts';
 import { errorJson, errors, type FieldIssue, fieldLimiter, HttpError } from '../errors.ts';
 import { ExactNumber, integerText } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
@@ -25,7 +25,7 @@ import type {
 import type { RejectionFinder } from './rejections.ts';
 import { basePlan, commonParameters, rejectRequest, unknownParameters } from './requests.ts';
 import type { BatchResult } from './results.ts';
-import { visibleSql } from './rows.ts';
+import { returningSql, visibleSql } from './rows.ts';
 import { effectsOf, tableOf, updateOf } from './statements.ts';
 import { createYield } from './yield.ts';
 
@@ -164,7 +164,7 @@ export function withFailures<P extends BatchPlan>(plan: P, newFailures: Readonly
 export const explainItems = <P extends BatchPlan>(
   finderOf: (plan: P) => RejectionFinder,
 ): ExplainRejection<P> => ({
-  statement: (plan) => finderOf(plan).statement?.bind(plan),
+  statement: (plan) => finderOf(plan).statement(plan),
   remaining: (plan, rows) => withFailures(plan, finderOf(plan).errors(plan, rows)),
 });
 
@@ -225,12 +225,10 @@ export function batchResult(plan: BatchPlan, [row = []]: TextRows): BatchResult 
 export const prepareBatch = <Input>(write: (placeholder: Placeholder<Input>) => string): Prepared<Input> =>
   prepare('', 'batch', write);
 
-/** Returns whether PostgreSQL rolled back the statement because of a deadlock. */
-export const isDeadlock = (cause: unknown): boolean => sqlState(cause) === '40P01';
-
 const failureJson = (error: Pick<HttpError, 'status' | 'message' | 'code' | 'extra'>): string =>
   `{"status":${error.status},${errorJson(error, {}).slice(1)}`;
-const notFound = failureJson(errors.notFound());
+/** The result of an item whose record does not exist, as JSON. */
+export const absentItem = failureJson(errors.notFound());
 
 /**
  * Returns an SQL expression for the response, with one result per item, in order.
@@ -259,7 +257,7 @@ export const successSql = (status: 200 | 201, id: string): string =>
 
 /** Returns an SQL expression for the result of an item whose record does not exist. */
 const missingSql = ($: Placeholder<BatchPlan>): string => `${$(notFoundOf)}::text`;
-const notFoundOf = () => notFound;
+const notFoundOf = () => absentItem;
 
 /**
  * Returns the common table expression `_found`, which contains the items and the IDs of their records, and
@@ -282,9 +280,9 @@ export const updateItems = (
   name: string,
   where = '',
 ): string => {
-  const condition = `${visibleSql($)} and ${record}."id" = _i."id"${where}`;
+  const condition = `${visibleSql(context, 'update', $)} and ${record}."id" = _i."id"${where}`;
   const update = updateOf(context, assignments, condition, ' from _found _i');
-  return `${name} as (${update} returning ${record}.*)${effectsOf(context, 'update', $, { name })}`;
+  return `${name} as (${update} ${returningSql(context, 'update', $)})${effectsOf(context, 'update', $, { name, isMany: true })}`;
 };
 
 /** Returns an SQL condition that is true if all required records were found. */

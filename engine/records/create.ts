@@ -1,7 +1,7 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { type Placeholder, type Prepared, prepare } from '../sql/index.ts';
+import { inputs, type Placeholder, type Prepared, prepare } from '../sql/index.ts';
 import { allows } from './access.ts';
 import { assignIf, assignments, assignmentsOf, orCreator, type WriteValues } from './assignments.ts';
 import {
@@ -11,7 +11,6 @@ import {
   batchResult,
   envelopeOf,
   explainItems,
-  isDeadlock,
   lockedItemsSql,
   objectOf,
   prepareBatch,
@@ -20,8 +19,11 @@ import {
   successSql,
   updateItems,
 } from './batch.ts';
-import { type IdempotentPlan, idempotentResult, idempotentStatement, lostRace } from './idempotency.ts';
-import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './indexes.ts';
+import { customFieldsOf, withCustomValues } from './custom-fields.ts';
+import { isInBody, withDefaults } from './default-values.ts';
+import { type IdempotentPlan, idempotentStatement, lostRace } from './idempotency.ts';
+import { comparableSql, isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './indexes.ts';
+import { keepingHidden } from './link-tables.ts';
 import type { CreateInput, Operation, OperationContext } from './operation.ts';
 import { entityTag } from './preconditions.ts';
 import {
@@ -30,6 +32,7 @@ import {
   explainRejection,
   type RejectionFinder,
 } from './rejections.ts';
+import { batchResults, recordResults } from './replay.ts';
 import { basePlan, rejectRequest, validBody } from './requests.ts';
 import {
   type BatchResult,
@@ -38,11 +41,26 @@ import {
   locationHeader,
   replayedHeader,
 } from './results.ts';
-import { organizationOf, visibleSql } from './rows.ts';
-import { decodeWritten, effectsOf, foundRow, prepareInsert, selectResult, tableOf } from './statements.ts';
+import { organizationOf, returningSql, visibleSql } from './rows.ts';
+import {
+  type CompiledSequences,
+  compileSequences,
+  type NewRows,
+  type SequenceValues,
+  sequenceFields,
+} from './sequences.ts';
+import {
+  decodeWritten,
+  effectsOf,
+  foundRow,
+  prepareInsert,
+  selectResult,
+  statementName,
+  tableOf,
+} from './statements.ts';
 
 /** The plan for a POST request that creates a record. */
-interface CreatePlan extends IdempotentPlan, WriteValues {
+interface CreatePlan extends IdempotentPlan, WriteValues, SequenceValues {
   readonly caller: IdempotentPlan['caller'];
 }
 
@@ -56,40 +74,46 @@ export const create: Operation<CreatePlan, CreateInput, CreatedResult> = {
   compile: (context) => {
     const { definition, body } = context;
     const { name } = definition;
+    const sequences = compileSequences<CreatePlan>(name, sequenceFields(context.stored));
     const simple = prepareInsert<CreatePlan>(context, {
-      name: `${name}_create`,
+      name: 'create',
       action: 'create',
+      before: ($, source) => sequences.expressions($, source === undefined ? undefined : inputRows),
       change: ($, source) => {
-        const { into, values } = insertion(context, $, source !== undefined);
-        return `${into} ${source === undefined ? `values (${values})` : `select ${values} from ${source}`} returning *`;
+        const { into, values } = insertion(context, sequences, $, source !== undefined);
+        return `${into} ${source === undefined ? `values (${values})` : `select ${values} from ${source}`} ${returningSql(context, 'create', $, '')}`;
       },
     });
-    const idempotent = prepare<CreatePlan>(`${name}_create_once`, 'write', ($) => {
+    const idempotent = prepare<CreatePlan>(statementName(context, 'create_once'), 'write', ($) => {
       organizationOf($);
-      const { into, values } = insertion(context, $);
+      const { into, values } = insertion(context, sequences, $);
       const effects = effectsOf(context, 'create', $);
       return idempotentStatement($, {
         path: name,
-        write: (source) => `_written as (${into} select ${values} from ${source} returning *)${effects}`,
-        result: selectResult(context, '_written', ['record', 'tag', 'record_id']),
+        write: (source) =>
+          `${sequences.expressions($, undefined, source)}_written as (${into} select ${values} from ${source} ${returningSql(context, 'create', $, '')})${effects}`,
+        result: selectResult(context, '_written', $, ['record', 'tag', 'record_id']),
         mark: `-${context.projection.mark}`,
       });
     });
+    const { followUp, result } = recordResults<CreatePlan>(context);
     return {
       plan: (input) => ({
         ...basePlan(input),
-        body: validBody(body, input),
+        body: validBody(body, input, definition, 'create'),
         idempotency: input.idempotency,
+        sequenceValues: input.sequenceValues,
       }),
       statement: (plan) => (plan.idempotency === undefined ? simple : idempotent).bind(plan),
       result: (plan, rows) => {
-        if (plan.idempotency !== undefined) return { ...idempotentResult(plan, rows), kind: 'created' };
+        if (plan.idempotency !== undefined) return { ...result(plan, rows), kind: 'created' };
         const { json, versions, id } = decodeWritten(foundRow(context, rows));
         return { kind: 'created', json, tag: entityTag(context, versions), id, isReplayed: false };
       },
       creates: () => 1,
+      ...(followUp && { followUp }),
       retryable: lostRace,
-      ...explainRejection<CreatePlan>(context, 'create', ({ body }) => ({ id: null, body })),
+      ...explainRejection<CreatePlan>(context, 'create', ({ body }) => ({ id: null, body }), name),
     };
   },
   describe: ({ aRecord, recordName }) => ({
@@ -100,14 +124,28 @@ export const create: Operation<CreatePlan, CreateInput, CreatedResult> = {
   }),
 };
 
+/** The inputs of several requests, which can come from several organizations. */
+const inputRows: NewRows = { source: inputs, order: `${inputs}."_number"`, isShared: true };
+
 /**
  * Returns the INTO clause of an INSERT statement, and the SQL expressions for its values.
  * @param hasId whether the source provides the record's ID as "_id"
  */
-function insertion(context: OperationContext, placeholder: Placeholder<CreatePlan>, hasId = false) {
+function insertion(
+  context: OperationContext,
+  sequences: CompiledSequences<CreatePlan>,
+  placeholder: Placeholder<CreatePlan>,
+  hasId = false,
+) {
   const entries = [
     ...(hasId ? [{ column: '"id"', value: '"_id"' }] : []),
-    ...assignments(context.definition.fields, 'create', placeholder),
+    ...withDefaults(
+      context.stored,
+      assignments(context.stored, 'create', placeholder),
+      placeholder,
+      isInBody(placeholder),
+    ),
+    ...sequences.assignments(placeholder, hasId ? inputRows : undefined),
   ];
   const columns = entries.map(({ column }) => column).join(', ');
   return {
@@ -147,6 +185,7 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
       if (variant === undefined) throw invalidMatch(definition);
       return variant;
     };
+    const { followUp, result } = batchResults<CreateBatchPlan>(context);
     return {
       plan: async (input) => {
         const { caller, strict } = input;
@@ -154,21 +193,22 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
         const partialPlan = { match: variantName(envelope.match?.map((name) => ({ name }))) };
         const { match } = variantOf(partialPlan);
         const { grants } = caller.principal;
-        if (match !== undefined && !allows(grants, definition.name, 'update')) {
+        if (match !== undefined && !allows(grants, context.stored, 'update')) {
           throw errors.forbidden(definition.name, 'update');
         }
         const { idempotency } = input;
+        const customFields = customFieldsOf(input, definition);
         const batch = await batchPlan(input, envelope, {
           table,
           location: (number) => `records[${number - 1}]`,
           read: (value) => {
             const body = objectOf(value);
             rejectRequest([
-              ...(strict ? rules.unexpected(body) : []),
-              ...rules.validate(body),
+              ...(strict ? rules.unexpected(body, customFields) : []),
+              ...rules.validate(body, customFields),
               ...(match ?? []).filter((field) => isBlankValue(body, field)).map(missingKeyIssue),
             ]);
-            return { id: null, body };
+            return { id: null, body: withCustomValues(rules.accepted(body), customFields, 'create') };
           },
           ...(match && {
             key: ({ body }) => uniqueKeyText(match, body),
@@ -185,10 +225,11 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
       creates: ({ match, size, failures }) => (match === '' ? size - failures.size : 1),
       result: (plan, rows) => {
         if (plan.idempotency === undefined) return batchResult(plan, rows);
-        const { json, isReplayed } = idempotentResult(plan, rows);
+        const { json, isReplayed } = result(plan, rows);
         return { kind: 'batch', json, isReplayed };
       },
-      retryable: (cause) => lostRace(cause) || isDeadlock(cause),
+      ...(followUp && { followUp }),
+      retryable: lostRace,
       splitter: splitterOf<CreateBatchPlan>((plan) => variantOf(plan).simple.bind(plan)),
       rejection: explainItems((plan) => variantOf(plan).rejections),
       assignment: explainItems((plan) => variantOf(plan).assignees),
@@ -244,8 +285,9 @@ const missingKeyIssue = ({ name }: Field): FieldIssue => ({
 });
 
 function compileVariant(context: OperationContext, match: Unique | undefined): Variant {
-  const { definition, items: table } = context;
-  const { name } = definition;
+  const { items: table } = context;
+  const path = `${context.definition.name}/batch`;
+  const writes = match === undefined ? 'create' : { match };
   return {
     match,
     simple: prepareBatch(($) => {
@@ -255,14 +297,14 @@ function compileVariant(context: OperationContext, match: Unique | undefined): V
     idempotent: prepareBatch(($) => {
       organizationOf($);
       return idempotentStatement($, {
-        path: `${name}/batch`,
+        path,
         write: (source) => writeSql(context, match, $, source),
         result: `select ${resultsOf(match, $)} as "record", '' as "tag", '0' as "record_id" from _first`,
         mark: '',
       });
     }),
-    rejections: createRejectionFinder(definition, table, match === undefined ? 'create' : { match }),
-    assignees: createAssigneeFinder(definition, table, match === undefined ? 'create' : { match }),
+    rejections: createRejectionFinder(context, table, writes),
+    assignees: createAssigneeFinder(context, table, writes, path),
   };
 }
 
@@ -276,26 +318,36 @@ function writeSql(
   $: Placeholder<CreateBatchPlan>,
   guard?: string,
 ): string {
-  const { definition, items: table } = context;
-  const { fields } = definition;
-  const assignments = assignmentsOf(fields, 'create', $, (field) =>
+  const { items: table, stored } = context;
+  const written = assignmentsOf(stored, 'create', $, (field) =>
     orCreator(field, $, table.hasField(field), table.assignments(field)),
   );
+  const sequences = compileSequences(stored.name, sequenceFields(stored));
+  const assignments = [
+    ...withDefaults(stored, written, $, table.hasField),
+    ...sequences.assignments($, newItems),
+  ];
   const columns = assignments.map((assignment) => assignment.column).join(', ');
   const values = assignments.map(({ value }) => value).join(', ');
   // Records are inserted in request order, so that their IDs ascend in that order. If concurrent requests can
   // write the same keys, records are inserted in key order to prevent deadlocks.
-  const order = match === undefined ? [] : itemValues(table, match);
+  const order =
+    match === undefined
+      ? []
+      : match.map((field) => comparableSql(field, itemValues(table, [field])[0] ?? ''));
   const isNew = match === undefined ? '' : ' where not exists (select from _found _f where _f._n = _i._n)';
   return [
     table.expression($, guard),
     ...(match === undefined ? [] : [updateMatchingSql(context, match, $)]),
     `_new as materialized (select _i.*, row_number() over (order by ${[...order, '_i._n'].join(', ')}) as _rank from _items _i${isNew})`,
     // IDs ascend in the order of the rows.
-    `_written as (insert into ${tableOf(context)} (${columns}) select ${values} from _new _i order by _i._rank returning *)${effectsOf(context, 'create', $)}`,
+    `${sequences.expressions($, newItems)}_written as (insert into ${tableOf(context)} (${columns}) select ${values} from _new _i order by _i._rank ${returningSql(context, 'create', $, '')})${effectsOf(context, 'create', $)}`,
     '_ids as (select "id", row_number() over (order by "id") as _rank from _written)',
   ].join(', ');
 }
+
+/** The items of a batch for which records are created. */
+const newItems: NewRows = { source: '_new', order: '_i._n' };
 
 /** Returns the common table expressions that update matching records. */
 function updateMatchingSql(
@@ -304,10 +356,10 @@ function updateMatchingSql(
   $: Placeholder<CreateBatchPlan>,
 ): string {
   const { definition, items: table } = context;
-  const assignments = assignmentsOf(definition.fields, 'update', $, (field) =>
-    assignIf(table.hasField(field), table.assignments(field)),
+  const assignments = assignmentsOf(definition, 'update', $, (field) =>
+    assignIf(table.hasField(field), keepingHidden(field, context.resources, $, table.assignments(field))),
   );
-  const condition = `${visibleSql($)} and ${sameKeySql(match, itemValues(table, match))}`;
+  const condition = `${visibleSql(context, 'update', $)} and ${sameKeySql(match, itemValues(table, match))}`;
   return `${lockedItemsSql(context, condition)}, ${updateItems(context, assignments, $, '_changed')}`;
 }
 

@@ -13,7 +13,7 @@ import type {
   RecordInput,
 } from './operation.ts';
 import { currentNames } from './operations.ts';
-import { type Projection, projection } from './projection.ts';
+import { projection } from './projection.ts';
 import { read } from './read.ts';
 import type { HistoryResult, OperationResult, PageResult, RecordResult } from './results.ts';
 
@@ -29,55 +29,45 @@ export interface Excerpts {
   readonly change: Run<ChangeInput, HistoryResult>;
 }
 
+/** Maximum lengths of text values, in characters: `many` for lists and histories, `one` for single records. */
+interface ExcerptLengths {
+  readonly many: number;
+  readonly one: number;
+}
+
 /**
- * Compiles read operations for which the database truncates text values, so that loading a page does not cost
- * more than displaying it. Entity tags still identify the complete records.
- * @param contexts the contexts of all resources
- * @param lengths maximum length of text values, in characters: `many` for lists and histories, `one` for
- * single records
- * @returns the operations by resource name
+ * Compiles a resource's read operations for which the database truncates text values, so that loading a page does not
+ * cost more than displaying it. Entity tags still identify the complete records.
  */
-export function compileExcerpts(
-  contexts: readonly OperationContext[],
-  lengths: { readonly many: number; readonly one: number },
-): ReadonlyMap<string, Excerpts> {
-  const [many, one] = [withExcerpts(contexts, lengths.many), withExcerpts(contexts, lengths.one)];
-  return new Map(
-    contexts.map((context) => {
-      const aliases = aliasesOf(context.definition);
-      const translate = aliases === undefined ? <Input>(input: Input) => input : currentNames(aliases);
-      const runner =
-        <P extends OperationPlan, Input extends OperationInput, Result extends OperationResult>(
-          compiled: CompiledOperation<P, Input, Result>,
-        ): Run<Input, Result> =>
-        (database, input) =>
-          runOperation(database, compiled, translate(input));
+export function compileExcerpts(context: OperationContext, lengths: ExcerptLengths): Excerpts {
+  const [many, one] = [withExcerpts(context, lengths.many), withExcerpts(context, lengths.one)];
+  const aliases = aliasesOf(context.definition);
+  const translate = aliases === undefined ? <Input>(input: Input) => input : currentNames(aliases);
+  const runner =
+    <P extends OperationPlan, Input extends OperationInput, Result extends OperationResult>(
+      compiled: CompiledOperation<P, Input, Result>,
+    ): Run<Input, Result> =>
+    (database, input) =>
+      runOperation(database, compiled, translate(input));
+  return {
+    list: runner(list.compile(many)),
+    read: runner(read.compile(one)),
+    history: runner(history.compile(many)),
+    change: runner(compileChange(context)),
+  };
+}
+
+/** Returns a context whose statements truncate text values to this length. */
+function withExcerpts(context: OperationContext, excerpt: number): OperationContext {
+  const resources = new Map(
+    [...context.resources].map(([name, resource]) => {
+      const { mark } = resource.projection;
       return [
-        context.definition.name,
-        {
-          list: runner(list.compile(many(context))),
-          read: runner(read.compile(one(context))),
-          history: runner(history.compile(many(context))),
-          change: runner(compileChange(context)),
-        },
+        name,
+        { ...resource, projection: { ...projection(resource, context.resources, excerpt), mark } },
       ];
     }),
   );
-}
-
-/** Returns a function that configures a context's statements to truncate text values to this length. */
-function withExcerpts(contexts: readonly OperationContext[], excerpt: number) {
-  const definitions = contexts.map(({ definition }) => definition);
-  const projections = new Map(
-    contexts.map(({ definition, projection: { mark } }): [string, Projection] => [
-      definition.name,
-      { ...projection(definition, definitions, excerpt), mark },
-    ]),
-  );
-  return (context: OperationContext): OperationContext => ({
-    ...context,
-    projection: projections.get(context.definition.name) ?? context.projection,
-    projections,
-    excerpt,
-  });
+  const { projection: own = context.projection } = resources.get(context.definition.name) ?? {};
+  return { ...context, projection: own, resources, excerpt };
 }

@@ -1,15 +1,18 @@
 import {
   type Database,
   databaseFailure,
+  isDeadlock,
   rejectingRule,
   type StatementContext,
   type TextRows,
 } from '../database/index.ts';
-import { HttpError } from '../errors.ts';
+import { errors, HttpError } from '../errors.ts';
 import { canWrite } from './access.ts';
-import type { CompiledOperation, OperationInput, OperationPlan } from './operation.ts';
+import type { Executor } from './executor.ts';
+import type { CompiledOperation, ExplainRejection, OperationInput, OperationPlan } from './operation.ts';
 import { isRejection, rejectedItems } from './rejections.ts';
 import type { OperationResult } from './results.ts';
+import { outsideScope, type ReadAccess } from './rows.ts';
 
 /**
  * Reserves capacity for records before they are created. Returns undefined if capacity is unlimited.
@@ -18,7 +21,7 @@ import type { OperationResult } from './results.ts';
  */
 export type ReserveRecords = (organization: string, count: number) => Promise<() => void> | undefined;
 
-const limits = new WeakMap<Database, ReserveRecords>();
+const limits = new WeakMap<object, ReserveRecords>();
 
 /** Limits the number of records in a database. `reserve` is called before records are created. */
 export function limitRecords(database: Database, reserve: ReserveRecords): void {
@@ -27,7 +30,7 @@ export function limitRecords(database: Database, reserve: ReserveRecords): void 
 
 /** Reserves capacity for at least this many records, if the number of records is limited. */
 export const reserveRecords: (
-  database: Database,
+  database: Executor,
   ...reservation: Parameters<ReserveRecords>
 ) => ReturnType<ReserveRecords> = (database, organization, count) =>
   limits.get(database)?.(organization, count);
@@ -37,10 +40,30 @@ export const reserveRecords: (
  */
 const maxTries = 10;
 
+/** Maximum number of attempts if writes deadlock. */
+const maxDeadlocks = 4;
+
+/** Runs work in a transaction or a single statement, and repeats it if PostgreSQL rolls it back because of a deadlock. */
+export const retryingDeadlocks = <T>(work: () => Promise<T>, tries = 1): Promise<T> =>
+  work().catch((cause: unknown) => {
+    if (tries < maxDeadlocks && isDeadlock(cause instanceof HttpError ? cause.cause : cause))
+      return retryingDeadlocks(work, tries + 1);
+    throw cause;
+  });
+
 /** The properties of an operation that determine its statements. */
 type Executable<P extends OperationPlan> = Pick<
   CompiledOperation<P>,
-  'statement' | 'creates' | 'readsOnly' | 'followUp' | 'retryable' | 'rejection' | 'assignment' | 'splitter'
+  | 'statement'
+  | 'creates'
+  | 'readsOnly'
+  | 'followUp'
+  | 'retryable'
+  | 'rejection'
+  | 'assignment'
+  | 'violation'
+  | 'splitter'
+  | 'transaction'
 >;
 
 /** Plans and runs an operation. @throws HttpError in the same cases as its `plan` and {@link execute} */
@@ -61,17 +84,21 @@ export async function runOperation<
  * Runs an operation's statement when the organization gets a slot. All requests for records pass through this
  * function.
  * @throws HttpError 400 naming every missing reference or assigned user who is not a member, or the operator's
- * constraint or trigger that rejected the write; 403 if the organization has reached its record limit; 409 naming
+ * constraint or trigger that rejected the write; 403 if the organization has reached its record limit or the written
+ * record would leave the caller's scopes; 409 naming
  * the unique fields whose values another record already has; 500 if the database fails or does not respond; 503
  * if no slot is available in time or the database cancels the statement
  */
 export async function execute<P extends OperationPlan>(
-  database: Database,
+  database: Executor,
   operation: Executable<P>,
   plan: P,
   tries = 0,
 ): Promise<TextRows> {
-  const { statement, creates, readsOnly, followUp, retryable, rejection, assignment, splitter } = operation;
+  const transaction = 'atomically' in database ? operation.transaction?.(database, plan) : undefined;
+  if (transaction !== undefined) return transaction;
+  const { statement, creates, readsOnly, followUp, retryable, rejection, assignment, violation, splitter } =
+    operation;
   const assigneeStatement = tries === 0 ? assignment?.statement(plan) : undefined;
   if (assignment !== undefined && assigneeStatement !== undefined) {
     const rows = await database.run(assigneeStatement, contextOf(plan)).catch(rejectFailure);
@@ -88,27 +115,44 @@ export async function execute<P extends OperationPlan>(
     }
   }
   const context = contextOf(plan, readsOnly);
+  const explain = async ({ statement, remaining }: ExplainRejection<P>) => {
+    const explanation = tries < maxTries ? statement(plan) : undefined;
+    if (explanation === undefined) return undefined;
+    const rows = await database.run(explanation, contextOf(plan)).catch(rejectFailure);
+    return execute(database, operation, remaining(plan, rows), tries + 1);
+  };
   try {
-    const rows = await database.run(firstStatement, context).catch((cause: unknown) => {
-      if (retryable?.(cause)) return database.run(firstStatement, context);
+    const run = () => database.run(firstStatement, context);
+    const rows = await run().catch((cause: unknown) => {
+      // Within a transaction, the other locks would still be held, so the whole transaction is repeated.
+      if (isDeadlock(cause) && 'atomically' in database) return retryingDeadlocks(run, 2);
+      if (retryable?.(cause)) return run();
       throw cause;
     });
+    if (rejection?.isRejected?.(plan, rows)) {
+      const result = await explain(rejection);
+      // Other writes have repeatedly changed the records that prevented this write.
+      if (result === undefined) throw errors.overloaded();
+      return result;
+    }
     const secondStatement = followUp?.(plan, rows);
     return secondStatement === undefined
       ? rows
       : [...rows, ...(await database.run(secondStatement, context))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
-    const explanation = isRejection(cause) && tries < maxTries ? rejection?.statement(plan) : undefined;
-    if (rejection === undefined || explanation === undefined) {
-      if (splitter === undefined || rejectingRule(cause) === undefined || tries > maxTries)
-        throw databaseFailure(cause);
-      const itemErrors = await rejectedItems(database, plan, splitter).catch(rejectFailure);
-      if (itemErrors.size === 0) throw databaseFailure(cause);
-      return execute(database, operation, splitter.without(plan, itemErrors), tries + 1);
-    }
-    const rows = await database.run(explanation, contextOf(plan)).catch(rejectFailure);
-    return execute(database, operation, rejection.remaining(plan, rows), tries + 1);
+    const outside = outsideScope(cause);
+    if (outside !== undefined && splitter === undefined) throw outside;
+    const result = rejection !== undefined && isRejection(cause) ? await explain(rejection) : undefined;
+    if (result !== undefined) return result;
+    const violated = violation?.(cause);
+    const isItemRejected =
+      outside !== undefined || violated !== undefined || rejectingRule(cause) !== undefined;
+    if (splitter === undefined || !isItemRejected || tries > maxTries)
+      throw violated ?? databaseFailure(cause);
+    const itemErrors = await rejectedItems(database, plan, splitter, violation).catch(rejectFailure);
+    if (itemErrors.size === 0) throw databaseFailure(cause);
+    return execute(database, operation, splitter.without(plan, itemErrors), tries + 1);
   }
 }
 
@@ -118,7 +162,8 @@ function rejectFailure(cause: unknown): never {
 }
 
 /** Returns the context of a plan's statements. */
-function contextOf({ organization, caller }: OperationPlan, readsOnly = false): StatementContext {
-  const access = !readsOnly ? 'write' : canWrite(caller.principal.grants) ? 'read' : 'delayed read';
+function contextOf({ organization, caller }: OperationPlan, readsOnly?: ReadAccess): StatementContext {
+  const isCurrent = readsOnly === 'current' || canWrite(caller.principal.grants);
+  const access = readsOnly === undefined ? 'write' : isCurrent ? 'read' : 'delayed read';
   return { organization, access, trace: caller.trace };
 }

@@ -1,9 +1,10 @@
 import { Readable } from 'node:stream';
 import { boundToRequest, type Database, type TextRows } from '../database/index.ts';
-import { fieldColumns } from '../fields/index.ts';
-import { parameterIssue, parameterValue, queryShape } from '../query/index.ts';
+import { customCells, customName, fieldColumns } from '../fields/index.ts';
+import { expandedRecords, parameterIssue, parameterValue, queryShape } from '../query/index.ts';
 import { column, type Prepared, prepare, record, separators } from '../sql/index.ts';
 import { execute } from './execute.ts';
+import { authorizeEmails, authorizeExpansion } from './expanded.ts';
 import { type FormatName, formatOf } from './formats.ts';
 import {
   compileListScope,
@@ -17,6 +18,7 @@ import type { ExportReader, ListInput, OperationContext, OperationPlan } from '.
 import { projectedColumns, statementsByShape } from './projected-columns.ts';
 import { rejectRequest } from './requests.ts';
 import { organizationOf } from './rows.ts';
+import { statementName } from './statements.ts';
 
 /**
  * Number of records per statement. Scans use larger batches, because every statement reads all records if no
@@ -37,7 +39,7 @@ export function exportReader<P extends ListPlan>(
     ofExport === undefined
       ? []
       : [
-          prepare<P>(`${name}_export_${index}`, 'write', ($) =>
+          prepare<P>(statementName(context, `export_${index}`), 'write', ($) =>
             ofExport({ resource: name, organization: organizationOf($), placeholder: $ }),
           ),
         ],
@@ -48,15 +50,30 @@ export function exportReader<P extends ListPlan>(
       if (parameterValue(plan.query, 'page') !== undefined) {
         rejectRequest([parameterIssue('page', 'cannot be used with this format, which returns all pages')]);
       }
+      if (expandedRecords(plan.parsedQuery.expansion) > 0) {
+        const message = 'cannot contain lists or second-level names with this format';
+        rejectRequest([parameterIssue('expand', message)]);
+      }
       return plan;
     },
+    authorizeRelated: ({ parsedQuery: { expansion }, caller }, principal) => {
+      authorizeExpansion(context, principal, expansion);
+      authorizeEmails(caller.principal, principal, expansion);
+    },
     begin: (plan) => exportEffects.map(({ bind }) => bind(plan)),
-    head: ({ parsedQuery: query }, format) =>
-      formatOf(format).head?.(projectedColumns(context, query).map(({ name }) => name)) ?? '',
+    head: ({ parsedQuery: query, customFields = [] }, format) =>
+      formatOf(format).head?.(
+        projectedColumns(context, query).flatMap(({ name }) =>
+          name === customName && customFields.length > 0 ? customFields.map((field) => field.name) : [name],
+        ),
+      ) ?? '',
     statement: (plan, format) =>
-      byShape(`${format} ${queryShape(plan.parsedQuery)}`, (name) =>
-        batchStatement(context, plan, format, name),
-      ).bind(plan),
+      // The columns depend on the organization, so the statement is neither named nor cached.
+      hasCustomCells(plan, format)
+        ? batchStatement(context, plan, format, '').bind(plan)
+        : byShape(`${format} ${queryShape(plan.parsedQuery)}`, (name) =>
+            batchStatement(context, plan, format, name),
+          ).bind(plan),
     // A batch with fewer records is not necessarily the last, because the byte limit can end it early.
     batch: (plan, [row]) => {
       if (row === undefined) return undefined;
@@ -69,14 +86,30 @@ export function exportReader<P extends ListPlan>(
   };
 }
 
+/** Returns whether an export has a column for each custom field. */
+const hasCustomCells = ({ customFields = [] }: ListPlan, format: FormatName): boolean =>
+  format === 'csv' && customFields.length > 0;
+
 /** Returns a batch's statement, which selects as many records as fit. */
 function batchStatement<P extends ListPlan>(
   context: OperationContext,
-  { parsedQuery: query }: P,
+  plan: P,
   format: FormatName,
   name: string,
 ): Prepared<P> {
-  const selectedColumns = { ...listColumns(context, query), layout: formatOf(format).layout };
+  const { parsedQuery: query, customFields = [] } = plan;
+  const columns = listColumns(context, query);
+  const selectedColumns = {
+    ...columns,
+    ...(hasCustomCells(plan, format) && {
+      fields: columns.fields.map((field) =>
+        field.name === customName
+          ? { ...field, type: { ...field.type, csv: customCells(customFields) } }
+          : field,
+      ),
+    }),
+    layout: formatOf(format).layout,
+  };
   const texts = context.definition.fields.flatMap(fieldColumns).filter(({ type }) => type === 'text');
   const size = ['0', ...texts.map((text) => `coalesce(octet_length(${column(text)}), 0)`)].join(' + ');
   return prepare<P>(
@@ -148,10 +181,10 @@ async function* batches<P extends OperationPlan>(
     // Checked just before sending, because a slow client can delay a batch indefinitely after it was read.
     await assertAllowed();
     const { bytes, next } = current;
-    const nextRows = read(next);
+    const nextRows = next && read(next);
     yield typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
     yield separator;
-    current = batch(next, await nextRows);
+    current = next && nextRows && batch(next, await nextRows);
   }
   return undefined;
 }

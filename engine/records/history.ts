@@ -19,6 +19,7 @@ import {
   rowDecoder,
   rowKinds,
 } from '../sql/index.ts';
+import { loggedFieldNames, selectChanges } from './changes.ts';
 import type {
   CompiledOperation,
   HistoryInput,
@@ -28,94 +29,15 @@ import type {
   OperationPlan,
   TextSigner,
 } from './operation.ts';
-import { isLogged } from './projection.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import type { HistoryResult } from './results.ts';
-import { organizationOf } from './rows.ts';
+import { type CallerScope, organizationOf, readAccess } from './rows.ts';
 import { type ById, byIdSql, statementName, tableOf } from './statements.ts';
+import { type ChangeView, limitsChanges, visibleChanges } from './visible-changes.ts';
 
 /** Schema names for a change and a list of changes in the OpenAPI document. */
 export const changeSchema = 'Change';
 const changesSchema = 'Changes';
-
-/**
- * Returns the names of the fields included in changes. Sensitive fields are excluded even if they were logged
- * before they became sensitive.
- */
-export const loggedFieldNames = ({ fields }: Pick<ResourceDefinition, 'fields'>): string[] =>
-  fields.filter(isLogged).map(({ name }) => name);
-
-/**
- * Returns an SQL condition that is true if row `p` of the change log contains the previous version of the
- * record in row `l`, and row `l` does not also contain that version.
- */
-export const hasPreviousVersionSql = (p: string, l: string): string =>
-  `${p}."organization_id" = ${l}."organization_id" and ${p}."object" = ${l}."object" and ${p}."object_id" = ${l}."object_id" and ${p}."version" = ${l}."version" - 1 and ${l}."before" is null and ${l}."action" = 'update'`;
-
-/**
- * SQL expression for the names of changed fields, as a JSON array in text form. The array contains all fields
- * if the record was created or deleted. For updates, it omits fields that were not defined in both versions.
- */
-const changedNames = `(select '[' || coalesce(string_agg(to_json(_n.key)::text, ',' order by _n.place), '') || ']' from json_each(coalesce(_s."after", _s."before")) with ordinality _n(key, value, place) left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))`;
-
-/**
- * Returns the FROM clause that joins rows `l` of the change log to `_s`, the record before and after the
- * change.
- * @param fence `offset 0` if long values must be parsed only once
- */
-const withBefore = (rows: string, fields: string, fence = ''): string =>
-  `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before"${fence}) _s`;
-
-/**
- * Returns the statement that selects columns from change log rows, and the names of changed fields as
- * `changed`.
- * @param rows see {@link selectChanges}
- * @param fields see {@link selectChanges}
- */
-export const selectChangedNames = (rows: string, fields: string, columns: string): string =>
-  `select ${columns}, ${changedNames} as "changed" ${withBefore(rows, fields)}`;
-
-/**
- * Returns the statement that selects changes as JSON, each with the record before and after the change.
- * @param rows selects rows of the change log
- * @param fields SQL expression for an array of the field names to include, which can refer to row `l`
- * @param order ORDER BY expressions for rows `l`
- * @param extraColumns additional columns, each starting with a comma
- * @param excerpt maximum length of text values, in characters; unlimited if undefined
- */
-export const selectChanges = (
-  rows: string,
-  fields: string,
-  order: string,
-  extraColumns = '',
-  excerpt?: number,
-): string => {
-  // Cast to text, because JSON functions would reformat the stored values, for example exact numbers.
-  const value =
-    excerpt === undefined
-      ? '_f.value::text'
-      : `case when json_typeof(_f.value) = 'string' and length(_f.value::text) > ${excerpt} then to_json(left(_f.value #>> '{}', ${excerpt}))::text else _f.value::text end`;
-  const fieldsJson = (json: string) =>
-    `(select '{' || string_agg(to_json(_f.key)::text || ':' || ${value}, ',') || '}' from json_each(${json}) _f where _f.key = any(_s."fields"))::json`;
-  const values = {
-    position: `l."transaction"::text || '-' || l."id"::text`,
-    at: `replace((l."at" at time zone 'UTC')::text, ' ', 'T') || 'Z'`,
-    actor: `(select row_to_json(_a) from (select l."actor_kind" as "kind", l."actor_id" as "id", l."actor_name" as "name") _a)`,
-    request_id: 'l."request_id"',
-    resource: 'l."object"',
-    id: 'l."object_id"',
-    action: 'l."action"',
-    version: 'l."version"',
-    changed: `${changedNames}::json`,
-    before: fieldsJson('_s."before"'),
-    after: fieldsJson('_s."after"'),
-  };
-  const columns = Object.entries(values).map(([name, value]) => `${value} as "${name}"`);
-  return [
-    `select row_to_json(_e)::text${extraColumns} ${withBefore(rows, fields, excerpt === undefined ? '' : ' offset 0')}`,
-    `cross join lateral (select ${columns.join(', ')}) _e order by ${order}`,
-  ].join(' ');
-};
 
 const int64 = { type: 'integer', format: 'int64' };
 const nullable = (type: string) => ({ type: [type, 'null'] });
@@ -125,8 +47,16 @@ const recordSchema = (description: string): JsonSchema => ({
   additionalProperties: true,
 });
 
-/** OpenAPI schemas for changes. */
-export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
+/** Returns the description of a change's action. Only resources with a trash have the actions of the trash. */
+export const changeActionsText = (resources: readonly Pick<ResourceDefinition, 'trash'>[]): string =>
+  resources.some(({ trash }) => trash !== undefined)
+    ? '`create`, `update` or `delete`; for resources with a trash, `trash`, `restore` or `purge` instead of `delete`.'
+    : '`create`, `update` or `delete`.';
+
+/** Returns the OpenAPI schemas for changes to records of these resources. */
+export const changeSchemas = (
+  resources: readonly Pick<ResourceDefinition, 'trash'>[],
+): Readonly<Record<string, JsonSchema>> => ({
   [changeSchema]: {
     type: 'object',
     description: 'A change to a record.',
@@ -148,7 +78,8 @@ export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
       at: { type: 'string', format: 'date-time', description: 'Start time of the transaction, in UTC.' },
       actor: {
         type: 'object',
-        description: 'The key or user that made the change, with its name or email address at that time.',
+        description:
+          "The key or user that made the change. `name` is the key's name or the user's email address at that time. Without the grant `members:list`, it is another user's current name, or null if it has not been entered.",
         required: ['kind', 'id', 'name'],
         properties: {
           kind: { type: 'string', description: '`user`, `key`, `partner` or `command`.' },
@@ -159,7 +90,7 @@ export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
       request_id: nullable('string'),
       resource: { type: 'string' },
       id: int64,
-      action: { type: 'string', description: '`create`, `update` or `delete`.' },
+      action: { type: 'string', description: changeActionsText(resources) },
       version: {
         ...int64,
         description: 'Increases with every change to the record. A lower version is an older change.',
@@ -182,7 +113,7 @@ export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
     required: ['data'],
     properties: { data: { type: 'array', items: { $ref: `#/components/schemas/${changeSchema}` } } },
   },
-};
+});
 
 /** The plan for a page of a record's history. */
 interface HistoryPlan extends OperationPlan, ById {
@@ -206,10 +137,10 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
   compile: (context) => {
     const { definition } = context;
     const { name } = definition;
-    /** Returns the text covered by a cursor's signature: the history and the position in it. */
+    const { excerpt, view } = context;
+    /** Returns the text covered by a cursor's signature: the history as the caller sees it, and the position in it. */
     const signedText = ({ organization, id }: HistoryPlan, position: string) =>
-      JSON.stringify([organization, name, 'history', id, position]);
-    const { excerpt } = context;
+      JSON.stringify([organization, name, 'history', id, position, ...(view === '' ? [] : [view])]);
     const kinds = rowKinds({
       change: { json: cell.text, version: cell.text, ...(excerpt !== undefined && { hasMore: cell.flag }) },
       /** The record exists but has no changes. */
@@ -218,19 +149,14 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
     const { bind } = prepare<HistoryPlan>(statementName(context, 'history'), 'deep', ($) => {
       const condition = changesOf(name, $);
       const olderThan = `_l."version" < coalesce(${$(({ after }) => after?.id ?? null)}::bigint, 9223372036854775807)`;
-      const page = `select * from "crm_ledger" _l where ${condition} and ${olderThan} order by _l."version" desc limit ${pageSize}`;
+      const page = `${visibleRows(context, `select * from "crm_ledger" _l where ${condition} and ${olderThan}`, $)} order by _l."version" desc limit ${pageSize}`;
       const rows = excerpt === undefined ? page : upToBytes(page);
       // A page of excerpts can end before it is full, so the statement returns whether older changes exist.
       const hasMoreColumn = excerpt === undefined ? '' : `, (l."_place" < l."_count")::text`;
       const fields = loggedFieldsSql(definition);
-      const changes = selectChanges(
-        rows,
-        fields,
-        'l."version" desc',
-        `, l."version"::text${hasMoreColumn}`,
-        excerpt,
-      );
-      return `with _changes as (${changes}) select ${kinds.select('change', '*')} from _changes union all select ${kinds.select('unchanged')} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
+      const extraColumns = `, l."version"::text${hasMoreColumn}`;
+      const changes = selectChanges({ rows, fields, order: newestFirst, extraColumns, excerpt }, $);
+      return `with _changes as (${changes}) select ${kinds.select('change', '*')} from _changes union all select ${kinds.select('unchanged')} from ${tableOf(context)} ${record} where ${byIdSql(context, 'read', $)} and not exists (select from _changes)`;
     });
     return {
       plan: (input) => {
@@ -244,7 +170,7 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
         return { ...plan, after };
       },
       statement: bind,
-      readsOnly: true,
+      readsOnly: readAccess(context),
       result: (plan, rows) => {
         const { signing } = plan;
         if (rows.length === 0 && plan.after === undefined) throw errors.recordNotFound(definition.singular);
@@ -270,6 +196,18 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
     },
   }),
 };
+
+/**
+ * Returns the statement that selects a record's rows of the change log, with the alias `_l`, as the caller sees them.
+ * @param rows selects all of the record's rows
+ */
+function visibleRows(context: OperationContext, rows: string, $: Placeholder<CallerScope>): string {
+  const view: ChangeView = { resources: [context], action: 'read' };
+  return limitsChanges(view) ? `select * from (${visibleChanges(rows, view, $)}) _l` : rows;
+}
+
+/** ORDER BY expression for rows `l` of the change log. */
+const newestFirst = 'l."version" desc';
 
 /** Returns an SQL expression for an array of logged field names. */
 const loggedFieldsSql = (definition: OperationContext['definition']): string =>
@@ -322,7 +260,12 @@ export function compileChange(
   const { bind } = prepare<ChangePlan>(statementName(context, 'change'), 'deep', ($) => {
     const atPosition = `_l."transaction" = ${$(({ position }) => position[0])}::xid8 and _l."id" = ${$(({ position }) => position[1])}::bigint`;
     const rows = `select * from "crm_ledger" _l where ${changesOf(definition.name, $)} and ${atPosition}`;
-    return selectChanges(rows, loggedFieldsSql(definition), 'l."version" desc');
+    const changes = {
+      rows: visibleRows(context, rows, $),
+      fields: loggedFieldsSql(definition),
+      order: newestFirst,
+    };
+    return selectChanges(changes, $);
   });
   return {
     plan: (input) => {
@@ -331,7 +274,7 @@ export function compileChange(
       return { ...basePlan(input), id: recordId(context, input), position: [transaction, id] };
     },
     statement: bind,
-    readsOnly: true,
+    readsOnly: readAccess(context),
     result: (_plan, [row]) => {
       if (row === undefined) throw errors.notFound();
       return { kind: 'history', changes: [decodeChange(row).json], next: undefined };

@@ -2,7 +2,15 @@ import { hash } from 'node:crypto';
 import type { Generated } from 'kysely';
 import { type TextRows, violatedConstraint } from '../database/index.ts';
 import { errors } from '../errors.ts';
-import { cell, literal, type Placeholder, type Row, rowKinds } from '../sql/index.ts';
+import {
+  cell,
+  literal,
+  type Placeholder,
+  prepare,
+  type Row,
+  rowKinds,
+  type Statement,
+} from '../sql/index.ts';
 import { bigintColumn, defineTable, now, textColumn } from '../tables/index.ts';
 import type { Idempotency, OperationPlan } from './operation.ts';
 import { organizationOf } from './rows.ts';
@@ -54,6 +62,11 @@ export interface IdempotentPlan extends OperationPlan {
   readonly idempotency: Idempotency | undefined;
 }
 
+/** A plan whose request can contain an idempotency key. */
+export interface KeyedPlan extends OperationPlan {
+  readonly idempotency?: Idempotency | undefined;
+}
+
 /** Combines an idempotency key with the hash of the request's body. */
 export const idempotencyOf = (key: string, body: string | Buffer): Idempotency => ({
   key,
@@ -61,7 +74,7 @@ export const idempotencyOf = (key: string, body: string | Buffer): Idempotency =
 });
 
 const caller = ({ caller: { principal } }: OperationPlan) => `${principal.kind}:${principal.actor}`;
-const key = ({ idempotency }: IdempotentPlan) => idempotency?.key ?? null;
+const key = ({ idempotency }: KeyedPlan) => idempotency?.key ?? null;
 const bodyHash = ({ idempotency }: IdempotentPlan) => idempotency?.bodyHash ?? null;
 
 /** A write that runs at most once per key. */
@@ -109,12 +122,11 @@ export function idempotentStatement<P extends IdempotentPlan>(
     JSON.stringify(['idempotency', plan.organization, caller(plan), path, key(plan)]),
   );
   const tag = `"tag" || ${literal(mark)}`;
-  const keyConditions = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
   const expressions = [
     // Does not wait for the lock, so that a concurrent request receives 409 immediately. The lock is released
     // when the statement's transaction ends.
     `_lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free")`,
-    `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${keyConditions.join(' and ')})`,
+    `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${keyConditions(scope)})`,
     '_first as materialized (select from _lock where "free" and not exists (select from _earlier))',
     write('_first'),
     `_result as (${result})`,
@@ -128,8 +140,29 @@ export function idempotentStatement<P extends IdempotentPlan>(
   return `with ${expressions.join(', ')} ${results.join(' union all ')}`;
 }
 
+/** Returns the statement that replaces the response stored for a plan's key. @param path see {@link IdempotentWrite} */
+export const storeResponse = (plan: KeyedPlan, path: string, json: string): Statement =>
+  prepare<KeyedPlan>('', 'write', ($) => {
+    const conditions = keyConditions([`${$(caller)}::text`, literal(path), `${$(key)}::text`]);
+    return `update "crm_idempotency" k set "record" = ${$(() => json)}::text where k."organization_id" = ${organizationOf($)} and ${conditions}`;
+  }).bind(plan);
+
+/** Returns an SQL condition that is true if a response is stored for a plan's key. @param path the path that keys are scoped to */
+export function isStoredSql(placeholder: Placeholder<KeyedPlan>, path: string): string {
+  const conditions = keyConditions([
+    `${placeholder(caller)}::text`,
+    literal(path),
+    `${placeholder(key)}::text`,
+  ]);
+  return `exists (select from "crm_idempotency" k where k."organization_id" = ${organizationOf(placeholder)} and ${conditions})`;
+}
+
+/** Returns the SQL condition for a key's stored response. @param scope SQL expressions for the caller, path and key */
+const keyConditions = (scope: readonly string[]): string =>
+  ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`).join(' and ');
+
 /** The response to a write that runs once per key. */
-interface IdempotentResult extends Row<typeof responseColumns> {
+export interface IdempotentResult extends Row<typeof responseColumns> {
   /** Whether it is the stored response to an earlier request. */
   readonly isReplayed: boolean;
 }

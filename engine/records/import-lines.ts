@@ -1,14 +1,14 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { type FieldIssue, fieldLimiter, HttpError } from '../errors.ts';
-import { parseExactJson } from '../fields/index.ts';
+import { type Field, lookupOf, parseExactJson } from '../fields/index.ts';
 import { ItemFailures } from './batch.ts';
 import type { Body } from './body.ts';
 import type { CreateBatchPlan } from './create.ts';
 import { execute } from './execute.ts';
 import { isBlankValue } from './indexes.ts';
 import type { LineReader, ParsedLine } from './lines.ts';
-import type { Caller } from './operation.ts';
+import type { Caller, OperationInput } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { createYield } from './yield.ts';
 
@@ -41,16 +41,19 @@ export interface ImportWrites {
   readonly stops: boolean;
   /** Whether records are only validated. */
   readonly isDryRun: boolean;
+  /** See {@link OperationInput}. */
+  readonly customFields?: OperationInput['customFields'];
 }
 
 /** Writes up to 1,000 records of an import in one statement, as a batch does. */
 export const writeMany =
   (database: Database, { createBatch }: CompiledOperations, writes: ImportWrites): WriteMany =>
   async (bodies) => {
-    const { caller, strict, match, stops, isDryRun } = writes;
+    const { caller, strict, match, stops, isDryRun, customFields } = writes;
     const plan = await createBatch.plan({
       caller,
       strict,
+      customFields,
       body: { records: bodies, on_error: 'continue', match },
     });
     if (isDryRun) {
@@ -135,8 +138,12 @@ export const keysOf = ({ uniques }: ResourceDefinition, record: Body): readonly 
   uniques.flatMap((unique) =>
     unique.some((field) => isBlankValue(record, field))
       ? []
-      : [JSON.stringify(unique.map(({ name }) => [name, record[name]]))],
+      : [JSON.stringify(unique.map((field) => [field.name, comparableValue(field, record[field.name])]))],
   );
+
+/** Returns a value that is equal for equal values of a unique field. */
+const comparableValue = ({ comparison }: Field, value: unknown): unknown =>
+  comparison !== undefined && typeof value === 'string' ? lookupOf(comparison).keyOf(value) : value;
 
 /** The dependencies of {@link importLines}. */
 interface ImportDependencies {

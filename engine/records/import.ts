@@ -1,12 +1,21 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Database } from '../database/index.ts';
 import { type ErrorCode, errors, HttpError } from '../errors.ts';
+import { hasCustomFields } from '../fields/index.ts';
 import { parameterIssue, type Query } from '../query/index.ts';
 import { type Action, allows } from './access.ts';
 import { aliasesOf } from './aliases.ts';
+import { customFieldsOf } from './custom-fields.ts';
 import { type FormatName, formatNames } from './formats.ts';
 import { type ImportSummary, type ImportWrites, importLines, keysOf, writeMany } from './import-lines.ts';
-import { csvLines, ndjsonLines } from './lines.ts';
+import {
+  type CsvOptions,
+  columnOfParameter,
+  csvLines,
+  type Delimiter,
+  delimiters,
+  ndjsonLines,
+} from './lines.ts';
 import type { Caller, DescribedResource, OperationContext, OperationDescription } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { commonParameters, rejectRequest, unknownParameters } from './requests.ts';
@@ -31,8 +40,11 @@ async function retryWhenBusy<T>(work: () => Promise<T>, tries = 1): Promise<T> {
   return retryWhenBusy(work, tries + 1);
 }
 
+/** How an import reads CSV. NDJSON has no delimiters and columns. */
+type CsvLayout = Pick<CsvOptions, 'delimiter' | 'columns'>;
+
 /** Options for an import. */
-export interface ImportOptions extends Partial<Omit<ImportWrites, 'caller'>> {}
+export interface ImportOptions extends Partial<Omit<ImportWrites, 'caller'>>, CsvLayout {}
 
 /** The input for an import. */
 interface ImportInput extends ImportOptions {
@@ -41,11 +53,11 @@ interface ImportInput extends ImportOptions {
 }
 
 /** A validated import. */
-interface ImportPlan extends ImportWrites {
+interface ImportPlan extends ImportWrites, CsvLayout {
   readonly format: FormatName;
 }
 
-const parameters = ['match', 'on_error', 'dry_run'];
+const parameters = ['match', 'on_error', 'dry_run', 'delimiter'];
 
 /** Callbacks for an import. */
 interface ImportObserver {
@@ -91,16 +103,19 @@ const imports = {
     options: (query, strict) => optionsOf(aliases ? aliases.query(query) : query, strict),
     plan: ({ strict = false, match, stops = false, isDryRun = false, ...rest }) => {
       const { name } = context.definition;
-      if (match !== undefined && !allows(rest.caller.principal.grants, name, 'update'))
+      if (match !== undefined && !allows(rest.caller.principal.grants, context.stored, 'update'))
         throw errors.forbidden(name, 'update');
       return { ...rest, strict, match: aliases ? match?.map(aliases.name) : match, stops, isDryRun };
     },
     run: async (database, plan, source, { onProgress = () => {}, assertAllowed = async () => {} } = {}) => {
       const { format, strict, caller } = plan;
-      const { fields } = context.definition;
+      const { definition } = context;
+      const fields = hasCustomFields(definition)
+        ? [...definition.fields, ...customFieldsOf(plan, definition)]
+        : definition.fields;
       const lines =
         format === 'csv'
-          ? csvLines(source, fields, strict, aliases?.name)
+          ? csvLines(source, { ...plan, fields, strict, current: aliases?.name })
           : ndjsonLines(source, aliases?.body);
       const write = writeMany(database, operations, plan);
       return database.schedule(
@@ -131,6 +146,10 @@ const imports = {
   }),
 } as const;
 
+const delimiterNames = Object.keys(delimiters);
+const isDelimiter = (name: unknown): name is Delimiter =>
+  typeof name === 'string' && delimiterNames.includes(name);
+
 const parameterDescriptions = [
   {
     name: 'match',
@@ -151,23 +170,50 @@ const parameterDescriptions = [
     description: '`true` validates all lines, including their references, without writing anything.',
     schema: { type: 'boolean', default: false },
   },
+  {
+    name: 'delimiter',
+    in: 'query',
+    description: 'The character between the cells of CSV.',
+    schema: { type: 'string', enum: delimiterNames, default: 'comma' },
+  },
+  {
+    name: 'column',
+    in: 'query',
+    description:
+      'The fields that columns of CSV contain, for columns that are not named like their fields: `column[NAME]=field`. An empty value ignores a column.',
+    style: 'deepObject',
+    explode: true,
+    schema: { type: 'object', additionalProperties: { type: 'string' } },
+  },
 ];
 
 /** Parses the options for an import. @throws HttpError 400 with all invalid parameters */
 function optionsOf(query: Query, strict: boolean): ImportOptions {
-  const issues = unknownParameters({ query, strict }, [...commonParameters, ...parameters]);
-  const { match, on_error: onError = 'continue', dry_run: dryRun = 'false' } = query;
+  const columnParameters = Object.keys(query).filter((name) => columnOfParameter(name) !== undefined);
+  const names = [...commonParameters, ...parameters, ...columnParameters];
+  const issues = unknownParameters({ query, strict }, names);
+  const { match, on_error: onError = 'continue', dry_run: dryRun = 'false', delimiter = 'comma' } = query;
   if (onError !== 'continue' && onError !== 'stop')
     issues.push(parameterIssue('on_error', 'must be continue or stop'));
   if (dryRun !== 'true' && dryRun !== 'false')
     issues.push(parameterIssue('dry_run', 'must be true or false'));
   if (Array.isArray(match)) issues.push(parameterIssue('match', 'must not be repeated'));
+  if (!isDelimiter(delimiter))
+    issues.push(parameterIssue('delimiter', `must be one of: ${delimiterNames.join(', ')}`));
+  const columns = new Map<string, string>();
+  for (const name of columnParameters) {
+    const fieldName = query[name];
+    if (typeof fieldName === 'string') columns.set(columnOfParameter(name) ?? '', fieldName);
+    else issues.push(parameterIssue(name, 'must not be repeated'));
+  }
   rejectRequest(issues);
   return {
     strict,
     match: typeof match === 'string' ? match.split(',') : undefined,
     stops: onError === 'stop',
     isDryRun: dryRun === 'true',
+    ...(isDelimiter(delimiter) && { delimiter }),
+    columns,
   };
 }
 

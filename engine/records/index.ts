@@ -4,36 +4,93 @@
 export {
   type Action,
   actionNames,
+  actionsOf,
+  actionsOfAll,
   administratorProfile,
   allows,
+  compileGrants,
+  covers,
   eventsObject,
+  everyGrant,
+  fieldGroups,
+  fieldsObject,
+  type GrantedResource,
   type Grants,
   grantedActions,
-  grantMasks,
+  grantsWithin,
+  groupActions,
+  groupObject,
   isCoveredByWildcard,
   membersObject,
+  noGrants,
+  otherObjects,
+  type Principal,
+  type ProtectedResource,
+  recordLimits,
+  type StoredGrant,
+  scopesOf,
+  uncoveredGrants,
   wildcard,
 } from './access.ts';
+export { groupsOf, measuresOf, valueSchemas } from './aggregate-names.ts';
+export { maxGroups } from './aggregate-sql.ts';
 export { maxItems } from './batch.ts';
-export { type Body, bodyRules } from './body.ts';
-export { compileExcerpts, type Excerpts } from './excerpts.ts';
-export { execute, limitRecords, type ReserveRecords, runOperation } from './execute.ts';
-export { exportStream } from './export.ts';
-export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
+export { type Body, bodyRules, writableLists } from './body.ts';
 export {
-  changeSchema,
-  changeSchemas,
   hasPreviousVersionSql,
   loggedFieldNames,
   selectChangedNames,
   selectChanges,
-} from './history.ts';
+} from './changes.ts';
+export { checkSql, constraints } from './constraints.ts';
+export { guessColumns, previewCsv } from './csv-preview.ts';
+export {
+  customFieldsIn,
+  forgetCustomFields,
+  organizationCustomFields,
+  storedOptions,
+} from './custom-definitions.ts';
+export { type CustomFields, visibleCustomFields } from './custom-fields.ts';
+export {
+  customFieldsTable,
+  customFieldTables,
+  customValuesTriggerBody,
+  fromCustomFields,
+} from './custom-tables.ts';
+export { findDependents } from './delete-referrers.ts';
+export {
+  type DeleteRules,
+  deleteRulesOf,
+  hasDeleteRules,
+  maxDeleted,
+  type Referrer,
+  removalOf,
+} from './delete-rules.ts';
+export { compileExcerpts, type Excerpts } from './excerpts.ts';
+export { execute, limitRecords, type ReserveRecords, runOperation } from './execute.ts';
+export { exportStream } from './export.ts';
+export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
+export { changeActionsText, changeSchema, changeSchemas, compileChange } from './history.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';
-export { distinctionOf, indexes, namesOf } from './indexes.ts';
+export { distinctionOf, indexes, namesOf, uniqueIndexName, uniqueKeys } from './indexes.ts';
 export { itemTable } from './items.ts';
+export { type Delimiter, delimiters } from './lines.ts';
+export { hidesReferences, isLinkTable, linkTable } from './link-tables.ts';
+export { compileLock } from './lock.ts';
 export {
+  ignoreLocksSql,
+  ignoringLocksSql,
+  lockingReferences,
+  lockTriggers,
+  parentLockTrigger,
+  parentLockTriggers,
+  recordLockTrigger,
+} from './lock-triggers.ts';
+export { compileFindLock, type FindLock, type RecordLock } from './locks.ts';
+export {
+  type BodyRequirements,
   type Caller,
   commandCaller,
   type DescribedResource,
@@ -44,11 +101,19 @@ export {
   type Operation,
   type OperationContext,
   type OperationPlan,
-  type Principal,
   type TagConditions,
   type TextSigner,
 } from './operation.ts';
-export { type CompiledOperations, compileOperations, operations, routedOperations } from './operations.ts';
+export {
+  bodyRequirements,
+  type CompiledOperations,
+  compileOperations,
+  operations,
+  operationsOf,
+  type RoutedOperation,
+  routedOperation,
+  routedOperations,
+} from './operations.ts';
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export {
@@ -60,6 +125,7 @@ export {
   type Records,
   records,
 } from './records.ts';
+export { compileErase, compilePurge, compilePurgeBatch, daysText, type RemoveOperation } from './remove.ts';
 export {
   type ChangeValues,
   changeValues,
@@ -72,3 +138,17 @@ export {
   type RecordValues,
   recordValues,
 } from './results.ts';
+export { type CallerScope, trashSql, visibleLimitSql, visibleSql } from './rows.ts';
+export { sequenceFields, sequenceName, sequenceTables } from './sequences.ts';
+export {
+  combinedColumns,
+  recalculateSql,
+  rollupTrigger,
+  rollupTriggers,
+  type StoredRollups,
+  storedRollups,
+} from './stored-rollups.ts';
+export { compileTransitionScopes, type TransitionScopes } from './transition-scopes.ts';
+export { trashedAt } from './trash-list.ts';
+export { canReadAll, fullView, hasLimits, limitedView, type View } from './view.ts';
+export { type ChangeView, hidesCustomValues, limitsChanges, visibleChanges } from './visible-changes.ts';

@@ -1,12 +1,26 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
-import type { Distinction, Field } from '../fields/index.ts';
+import { type Distinction, type Field, linksOf, lookupOf, refersToMany } from '../fields/index.ts';
 import { queryIndexes } from '../query/index.ts';
-import { column, type IndexShape, identifier, indexKey, lookupKey, quote } from '../sql/index.ts';
+import {
+  column,
+  type IndexShape,
+  identifier,
+  indexKey,
+  lookupKey,
+  quote,
+  trashedColumn,
+} from '../sql/index.ts';
 import type { Body } from './body.ts';
 import type { ItemTable } from './items.ts';
+import { scopeField } from './rows.ts';
+import { sequenceFields } from './sequences.ts';
 
 /** Returns the names of fields that are unique together. */
 export const namesOf = (unique: Unique): string[] => unique.map(({ name }) => name);
+
+/** Returns whether a caller can read the values of fields that are unique together. */
+export const showsValues = ({ fields }: Pick<ResourceDefinition, 'fields'>, unique: Unique): boolean =>
+  unique.every(({ name }) => fields.some((field) => field.name === name));
 
 /** Joins the field names for use in an identifier. Field names cannot contain "+". */
 const joinedNames = (unique: Unique): string => namesOf(unique).join('+');
@@ -15,10 +29,14 @@ const joinedNames = (unique: Unique): string => namesOf(unique).join('+');
  * Returns how a unique index distinguishes a field's values.
  * @param value SQL expression for the value
  */
-export const distinctionOf = ({ name, type }: Field, value: string): Distinction => {
+export const distinctionOf = ({ name, type, comparison }: Field, value: string): Distinction => {
   if (type.distinct === undefined) throw new Error(`${name} cannot be unique`);
-  return type.distinct(value);
+  return type.distinct(comparison === undefined ? value : lookupOf(comparison).key(value));
 };
+
+/** Returns an SQL expression that is equal for equal values of a unique field. */
+export const comparableSql = ({ comparison }: Field, value: string): string =>
+  comparison === undefined ? value : lookupOf(comparison).key(`(${value} collate "C")`);
 
 /** Returns an SQL condition that is true if all values of the unique fields are present. */
 export const allPresentSql = (unique: Unique, values: readonly string[]): string =>
@@ -32,7 +50,12 @@ export const sameKeySql = (unique: Unique, values: readonly string[]): string =>
   unique
     .flatMap((field, index) => {
       const stored = distinctionOf(field, column(field));
-      const expected = distinctionOf(field, values[index] ?? '');
+      const value = values[index] ?? '';
+      // The result of `lower` depends on the collation.
+      const expected = distinctionOf(
+        field,
+        field.comparison === undefined ? value : `(${value} collate "C")`,
+      );
       return [...stored.keys.map((key, part) => `${key} = ${expected.keys[part]}`), stored.presence];
     })
     .join(' and ');
@@ -47,7 +70,14 @@ export const isBlankValue = (body: Body, { name }: Field): boolean =>
 
 /** Serializes a body's values for unique fields. Equal values produce equal text. */
 export const uniqueKeyText = (unique: Unique, body: Body): string =>
-  JSON.stringify(unique.map(({ name, type }) => type.write?.(body[name])));
+  JSON.stringify(
+    unique.map(({ name, type, comparison }) => {
+      const values = type.write?.(body[name]);
+      return comparison === undefined
+        ? values
+        : values?.map((text) => (text === null ? text : lookupOf(comparison).keyOf(text)));
+    }),
+  );
 
 /** An index on a resource's table. */
 interface ResourceIndex extends IndexShape {
@@ -69,13 +99,23 @@ export function isIndexed(definition: ResourceDefinition, equal: readonly Field[
   );
 }
 
-/** Returns a resource's indexes for its query parameters, references, lookups and unique fields. */
+/** Returns a resource's indexes for its query parameters, scopes, references, lookups and unique fields. */
 export function indexes(definition: ResourceDefinition): ResourceIndex[] {
   const { name, fields } = definition;
   const candidates = [
     ...queryIndexes(definition),
+    // A list limited to such a scope is as short as a filtered one.
+    ...definition.scopes.flatMap((scope) => {
+      const field = scopeField(definition, scope);
+      return field === undefined
+        ? []
+        : [{ field, keys: [lookupKey(field), indexKey(definition.sort.field)] }];
+    }),
     ...fields
-      .filter((field) => field.type.refers || field.lookup !== undefined)
+      .flatMap((field) => {
+        if (field.type.refers === true) return refersToMany(field) ? [] : linksOf(field);
+        return field.lookup === undefined ? [] : [field];
+      })
       .map((field) => ({ field, keys: [lookupKey(field)] })),
   ];
   const byName = new Map<string, ResourceIndex>();
@@ -88,27 +128,53 @@ export function indexes(definition: ResourceDefinition): ResourceIndex[] {
     }
     const { field, keys } = index;
     const indexKeys = indexColumns(keys);
-    const isLookup = field.lookup !== undefined && keys[0] === lookupKey(field);
+    const isLookup = (field.comparison ?? field.lookup) !== undefined && keys[0] === lookupKey(field);
     const indexName = identifier(`${name}_${field.name}_${isLookup ? 'lookup' : 'index'}`);
     if (indexKeys.length > 2 && !byName.has(indexName))
       byName.set(indexName, { name: indexName, keys: indexKeys });
   }
-  return [...byName.values(), ...definition.uniques.map((unique) => uniqueIndex(name, unique))];
+  for (const { reference, sort } of definition.referrerOrders) {
+    const keys = indexColumns([lookupKey(reference), indexKey(sort)]);
+    const indexName = identifier(`${name}_${reference.name}_${sort.name}_index`);
+    // The index of a filter for the reference can have the same order.
+    const isCovered = [...byName.values()].some((index) =>
+      keys.every((key, position) => index.keys[position] === key),
+    );
+    if (!isCovered) byName.set(indexName, { name: indexName, keys });
+  }
+  return [
+    ...byName.values(),
+    ...definition.uniques.map((unique) => uniqueIndex(definition, unique)),
+    // Records in the trash keep their values.
+    ...sequenceFields(definition).map((field) => uniqueIndex({ name }, [field])),
+    ...(definition.trash === undefined ? [] : [trashIndex(name)]),
+  ];
 }
 
 /** Returns the index that enforces unique fields within an organization. */
-function uniqueIndex(resource: string, unique: Unique): ResourceIndex {
+function uniqueIndex(
+  { name: resource, trash }: Pick<ResourceDefinition, 'name' | 'trash'>,
+  unique: Unique,
+): ResourceIndex {
   const values = unique.map((field) => quote(field.name));
   return {
     name: uniqueIndexName(resource, unique),
-    keys: [
-      '"organization_id"',
-      ...unique.flatMap((field, index) => distinctionOf(field, values[index] ?? '').keys.map(asKey)),
-    ],
+    keys: ['"organization_id"', ...uniqueKeys(unique)],
     kind: 'unique',
-    where: allPresentSql(unique, values),
+    where: `${allPresentSql(unique, values)}${trash === undefined ? '' : ` and ${quote(trashedColumn)} is null`}`,
   };
 }
+
+/** Returns the keys of the index that enforces unique fields, without the organization. */
+export const uniqueKeys = (unique: Unique): readonly string[] =>
+  unique.flatMap((field) => distinctionOf(field, quote(field.name)).keys.map(asKey));
+
+/** Returns the index that lists an organization's trash. */
+const trashIndex = (resource: string): ResourceIndex => ({
+  name: identifier(`${resource}_Trash`),
+  keys: indexColumns([quote(trashedColumn)]),
+  where: `${quote(trashedColumn)} is not null`,
+});
 
 /** Returns the key as written in CREATE INDEX, where expressions need parentheses. */
 const asKey = (key: string): string => (key.startsWith('case ') ? `(${key})` : key);

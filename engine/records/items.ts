@@ -1,4 +1,4 @@
-import { type Field, fieldColumns, type ParameterText } from '../fields/index.ts';
+import { type Field, fieldColumns, type ParameterText, refersToMany } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 import { type Assignment, assign, bodyParameters } from './assignments.ts';
 import type { Body } from './body.ts';
@@ -30,8 +30,12 @@ export interface ItemTable {
   readonly expression: (placeholder: Placeholder<ItemValues>, guard?: string) => string;
   /** Returns a field's columns and the SQL expressions for their values. */
   readonly assignments: (field: Field) => readonly Assignment[];
+  /** Returns the SQL expressions for the parameters of a field's columns, as text. */
+  readonly parameters: (field: Field) => readonly string[];
   /** Returns an SQL condition that is true if an item contains a field. */
   readonly hasField: (field: Field) => string;
+  /** Returns whether any item contains a value other than null for a field without a default. */
+  readonly hasValue: (values: Pick<ItemValues, 'columns'>, field: Field) => boolean;
   /** Appends an item to the columns, or nulls if it is undefined, so that later items keep their indexes. */
   readonly add: (columns: ItemColumn[], item: BatchItem | undefined) => void;
 }
@@ -57,9 +61,12 @@ export function itemTable(fields: readonly Field[]): ItemTable {
     ...fields.flatMap((field) => fieldColumns(field)).map((_, index) => `_v${index}`),
   ];
   const assignments = new Map<Field, readonly Assignment[]>();
+  const parameters = new Map<Field, readonly string[]>();
+  const firstColumns = new Map<Field, number>();
   let next = 2;
   for (const { field, size } of fieldEntries) {
     const columns = names.slice(next, next + size).map((name) => `_i.${name}`);
+    parameters.set(field, columns);
     // `assign` requests the placeholder of each column once, in order.
     let column = 0;
     assignments.set(
@@ -70,6 +77,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
         () => [],
       ),
     );
+    firstColumns.set(field, next);
     next += size;
   }
   const arrays = names.map(
@@ -84,7 +92,14 @@ export function itemTable(fields: readonly Field[]): ItemTable {
       return `_items as materialized (select _i.* from ${guard === undefined ? '' : `${guard} cross join `}${source} where _i._n <> all(${$(skippedOf)}::bigint[]))`;
     },
     assignments: (field) => assignments.get(field) ?? [],
+    parameters: (field) => parameters.get(field) ?? [],
     hasField: (field) => `substr(_i._given, ${fields.indexOf(field) + 1}, 1) = '1'`,
+    // Every element except null is in quotation marks. An empty list is in braces.
+    hasValue: ({ columns }, field) => {
+      const first = firstColumns.get(field) ?? 0;
+      const texts = columns.slice(first, first + fieldColumns(field).length);
+      return texts.some((text) => (refersToMany(field) ? /"\{[^}]/.test(text) : text.includes('"')));
+    },
     add: (columns, item) => {
       const add = (index: number, value: ParameterText) => {
         const column = columns[index];

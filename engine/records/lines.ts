@@ -1,9 +1,10 @@
 import { type InfoField, type InfoRecord, parse } from 'csv-parse';
 import { errors, excerpt, type FieldIssue, HttpError } from '../errors.ts';
-import { ExactNumber, type Field } from '../fields/index.ts';
+import { customName, ExactNumber, type Field } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
-import { type Body, unknownField } from './body.ts';
+import type { Body } from './body.ts';
 import { readJson } from './read-body.ts';
+import { unknownField } from './unknown-names.ts';
 import { createYield } from './yield.ts';
 
 /** One record of an import's body, or the reason it is invalid. */
@@ -108,7 +109,7 @@ function objectOf(bytes: Buffer, line: number): Body | HttpError {
 }
 
 /** Maximum number of cells per line. PostgreSQL's limit on columns per table is lower. */
-const maxCells = 2000;
+export const maxCells = 2000;
 /**
  * Maximum size of the header, in bytes. The parser allocates hundreds of bytes per header byte until the
  * header ends.
@@ -125,41 +126,60 @@ type Cell = string | undefined;
 /** A column and the function that converts its cells to JSON values, or to undefined if a value is absent. */
 interface Column {
   readonly name: string;
+  /** The key of a custom field. */
+  readonly key?: string | undefined;
   readonly value: (cell: Cell) => unknown;
 }
 
+/** The characters that can separate cells, by name. */
+export const delimiters = { comma: ',', semicolon: ';', tab: '\t', pipe: '|' } as const;
+
+/** Name of a character that separates cells. */
+export type Delimiter = keyof typeof delimiters;
+
+/** How to read CSV. */
+export interface CsvOptions {
+  /** The fields that columns can contain. */
+  readonly fields: readonly Field[];
+  /** Whether columns that do not contain a writable field are rejected. */
+  readonly strict: boolean;
+  /** Translates a former field name to the current name. */
+  readonly current?: ((name: string) => string) | undefined;
+  /** Default: `comma`. */
+  readonly delimiter?: Delimiter | undefined;
+  /** The fields that columns contain, by the columns' names. Empty for columns to ignore. Other columns are named like their fields. */
+  readonly columns?: ReadonlyMap<string, string> | undefined;
+}
+
 /**
- * Reads records from CSV (RFC 4180) whose first line contains field names. Iteration fails with an HttpError
+ * Reads records from CSV (RFC 4180) whose first line contains the names of the columns. Iteration fails with an HttpError
  * 400 if the text is not CSV, if a line exceeds {@link maxRecord} or {@link maxCells}, or if the header does
- * not name any writable field or contains a duplicate or, for strict callers, an unknown field.
- * @param current translates a former field name to the current name
+ * not contain any writable field, or contains one twice or, for strict callers, an unknown field.
  */
-export function csvLines(
-  source: AsyncIterable<Buffer>,
-  fields: readonly Field[],
-  strict: boolean,
-  current = (name: string): string => name,
-): LineReader {
+export function csvLines(source: AsyncIterable<Buffer>, options: CsvOptions): LineReader {
   const ignored: string[] = [];
+  const { current = (name: string) => name } = options;
   // Exports contain a renamed field under both names. If the current name is present, the column with the
   // former name is ignored.
   const currentHeader = (header: readonly Cell[]) => {
     const names = new Set(header);
     return header.map((name = '') => (names.has(current(name)) ? name : current(name)));
   };
-  const columnsFor = (header: readonly Cell[]) => columnsOf(currentHeader(header), fields, strict, ignored);
-  return Object.assign(records(source, columnsFor), { ignored });
+  const columnsFor = (header: readonly Cell[]) => columnsOf(currentHeader(header), options, ignored);
+  return Object.assign(records(source, columnsFor, options.delimiter), { ignored });
 }
 
 /** Parses slice by slice, so that the lines before an error are yielded before the error is thrown. */
 async function* records(
   source: AsyncIterable<Buffer>,
   columnsFor: (header: readonly Cell[]) => readonly (Column | undefined)[],
+  delimiter: Delimiter = 'comma',
 ): AsyncGenerator<readonly ParsedLine[]> {
   let columns: readonly (Column | undefined)[] | undefined;
   let lines: ParsedLine[] = [];
   const parser = parse({
     bom: true,
+    delimiter: delimiters[delimiter],
     cast: (text: string, { index, lines: line, quoting }: InfoField): Cell => {
       // `max_record_size` does not count separators.
       if (index >= maxCells) throw errors.invalidCsv(`line ${line}: more than ${maxCells} cells`);
@@ -251,24 +271,44 @@ function csvError(cause: unknown) {
   return reason === undefined ? undefined : errors.invalidCsv(`line ${lines}: ${reason}`);
 }
 
+const [parameterStart, parameterEnd] = ['column[', ']'];
+
+/** Returns the parameter with the field that a column contains: `column[NAME]`. */
+const columnParameter = (column: string): string => `${parameterStart}${excerpt(column)}${parameterEnd}`;
+
+/** Returns the column of a {@link columnParameter}, or undefined for other parameters. */
+export const columnOfParameter = (name: string): string | undefined =>
+  name.startsWith(parameterStart) && name.endsWith(parameterEnd)
+    ? name.slice(parameterStart.length, -parameterEnd.length)
+    : undefined;
+
 /** Returns a header's columns. Ignored columns are undefined, and their names are added to `ignored`. */
 function columnsOf(
   header: readonly Cell[],
-  fields: readonly Field[],
-  strict: boolean,
+  { fields, strict, columns: mapped }: CsvOptions,
   ignored: string[],
 ): readonly (Column | undefined)[] {
   const issues: FieldIssue[] = [];
   const unknownIssue = unknownField(fields.filter((field) => !field.readOnly).map((field) => field.name));
   const byName = new Map(fields.map((field) => [field.name, field]));
   const names = new Set<string>();
-  const columns = header.map((name = '', index) => {
+  for (const name of mapped?.keys() ?? [])
+    if (!header.includes(name))
+      issues.push(parameterIssue(columnParameter(name), 'is not a column of the file'));
+  const columns = header.map((columnName = '', index) => {
+    const name = mapped?.get(columnName) ?? columnName;
+    if (name === '' && columnName !== '') {
+      ignored.push(excerpt(columnName));
+      return undefined;
+    }
     const field = byName.get(name);
     if (names.has(name)) issues.push(parameterIssue(name, 'appears twice'));
     names.add(name);
-    if (field !== undefined && !field.readOnly) return { name, value: field.type.csv.parse };
-    ignored.push(excerpt(name));
-    if (strict) issues.push(field ? parameterIssue(name, 'is read-only') : unknownIssue(name, index));
+    if (field !== undefined && !field.readOnly)
+      return { name, key: field.custom?.key, value: field.type.csv.parse };
+    ignored.push(excerpt(columnName));
+    if (name !== columnName || strict)
+      issues.push(field ? parameterIssue(name, 'is read-only') : unknownIssue(name, index));
     return undefined;
   });
   if (columns.every((column) => column === undefined))
@@ -285,7 +325,9 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
   const record: Record<string, unknown> = {};
   for (const [index, column] of columns.entries()) {
     const value = column?.value(cells[index]);
-    if (column !== undefined && value !== undefined) record[column.name] = value;
+    if (column === undefined || value === undefined) continue;
+    if (column.key === undefined) record[column.name] = value;
+    else record[customName] = { ...(record[customName] as object | undefined), [column.key]: value };
   }
   return record satisfies Body;
 }

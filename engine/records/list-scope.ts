@@ -1,6 +1,8 @@
+import type { Field } from '../fields/index.ts';
 import {
   type CursorPosition,
   encodeCursor,
+  expandedRecords,
   type ParsedQuery,
   positionText,
   type Query,
@@ -16,18 +18,26 @@ import {
   rowDecoder,
   type SelectedColumns,
 } from '../sql/index.ts';
+import { expansionLane } from './expanded.ts';
 import { isIndexed } from './indexes.ts';
+import { callerSql } from './link-tables.ts';
 import type { CountMode, OperationContext, OperationPlan, TextSigner } from './operation.ts';
 import { projectedColumns, selectProjection } from './projected-columns.ts';
 import { responseValueSql } from './projection.ts';
-import { visibleSql } from './rows.ts';
+import { scopeField, visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
 /** The plan for a list. */
 export interface ListPlan extends OperationPlan {
   readonly resource: string;
+  /** Key of the view in which the list is read. */
+  readonly view: string;
+  /** Whether the list contains the records in the trash. */
+  readonly trashed?: OperationContext['trashed'];
   readonly parsedQuery: ParsedQuery;
   readonly query: Query;
+  /** The custom fields of the list's records. Absent if the resource has none. */
+  readonly customFields?: readonly Field[];
   readonly signing: TextSigner | undefined;
   /** How to count the records on all pages; undefined if they are not counted. */
   readonly counting: CountMode | undefined;
@@ -37,11 +47,23 @@ export interface ListPlan extends OperationPlan {
  * Returns the text covered by a cursor's signature. A cursor is valid only for the same organization, order
  * and filters.
  */
-function signedText({ organization, resource, parsedQuery: query }: ListPlan, position: string): string {
+function signedText(
+  { organization, resource, view, trashed, parsedQuery: query }: ListPlan,
+  position: string,
+): string {
   const { sort, filters, search } = query;
   const conditions = filters.map(({ field, operator, values }) => [field.name, operator, values.toSorted()]);
   const order = [sort.field.name, sort.field.typeName, sort.direction];
-  return JSON.stringify([organization, resource, order, conditions, search, position]);
+  const list = [
+    organization,
+    resource,
+    order,
+    conditions,
+    search,
+    position,
+    ...(trashed === undefined ? [] : [{ trashed }]),
+  ];
+  return JSON.stringify(view === '' ? list : [...list, view]);
 }
 
 /** Returns whether a plan's cursor, if any, was issued for this list. */
@@ -91,8 +113,8 @@ export function compileListScope(
 ): ListScope {
   const { definition } = context;
   const table = tableOf(context);
-  const rows = visibleSql($);
-  const clauses = queryClauses(definition, query, $);
+  const rows = visibleSql(context, 'list', $);
+  const clauses = queryClauses(definition, query, $, callerSql(context, $));
   const { where = [], after = [], limit, offset } = clauses;
   const conditions = `where ${[rows, ...where].join(' and ')}`;
   const order = (clauses.order ?? []).join(', ');
@@ -100,9 +122,13 @@ export function compileListScope(
   const limitClause = `limit ${maxRecords ?? limit}`;
   const pageClause = `${limitClause}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
   const filtersFirst = findsFirst(query);
+  const { columns, joins } = selectProjection(context, query, $);
+  const joinsSql = joins($);
   // If many rows are skipped or sorted, IDs are selected first, so that only the page's rows are read
   // completely.
-  const keysFirst = filtersFirst || listLane(context, query) !== 'list';
+  const keysFirst =
+    filtersFirst ||
+    (listLane(context, query) !== 'list' && (joinsSql !== '' || !combinesEqualities(context, query)));
   const branches = (after.length === 0 ? [''] : after.map((condition) => ` and ${condition}`)).map(
     (condition) => {
       // OFFSET 0 prevents the planner from walking the sort index, which would read every record that does
@@ -117,16 +143,15 @@ export function compileListScope(
     keysFirst || branches.length > 1
       ? `select ${columns} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${joins} ${orderClause} ${limitClause}`
       : `select ${columns} from ${table} ${record}${joins} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${orderClause} ${pageClause}`;
-  const { columns, joins } = selectProjection(context, query, $);
   const key = hasSortKey(context, query)
     ? ''
     : `, ${responseValueSql(query.sort.field)} as ${quote(sortKey)}`;
-  const projection = { columns: `${columns}${key}`, joins };
+  const projection = { columns: `${columns}${key}`, joins: joinsSql };
   return {
     conditions,
     order,
     projection,
-    page: rowsOf(projection.columns, joins),
+    page: rowsOf(projection.columns, projection.joins),
     rowsWith: (extraColumn) => rowsOf(`${record}.*, ${extraColumn}`),
   };
 }
@@ -173,10 +198,11 @@ export function listColumns(context: OperationContext, query: ParsedQuery): Sele
  * order. For other lists, the planner needs the values, so several lists cannot share a statement.
  */
 export function hasStablePlan(context: OperationContext, query: ParsedQuery): boolean {
-  const { equal, find, sort } = queryCost(query);
+  const { equal, find, sort } = listCost(context, query);
   const keys = sort.type.order?.(column(sort)) ?? [];
   const inOrder = find.length === 0 && (equal.length === 0 || keys.length === 1);
-  return listLane(context, query) === 'list' && query.sort.after === undefined && inOrder;
+  const isShort = expandedRecords(query.expansion) === 0 && query.sort.after === undefined;
+  return listLane(context, query) === 'list' && isShort && inOrder;
 }
 
 /**
@@ -189,12 +215,40 @@ function findsFirst(query: ParsedQuery): boolean {
 }
 
 /**
+ * Returns whether a list is the first page of the records with equal values in several fields. If no index contains all of
+ * them, the planner chooses the index of one field, and planning a join would take longer than the join saves.
+ */
+function combinesEqualities(context: OperationContext, query: ParsedQuery): boolean {
+  const { equal, find, scan } = listCost(context, query);
+  return equal.length > 1 && find.length === 0 && !scan && query.page.depth === 'first';
+}
+
+/** Returns the index that a list needs, including the limits of the caller's grants. */
+function listCost(
+  { stored, rows, trashed }: OperationContext,
+  query: ParsedQuery,
+): ReturnType<typeof queryCost> {
+  const cost = queryCost(query);
+  // The other indexes also contain the records outside the trash.
+  if (trashed !== undefined) return { ...cost, scan: true };
+  const limits = rows?.list ?? [];
+  if (limits.length === 0) return cost;
+  const fields = limits.map(([scope, ...more]) =>
+    scope === undefined || more.length > 0 ? undefined : scopeField(stored, scope),
+  );
+  // Other conditions are not served by an index.
+  if (fields.includes(undefined)) return { ...cost, scan: true };
+  return { ...cost, equal: [...new Set([...cost.equal, ...fields.flatMap((field) => field ?? [])])] };
+}
+
+/**
  * Returns a list's lane: `scan` if no index provides the page, `deep` if the page is far from the start,
  * otherwise `list`.
  */
-export function listLane({ definition }: OperationContext, query: ParsedQuery): 'list' | 'deep' | 'scan' {
-  const { equal, find, sort, scan } = queryCost(query);
+export function listLane(context: OperationContext, query: ParsedQuery): 'list' | 'deep' | 'scan' {
+  const { equal, find, sort, scan } = listCost(context, query);
   const inOrder = find.every((field) => field === sort);
-  if (scan || !inOrder || !isIndexed(definition, equal, sort)) return 'scan';
+  if (scan || !inOrder || !isIndexed(context.stored, equal, sort)) return 'scan';
+  if (expansionLane(context, query.expansion, context.definition.page.size) === 'scan') return 'scan';
   return query.page.depth === 'deep' ? 'deep' : 'list';
 }

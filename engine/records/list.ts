@@ -1,13 +1,11 @@
 import type { TextRows } from '../database/index.ts';
-import type { FieldIssue } from '../errors.ts';
-import { refersToUser } from '../fields/index.ts';
+import { hasCustomFields } from '../fields/index.ts';
 import {
   describeQuery,
   foreignCursorIssue,
   listParameters,
   type ParsedQuery,
   parseQuery,
-  type Query,
   queryClauses,
   queryShape,
 } from '../query/index.ts';
@@ -24,8 +22,12 @@ import {
   rowDecoder,
   type Statement,
 } from '../sql/index.ts';
+import { allows } from './access.ts';
+import { authorizeExpansion, expansionIssues } from './expanded.ts';
 import { exportReader } from './export.ts';
 import { formatNames } from './formats.ts';
+import { callerSql } from './link-tables.ts';
+import { compileListParameters } from './list-parameters.ts';
 import {
   compileListScope,
   decodePage,
@@ -38,11 +40,12 @@ import {
   positionAfter,
 } from './list-scope.ts';
 import type { CompiledOperation, CountMode, ListInput, Operation, OperationContext } from './operation.ts';
-import { authorizeExpansion, statementsByShape } from './projected-columns.ts';
-import { basePlan, commonParameters, rejectRequest, unknownParameters } from './requests.ts';
+import { statementsByShape } from './projected-columns.ts';
+import { basePlan, commonParameters, rejectRequest } from './requests.ts';
 import type { PageResult } from './results.ts';
-import { visibleSql } from './rows.ts';
+import { readAccess, visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
+import { trashContext, trashedParameter, withTrash } from './trash-list.ts';
 
 /** Decodes the count in a list statement's row, which follows the page's columns. */
 const decodeTotal = rowDecoder({ total: cell.count }, 4);
@@ -76,8 +79,8 @@ function estimate(context: OperationContext, plan: ListPlan, rows: TextRows): St
   const parsedQuery = { ...plan.parsedQuery, sort, page };
   // The statement is unnamed because it rarely runs.
   const { bind } = prepare<ListPlan>('', 'scan', ($) => {
-    const { where = [] } = queryClauses(context.definition, parsedQuery, $);
-    return `explain select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
+    const { where = [] } = queryClauses(context.definition, parsedQuery, $, callerSql(context, $));
+    return `explain select from ${tableOf(context)} ${record} where ${[visibleSql(context, 'list', $), ...where].join(' and ')}`;
   });
   return bind(plan);
 }
@@ -91,23 +94,13 @@ function totalOf({ counting }: ListPlan, [page, explained]: TextRows): number | 
   return counting === undefined || page === undefined ? undefined : decodeTotal(page).total;
 }
 
-/** ID that no user has. */
-const noUser = '0';
-
-/**
- * Replaces `me` with the caller's ID in filters for users. Without a user, it matches no record.
- * @param names parameters of filters for users
- */
-function withCaller(query: Query, names: readonly string[], { caller }: Pick<ListInput, 'caller'>): Query {
-  const usesMe = names.filter((name) => [query[name] ?? []].flat().includes('me'));
-  if (usesMe.length === 0) return query;
-  const id = caller.principal.user ?? noUser;
-  const values = usesMe.map((name) => [
-    name,
-    [query[name] ?? []].flat().map((value) => (value === 'me' ? id : value)),
-  ]);
-  return { ...query, ...Object.fromEntries(values) };
-}
+const trashedDescription = {
+  name: trashedParameter,
+  in: 'query',
+  description:
+    'With `true`, lists the records in the trash instead, each with `trashed_at`. Also requires the `restore` grant.',
+  schema: { type: 'boolean', default: false },
+};
 
 /** `GET /R`: a page of records. */
 export const list: Operation<ListPlan, ListInput, PageResult> = {
@@ -128,67 +121,87 @@ export const list: Operation<ListPlan, ListInput, PageResult> = {
   },
   formats: formatNames,
   compile: (context) => {
-    const { definition } = context;
-    const userFilters = definition.filters
-      .filter(({ field }) => refersToUser(field))
-      .flatMap(({ parameters }) => parameters.map(({ name }) => name));
-    const knownParameters = [...commonParameters, ...listParameters(definition)];
-    const byShape = statementsByShape<ListPlan>(context, 'list');
-    const statementFor = ({ parsedQuery: query, counting }: ListPlan) =>
-      byShape(`${queryShape(query)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
-        listStatement(context, query, counting, name),
-      );
-    const compiled: CompiledOperation<ListPlan, ListInput, PageResult> = {
-      plan: (input) => {
-        // Filters always reject unknown parameters with brackets, so these issues are reported elsewhere.
-        const issues: FieldIssue[] = unknownParameters(input, knownParameters).filter(
-          ({ field }) => !field.includes('['),
-        );
-        const { query = {}, signing, counting } = input;
-        const parsedQuery = parseQuery(definition, withCaller(query, userFilters, input), issues);
-        authorizeExpansion(input.caller.principal, parsedQuery);
-        rejectRequest(issues);
-        const plan = {
-          ...basePlan(input),
-          resource: definition.name,
-          parsedQuery,
-          query,
-          signing,
-          counting,
-        };
-        if (!isValidCursor(plan)) rejectRequest([foreignCursorIssue()]);
-        return plan;
-      },
-      // A page beyond the maximum offset is empty and needs a statement only to count records.
-      statement: (plan) =>
-        plan.parsedQuery.page.offset === undefined && plan.counting === undefined
-          ? undefined
-          : statementFor(plan).bind(plan),
-      readsOnly: true,
-      followUp: (plan, rows) => estimate(context, plan, rows),
-      result: (plan, rows) => {
-        const { page, sort } = plan.parsedQuery;
-        const row = rows[0] && decodePage(rows[0]);
-        const isFull = row?.count === definition.page.size;
-        return {
-          kind: 'page',
-          json: row?.json ?? '',
-          page: sort.after?.page ?? page.page,
-          next: isFull ? nextCursor(plan, positionAfter(plan.parsedQuery, row)) : undefined,
-          total: totalOf(plan, rows),
-          query: plan.query,
-        };
-      },
-    };
-    return { ...compiled, export: exportReader(context, compiled.plan) };
+    const compiled = compileList(context);
+    return context.definition.trash === undefined
+      ? compiled
+      : withTrash(context, compiled, compileList(trashContext(context)));
   },
   describe: ({ definition, pluralName, recordName }) => ({
     operationId: `list${pluralName}`,
     summary: `List ${definition.name}`,
-    parameters: describeQuery(definition),
+    parameters: [
+      ...describeQuery(definition),
+      ...(definition.trash === undefined ? [] : [trashedDescription]),
+    ],
     success: { description: `A page of ${definition.name}.`, schema: `${recordName}List` },
   }),
 };
+
+/** Compiles a list. */
+function compileList(context: OperationContext): CompiledOperation<ListPlan, ListInput, PageResult> {
+  const { definition } = context;
+  const knownParameters = [
+    ...commonParameters,
+    ...listParameters(definition),
+    ...(definition.trash === undefined ? [] : [trashedParameter]),
+  ];
+  const readParameters = compileListParameters(definition, knownParameters);
+  const isCustom = hasCustomFields(definition);
+  // The planner's estimate depends on the size of the table, and so on records and fields that the caller cannot see.
+  const needsExactCount = ({ caller: { principal } }: ListInput) =>
+    context.view !== '' ||
+    (definition.trash !== undefined && !allows(principal.grants, definition, 'restore'));
+  const byShape = statementsByShape<ListPlan>(context, 'list');
+  const statementFor = ({ parsedQuery: query, counting }: ListPlan) =>
+    byShape(`${queryShape(query)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
+      listStatement(context, query, counting, name),
+    );
+  const compiled: CompiledOperation<ListPlan, ListInput, PageResult> = {
+    plan: (input) => {
+      const { query = {}, signing } = input;
+      const { declarations, query: parameters, customFields, issues } = readParameters(input);
+      const counting = input.counting === 'estimated' && needsExactCount(input) ? 'exact' : input.counting;
+      const parsedQuery = parseQuery(declarations, parameters, issues);
+      authorizeExpansion(context, input.caller.principal, parsedQuery.expansion);
+      issues.push(...expansionIssues(parsedQuery.expansion, definition.page.size));
+      rejectRequest(issues);
+      const plan = {
+        ...basePlan(input),
+        resource: definition.name,
+        view: context.view,
+        ...(context.trashed && { trashed: context.trashed }),
+        parsedQuery,
+        query,
+        ...(isCustom && { customFields }),
+        signing,
+        counting,
+      };
+      if (!isValidCursor(plan)) rejectRequest([foreignCursorIssue()]);
+      return plan;
+    },
+    // A page beyond the maximum offset is empty and needs a statement only to count records.
+    statement: (plan) =>
+      plan.parsedQuery.page.offset === undefined && plan.counting === undefined
+        ? undefined
+        : statementFor(plan).bind(plan),
+    readsOnly: readAccess(context),
+    followUp: (plan, rows) => estimate(context, plan, rows),
+    result: (plan, rows) => {
+      const { page, sort } = plan.parsedQuery;
+      const row = rows[0] && decodePage(rows[0]);
+      const isFull = row?.count === definition.page.size;
+      return {
+        kind: 'page',
+        json: row?.json ?? '',
+        page: sort.after?.page ?? page.page,
+        next: isFull ? nextCursor(plan, positionAfter(plan.parsedQuery, row)) : undefined,
+        total: totalOf(plan, rows),
+        query: plan.query,
+      };
+    },
+  };
+  return { ...compiled, export: exportReader(context, compiled.plan) };
+}
 
 /**
  * Prepares a list's statement, which returns the records, their count, and the last record's ID and sort key.

@@ -1,30 +1,21 @@
-import type { TextRows, Trace } from '../database/index.ts';
+import type { Database, TextRows, Trace } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Actor, Effect, EffectCaller } from '../effects/index.ts';
 import type { HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Statement } from '../sql/index.ts';
-import { type Action, type Grants, grantMasks, wildcard } from './access.ts';
+import { type Action, everyGrant, type Principal } from './access.ts';
 import type { Body, BodyRules } from './body.ts';
+import type { CustomFields } from './custom-fields.ts';
+import type { DeleteRules, Referrer } from './delete-rules.ts';
 import type { FormatName } from './formats.ts';
 import type { ItemTable } from './items.ts';
 import type { Projection } from './projection.ts';
 import type { EncodedJson, OperationResult } from './results.ts';
-
-/** The authenticated caller and its organization. IDs are decimal strings. */
-export interface Principal {
-  /** `command` is the command line, `partner` a partner endpoint. */
-  readonly kind: 'key' | 'user' | 'command' | 'partner';
-  /** ID of the key or user; null for the command line and partners. */
-  readonly actor: string | null;
-  /** The key's name or the user's email address; null for the command line and partners. */
-  readonly name: string | null;
-  readonly organization: string;
-  /** The acting user; null for a key without a creator or whose creator was removed. */
-  readonly user: string | null;
-  readonly grants: Grants;
-}
+import type { ReadAccess, VisibleResource } from './rows.ts';
+import type { SequenceValues } from './sequences.ts';
+import type { ExplainViolation } from './violations.ts';
 
 /** The author of a write, as recorded in the organization's change log. */
 export interface Caller extends EffectCaller {
@@ -49,6 +40,8 @@ export interface OperationInput {
   readonly query?: Query;
   /** `Prefer: handling=strict` (RFC 7240): reject parameters and fields that would otherwise be ignored. */
   readonly strict?: boolean;
+  /** The custom fields of the caller's organization; none by default. */
+  readonly customFields?: CustomFields | undefined;
 }
 
 /** The input of an operation on a list. */
@@ -78,6 +71,8 @@ export interface BodyInput extends OperationInput {
 /** The input of an operation that creates records. */
 export interface CreateInput extends BodyInput {
   readonly idempotency?: Idempotency | undefined;
+  /** See {@link SequenceValues}. */
+  readonly sequenceValues?: SequenceValues['sequenceValues'];
 }
 
 /** The input of an operation that updates one record. */
@@ -102,26 +97,37 @@ export interface Idempotency {
 }
 
 /** The context for compiling a resource's operations. */
-export interface OperationContext {
-  readonly definition: ResourceDefinition;
+export interface OperationContext extends VisibleResource {
+  /** Key of the view for which the operations are compiled (see `view.ts`); empty without limits. */
+  readonly view: string;
   readonly body: BodyRules;
+  /** FROM clause item with the resource's rows, if it is not the table. */
+  readonly source?: string;
   /** Compiled SQL that gives statements access to the items of a batch. */
   readonly items: ItemTable;
   readonly projection: Projection;
-  /** The projections of all resources, by name. */
-  readonly projections: ReadonlyMap<string, Projection>;
+  /** All resources as the caller sees them, with their projections, by name. */
+  readonly resources: ReadonlyMap<string, ProjectedResource>;
+  /**
+   * Name of the reference to the parent that a request writes together with these records. The parent exists, and the caller
+   * can write it, but not necessarily read it. Absent if the records are not written as children.
+   */
+  readonly parentReference?: string;
   /** Maximum number of characters to select from each text value (see `excerpts.ts`); unlimited if absent. */
   readonly excerpt?: number;
   /** The effects of every write in this instance. */
   readonly effects: readonly Effect[];
-  /** References that point to records of this resource. */
-  readonly referrers: readonly Referrer[];
+  /** The references that point to each resource, by the resource's name. */
+  readonly referrers: ReadonlyMap<string, readonly Referrer[]>;
+  /** Returns the context for another resource, for callers with the same rights. */
+  readonly contextOf: (resource: string) => OperationContext;
 }
 
-/** A reference field of a resource. */
-interface Referrer {
-  readonly resource: string;
-  readonly field: string;
+/** A resource as the caller sees it, and the SQL that selects its records. */
+export interface ProjectedResource extends VisibleResource {
+  /** Path of the resource in the API. */
+  readonly path: string;
+  readonly projection: Projection;
 }
 
 /** Describes the database work of a request as data. */
@@ -147,12 +153,15 @@ export interface OperationDescription {
   readonly success: {
     readonly description: string;
     readonly schema: string;
+    /** Prefix of the names of the schemas for the additional formats. Default: the name of the record's schema. */
+    readonly lines?: string;
   };
 }
 
 /** A resource's names in the OpenAPI document. */
 export interface DescribedResource {
   readonly definition: ResourceDefinition;
+  readonly deleteRules: DeleteRules;
   /** Singular with an article, for example "a lead". */
   readonly aRecord: string;
   /** In Pascal case, for schemas and operation IDs: `Lead` and `Leads`. */
@@ -183,6 +192,8 @@ export interface Operation<
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Suffix appended to the resource's path. `:id` is a record's ID. */
   readonly path: string;
+  /** Returns whether a resource has the operation. Absent if all resources have it. */
+  readonly appliesTo?: (definition: ResourceDefinition) => boolean;
   /** Whether the body contains several items, whose errors are reported by index. */
   readonly isBatch?: true;
   /** Response headers on success, in addition to the headers of every response. */
@@ -204,6 +215,11 @@ export interface Operation<
  * value.
  */
 export interface ExplainRejection<P extends OperationPlan = OperationPlan> {
+  /**
+   * Returns whether a statement's rows show that it wrote nothing although it did not fail. Absent if the database
+   * always reports a rejection as an error.
+   */
+  readonly isRejected?: (plan: P, rows: TextRows) => boolean;
   /** Returns the statement that finds the rejected items, or undefined if no item can be rejected. */
   readonly statement: (plan: P) => Statement | undefined;
   /**
@@ -230,14 +246,25 @@ export interface ExportReader<P extends OperationPlan = OperationPlan> {
    * @throws HttpError in the same cases as `plan` of {@link CompiledOperation}
    */
   readonly plan: (input: ListInput) => P;
+  /**
+   * Checks that the caller, whose grants can have changed, can still read the related records and email addresses of a
+   * plan's result. @throws HttpError 403 otherwise
+   */
+  readonly authorizeRelated: (plan: P, principal: Principal) => void;
   /** Returns statements that run before the first batch. */
   readonly begin: (plan: P) => readonly Statement[];
   /** Returns the ASCII text before the first record. */
   readonly head: (plan: P, format: FormatName) => string;
   /** Returns a batch's statement, which selects records in the format. */
   readonly statement: (plan: P, format: FormatName) => Statement;
-  /** Returns a batch's records in the format and the plan for the next batch, or undefined after the last batch. */
-  readonly batch: (plan: P, rows: TextRows) => { readonly bytes: EncodedJson; readonly next: P } | undefined;
+  /**
+   * Returns a batch's records in the format and the plan for the next batch, or undefined after the last batch. The plan is
+   * undefined if the result never has more than one batch.
+   */
+  readonly batch: (
+    plan: P,
+    rows: TextRows,
+  ) => { readonly bytes: EncodedJson; readonly next: P | undefined } | undefined;
 }
 
 /** An operation compiled for one resource. `Planned` is a promise if validation is asynchronous. */
@@ -260,8 +287,11 @@ export interface CompiledOperation<
   readonly retryable?: (cause: unknown) => boolean;
   /** Returns the minimum number of records that the statement creates; absent if it never creates records. */
   readonly creates?: (plan: P) => number;
-  /** Whether the operation only reads, so that its statements can run on a replica. */
-  readonly readsOnly?: true;
+  /**
+   * Whether the operation only reads, so that its statements can run on a replica. If it is `current`, the replica must have
+   * every acknowledged write, whatever the caller's grants are.
+   */
+  readonly readsOnly?: ReadAccess;
   /**
    * Returns a second statement if the first one's rows require it. The second statement's rows are appended.
    */
@@ -270,13 +300,15 @@ export interface CompiledOperation<
   readonly rejection?: ExplainRejection<P>;
   /** Finds assigned users who are not members, before the write. Unlike a reference, a former member's ID is kept. */
   readonly assignment?: ExplainRejection<P>;
+  /** Explains which rule of the resource rejected a write. */
+  readonly violation?: ExplainViolation;
   /** Splits a batch into items; absent for single writes. */
   readonly splitter?: BatchSplitter<P>;
+  /** Runs all statements of a plan in one transaction, or returns undefined if the plan does not need one. */
+  readonly transaction?: (database: Database, plan: P) => Promise<TextRows> | undefined;
   /** Exports the complete result in the additional formats. */
   readonly export?: ExportReader<P>;
 }
-
-const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
 
 /**
  * Returns a caller with every grant in an organization.

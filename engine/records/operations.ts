@@ -1,9 +1,15 @@
+import type { ResourceDefinition } from '../definition/index.ts';
+import { aggregate } from './aggregate.ts';
 import { type Aliases, aliasesOf } from './aliases.ts';
+import { batchLimits } from './batch.ts';
+import { writableLists } from './body.ts';
+import { type NestingOperation, withChildren } from './children.ts';
 import { create, createBatch } from './create.ts';
 import { history } from './history.ts';
 import { list } from './list.ts';
 import type {
   BodyInput,
+  BodyRequirements,
   CompiledOperation,
   EveryInput,
   Operation,
@@ -15,16 +21,20 @@ import { patch, patchBatch } from './patch.ts';
 import { read } from './read.ts';
 import { remove, removeBatch } from './remove.ts';
 import { replace } from './replace.ts';
+import { restore } from './restore.ts';
 import type { OperationResult } from './results.ts';
+import { violations } from './violations.ts';
 
 /** All operations on records, in the order of the OpenAPI document. */
 export const operations = {
   list,
+  aggregate,
   create,
   read,
   replace,
   patch,
   remove,
+  restore,
   history,
   createBatch,
   patchBatch,
@@ -36,14 +46,27 @@ type OperationName = keyof Operations;
 
 /** The compiled operations of one resource. */
 export type CompiledOperations = {
-  readonly [Name in OperationName]: ReturnType<Operations[Name]['compile']>;
+  readonly [Name in Exclude<OperationName, 'aggregate' | 'restore'>]: ReturnType<Operations[Name]['compile']>;
+} & {
+  /** Absent if the resource has no aggregates. */
+  readonly aggregate?: ReturnType<Operations['aggregate']['compile']>;
+  /** Absent if the resource has no trash. */
+  readonly restore?: ReturnType<Operations['restore']['compile']>;
 };
+
+/** Operations whose body can contain children. */
+const nestingOperations: readonly string[] = ['create', 'replace', 'patch'] satisfies NestingOperation[];
+const canContainChildren = (name: string): name is NestingOperation => nestingOperations.includes(name);
 
 /** Compiles every operation of a resource. */
 export function compileOperations(context: OperationContext): CompiledOperations {
   const aliases = aliasesOf(context.definition);
-  const compiled = Object.entries(operations).map(([name, operation]) => {
-    const operationOfResource = operation.compile(context) as unknown as RoutedOperation['compiled'];
+  const violation = violations(context);
+  const compiled = operationsOf(context.definition).map(({ name, operation }) => {
+    const ownOperation = { violation, ...(operation.compile(context) as CompiledRoute) };
+    const operationOfResource = canContainChildren(name)
+      ? withChildren(context, name, ownOperation)
+      : ownOperation;
     return [name, aliases === undefined ? operationOfResource : withAliases(operationOfResource, aliases)];
   });
   return Object.fromEntries(compiled) as unknown as CompiledOperations;
@@ -62,7 +85,7 @@ export const currentNames =
     }) as Input;
 
 /** Wraps an operation so that it accepts former field names. */
-function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): RoutedOperation['compiled'] {
+function withAliases(compiled: CompiledRoute, aliases: Aliases): CompiledRoute {
   const translate = currentNames(aliases);
   const exports = compiled.export;
   return {
@@ -75,14 +98,32 @@ function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): R
 type Planned = OperationPlan | Promise<OperationPlan>;
 
 /** An operation in the form that routes use, which does not depend on the plan type. */
-interface RoutedOperation {
+export interface RoutedOperation {
+  readonly name: OperationName;
   readonly operation: Operation<OperationPlan, EveryInput, OperationResult, Planned>;
-  readonly compiled: CompiledOperation<OperationPlan, EveryInput, OperationResult, Planned>;
 }
 
-/** Returns the operations of a resource as a list. */
-export const routedOperations = (compiled: CompiledOperations): RoutedOperation[] =>
-  (Object.keys(operations) as OperationName[]).map((name) => ({
-    operation: operations[name] as unknown as RoutedOperation['operation'],
-    compiled: compiled[name] as unknown as RoutedOperation['compiled'],
-  }));
+/** Returns a resource's operations. */
+export const operationsOf = (definition: ResourceDefinition): readonly RoutedOperation[] =>
+  routedOperations.filter(({ operation }) => operation.appliesTo?.(definition) !== false);
+
+/** A compiled operation in the form that routes use. */
+type CompiledRoute = CompiledOperation<OperationPlan, EveryInput, OperationResult, Planned>;
+
+/** All operations as a list. */
+export const routedOperations: readonly RoutedOperation[] = (Object.keys(operations) as OperationName[]).map(
+  (name) => ({ name, operation: operations[name] as unknown as RoutedOperation['operation'] }),
+);
+
+/** Returns the requirements for an operation's body, which can be as large as a batch if it can contain children. */
+export const bodyRequirements = (
+  { name, operation }: RoutedOperation,
+  definition: ResourceDefinition,
+): BodyRequirements | undefined =>
+  canContainChildren(name) && writableLists(definition).length > 0
+    ? { ...operation.body, ...batchLimits }
+    : operation.body;
+
+/** Returns one of a resource's compiled operations. */
+export const routedOperation = (compiled: CompiledOperations, name: OperationName): CompiledRoute =>
+  compiled[name] as unknown as CompiledRoute;

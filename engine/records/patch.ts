@@ -10,7 +10,6 @@ import {
   envelopeOf,
   explainItems,
   idOf,
-  isDeadlock,
   lockedItemsSql,
   missingIndexes,
   missingResults,
@@ -21,8 +20,10 @@ import {
   successSql,
   updateItems,
 } from './batch.ts';
-import { type BodyRules, bodyRules } from './body.ts';
+import { type BodyRules, bodyRules, writableLists } from './body.ts';
+import { customFieldsOf, withCustomValues } from './custom-fields.ts';
 import { itemId } from './items.ts';
+import { keepingHidden } from './link-tables.ts';
 import type { BodyInput, Operation, OperationContext, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { mergePatchTypes } from './read-body.ts';
@@ -40,8 +41,10 @@ interface PatchPlan extends WriteById, WriteValues {
 }
 
 /** Returns rules for bodies in which required fields can be absent. */
-const patchRules = ({ definition: { fields }, body }: OperationContext): BodyRules =>
-  fields.some(({ required }) => required) ? bodyRules(fields, true) : body;
+const patchRules = ({ definition, stored, body }: OperationContext): BodyRules =>
+  definition.fields.some(({ required }) => required)
+    ? bodyRules(definition.fields, stored.fields, true, writableLists(definition))
+    : body;
 
 /** `PATCH /R/{id}`: a JSON merge patch (RFC 7396). Fields absent from the body are not changed. */
 export const patch: Operation<PatchPlan, UpdateInput, RecordResult> = {
@@ -55,19 +58,19 @@ export const patch: Operation<PatchPlan, UpdateInput, RecordResult> = {
     const { definition } = context;
     const rules = patchRules(context);
     const writable = definition.fields.filter(({ readOnly }) => !readOnly);
-    const { statement, written } = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
+    const { statement, written } = prepareUpdate<PatchPlan>(context, 'patch', ($) => {
       const names = `${$((plan) => plan.fieldNames)}::text[]`;
-      return assignmentsOf(definition.fields, 'update', $, (field) =>
+      return assignmentsOf(definition, 'update', $, (field) =>
         // The statement is the same for any combination of fields, so that the server can reuse its plan.
         assignIf(
           `${literal(field.name)} = any(${names})`,
-          assign<PatchPlan>(field, $, bodyParameters(field)),
+          keepingHidden(field, context.resources, $, assign<PatchPlan>(field, $, bodyParameters(field))),
         ),
       );
     });
     return {
       plan: (input) => {
-        const body = validBody(rules, input);
+        const body = validBody(rules, input, definition, 'update');
         return {
           ...basePlan(input),
           body,
@@ -105,43 +108,49 @@ export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<Ba
   body: batchLimits,
   compile: (context) => {
     const { definition, items: table } = context;
-    const { fields } = definition;
     const rules = patchRules(context);
     const { bind } = prepareBatch<BatchPlan>(($) => {
       organizationOf($);
-      const assignments = assignmentsOf(fields, 'update', $, (field) =>
-        assignIf(table.hasField(field), table.assignments(field)),
+      const assignments = assignmentsOf(definition, 'update', $, (field) =>
+        assignIf(table.hasField(field), keepingHidden(field, context.resources, $, table.assignments(field))),
       );
-      const lockedItems = lockedItemsSql(context, `${visibleSql($)} and ${record}."id" = ${itemId}`);
+      const lockedItems = lockedItemsSql(
+        context,
+        `${visibleSql(context, 'update', $)} and ${record}."id" = ${itemId}`,
+      );
       const write = updateItems(context, assignments, $, '_written', allFoundSql($));
       const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
       return `with ${table.expression($)}, ${lockedItems}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
     });
-    const finder = createRejectionFinder(definition, table, 'patch');
-    const assignees = createAssigneeFinder(definition, table, 'patch');
+    const finder = createRejectionFinder(context, table, 'patch');
+    const assignees = createAssigneeFinder(context, table, 'patch');
     return {
-      plan: (input) =>
-        batchPlan(input, envelopeOf(input, 'records'), {
+      plan: (input) => {
+        const customFields = customFieldsOf(input, definition);
+        return batchPlan(input, envelopeOf(input, 'records'), {
           table,
           location: (number) => `records[${number - 1}]`,
           read: (value) => {
             const body = objectOf(value);
             const id = idOf(body.id);
-            const unexpected = input.strict ? rules.unexpected(body) : [];
+            const unexpected = input.strict ? rules.unexpected(body, customFields) : [];
             rejectRequest([
               ...(id === undefined
                 ? [{ field: 'id', message: `id must be ${fieldTypes.int64.expected}` }]
                 : []),
               ...unexpected.filter(({ field }) => field !== 'id'),
-              ...rules.validate(body),
+              ...rules.validate(body, customFields, 'update'),
             ]);
-            return { id: id ?? null, body };
+            return {
+              id: id ?? null,
+              body: withCustomValues(rules.accepted(body), customFields, 'update'),
+            };
           },
           key: ({ id }) => String(id),
-        }),
+        });
+      },
       statement: bind,
       result: batchResult,
-      retryable: isDeadlock,
       splitter: splitterOf<BatchPlan>(bind),
       rejection: explainItems(() => finder),
       assignment: explainItems(() => assignees),

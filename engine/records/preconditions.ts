@@ -1,5 +1,6 @@
 import type { Placeholder } from '../sql/index.ts';
 import type { OperationContext, RecordInput } from './operation.ts';
+import type { CallerScope } from './rows.ts';
 
 /** A record's versions, as selected by {@link OperationContext.projection}. */
 type Versions = string;
@@ -53,10 +54,12 @@ export function unmetPrecondition(
 
 /** Returns SQL that checks whether the row to write meets the conditions. */
 export const preconditionsSql = (
-  { projection: { currentVersions } }: OperationContext,
-  placeholder: Placeholder<ConditionalPlan>,
-): string =>
-  `coalesce(${currentVersions} = any(${placeholder(match)}::text[]), true) and coalesce(${currentVersions} <> all(${placeholder(noneMatch)}::text[]), true)`;
+  { projection }: OperationContext,
+  placeholder: Placeholder<ConditionalPlan & CallerScope>,
+): string => {
+  const currentVersions = projection.currentVersions(placeholder);
+  return `coalesce(${currentVersions} = any(${placeholder(match)}::text[]), true) and coalesce(${currentVersions} <> all(${placeholder(noneMatch)}::text[]), true)`;
+};
 
 // An existing record never meets "If-None-Match: *", so its version is compared with an empty list.
 const match = ({ conditions }: ConditionalPlan) =>

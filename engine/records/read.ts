@@ -1,16 +1,13 @@
 import { errors, type FieldIssue } from '../errors.ts';
 import { type RequestedProjection, recordQuery } from '../query/index.ts';
 import { cell, inputIndex, inputs, prepare, record, rowDecoder } from '../sql/index.ts';
+import { authorizeExpansion, expansionIssues, expansionLane } from './expanded.ts';
 import type { Operation, OperationContext, OperationInput, OperationPlan, RecordInput } from './operation.ts';
 import { type ConditionalPlan, entityTag, preconditionsOf, unmetPrecondition } from './preconditions.ts';
-import {
-  authorizeExpansion,
-  projectedColumns,
-  selectProjection,
-  statementsByShape,
-} from './projected-columns.ts';
+import { projectedColumns, selectProjection, statementsByShape } from './projected-columns.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { etagHeader, type RecordResult } from './results.ts';
+import { readAccess } from './rows.ts';
 import {
   type ById,
   byIdSql,
@@ -43,13 +40,13 @@ export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
     const full = prepare<ReadPlan>(
       statementName(context, 'read'),
       'read',
-      ($) => `${selectRead(context)} where ${byIdSql($)}`,
+      ($) => `${selectRead(context, $)} where ${byIdSql(context, 'read', $)}`,
       { fields: definition.fields, additional: ['_versions'] },
       {
         write: ($) => {
-          const source = `${inputs} join ${tableOf(context)} ${record} on ${byIdSql($)}`;
+          const source = `${inputs} join ${tableOf(context)} ${record} on ${byIdSql(context, 'read', $)}`;
           const { columns, joins, versions } = context.projection;
-          return ` select ${inputIndex}, ${columns}, ${versions} as "_versions" from ${source}${joins}`;
+          return ` select ${inputIndex}, ${columns}, ${versions} as "_versions" from ${source}${joins($)}`;
         },
         differ: 0,
       },
@@ -72,7 +69,7 @@ export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
       },
       statement: (plan) =>
         (plan.projection === undefined ? full : projectedStatement(plan.projection)).bind(plan),
-      readsOnly: true,
+      readsOnly: readAccess(context),
       result: ({ conditions, projection }, rows) => {
         const row = foundRow(context, rows);
         const { json, versions } =
@@ -99,12 +96,13 @@ export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
  * @throws HttpError 403 for a reference to a resource that the caller cannot read
  */
 function projectionOf(
-  { definition }: OperationContext,
+  context: OperationContext,
   { query = {}, caller }: OperationInput,
   issues: FieldIssue[],
 ): RequestedProjection | undefined {
-  const projection = recordQuery.parse(definition, query, issues);
-  authorizeExpansion(caller.principal, projection);
+  const projection = recordQuery.parse(context.definition, query, issues);
+  authorizeExpansion(context, caller.principal, projection.expansion);
+  issues.push(...expansionIssues(projection.expansion, 1));
   return projection.selection === undefined && projection.expansion.length === 0 ? undefined : projection;
 }
 
@@ -112,8 +110,8 @@ function projectionOf(
 const prepareProjected = (context: OperationContext, projection: RequestedProjection, name: string) =>
   prepare<ReadPlan>(
     name,
-    'read',
+    expansionLane(context, projection.expansion, 1) ?? 'read',
     ($) =>
-      `${selectRecord({ projection: selectProjection(context, projection, $) }, tableOf(context))} where ${byIdSql($)}`,
+      `${selectRecord(selectProjection(context, projection, $), tableOf(context), $)} where ${byIdSql(context, 'read', $)}`,
     { fields: projectedColumns(context, projection) },
   );

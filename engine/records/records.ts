@@ -2,7 +2,14 @@ import { type Database, rejectingRule, violatedConstraint } from '../database/in
 import type { ResourceDefinition } from '../definition/index.ts';
 import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
-import { type ParsedQuery, parseQuery, type Query, queryClauses, queryShape } from '../query/index.ts';
+import {
+  type ParsedQuery,
+  parseQuery,
+  type Query,
+  queryClauses,
+  queryShape,
+  withCustomFilters,
+} from '../query/index.ts';
 import {
   column,
   type Placeholder,
@@ -13,22 +20,33 @@ import {
   type Statement,
 } from '../sql/index.ts';
 import { runForId, type Tables, transaction } from '../tables/index.ts';
-import { type Assignment, assign, assignments, serverValue, type WriteValues } from './assignments.ts';
-import type { Body } from './body.ts';
+import {
+  type Assignment,
+  assign,
+  assignments,
+  onlyAllowed,
+  serverValue,
+  type WriteValues,
+} from './assignments.ts';
+import { type Body, withoutLists, writableLists } from './body.ts';
+import { isInBody, withDefaults } from './default-values.ts';
 import { reserveRecords } from './execute.ts';
 import { namesOf, uniqueIndexName } from './indexes.ts';
+import { callerSql } from './link-tables.ts';
 import type { Caller, OperationContext, OperationPlan } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { statementsByShape } from './projected-columns.ts';
-import { organizationOf, visibleSql } from './rows.ts';
+import { organizationOf, ownRowsSql, trashSql, visibleSql } from './rows.ts';
+import { compileSequences, sequenceFields } from './sequences.ts';
 import { type ById, byIdSql, effectsOf, tableOf, updateOf } from './statements.ts';
+import { violations } from './violations.ts';
 
 /** A resource's list filters, for use outside lists. */
 export interface Matching {
-  /** Names of the filter parameters. */
-  readonly parameters: readonly string[];
-  /** Parses filters and adds their issues to `issues`. */
-  readonly parse: (query: Query, issues: FieldIssue[]) => ParsedQuery;
+  /** Returns the names of the filter parameters. @param customFields the custom fields of the resource; none by default */
+  readonly parameters: (customFields?: readonly Field[]) => readonly string[];
+  /** Parses filters and adds their issues to `issues`. @param customFields the custom fields of the resource; none by default */
+  readonly parse: (query: Query, issues: FieldIssue[], customFields?: readonly Field[]) => ParsedQuery;
   /** Returns a statement that selects a row if the record matches. */
   readonly statement: (plan: MatchPlan) => Statement;
   /** Returns a statement that selects the IDs of matching records in ascending order, up to a limit. */
@@ -53,8 +71,8 @@ export function matching(context: OperationContext): Matching {
   const matchStatement = (query: ParsedQuery): Prepared<MatchPlan> =>
     byShape(queryShape(query), (name) =>
       prepare<MatchPlan>(name, 'read', ($) => {
-        const { where = [] } = queryClauses(definition, query, $);
-        const conditions = [byIdSql($), ...where].join(' and ');
+        const { where = [] } = queryClauses(definition, query, $, callerSql(context, $));
+        const conditions = [byIdSql(context, 'read', $), ...where].join(' and ');
         return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions}`;
       }),
     );
@@ -62,14 +80,18 @@ export function matching(context: OperationContext): Matching {
   const findStatement = (query: ParsedQuery): Prepared<FindPlan> =>
     foundByShape(queryShape(query), (name) =>
       prepare<FindPlan>(name, 'read', ($) => {
-        const { where = [] } = queryClauses(definition, query, $);
-        const conditions = [visibleSql($), ...where].join(' and ');
+        const { where = [] } = queryClauses(definition, query, $, callerSql(context, $));
+        const conditions = [visibleSql(context, 'list', $), ...where].join(' and ');
         return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions} order by ${record}."id" limit ${$(({ limit }) => String(limit))}::int`;
       }),
     );
   return {
-    parameters: definition.filters.flatMap(({ parameters }) => parameters.map(({ name }) => name)),
-    parse: (query, issues) => parseQuery(definition, query, issues),
+    parameters: (customFields = []) =>
+      withCustomFilters(definition, customFields).filters.flatMap(({ parameters }) =>
+        parameters.map(({ name }) => name),
+      ),
+    parse: (query, issues, customFields = []) =>
+      parseQuery(withCustomFilters(definition, customFields), query, issues),
     statement: (plan) => matchStatement(plan.parsedQuery).bind(plan),
     findStatement: (plan) => findStatement(plan.parsedQuery).bind(plan),
   };
@@ -106,7 +128,7 @@ export interface ExistingRecords {
 /** Access to existing records, with the ability to create records. */
 export interface Records extends ExistingRecords {
   /**
-   * Creates a record as POST does.
+   * Creates a record as POST does, without children.
    * @param readOnly values for read-only fields, as text that PostgreSQL parses
    * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
    */
@@ -152,16 +174,21 @@ export function records(
     if (resource === undefined) throw new Error(`this instance does not declare ${name}`);
     return resource;
   };
-  const write = ({ definition }: RecordResource, statement: Statement) =>
+  const write = ({ definition, context }: RecordResource, statement: Statement) =>
     run(statement).catch((cause: unknown) => {
       const rule = rejectingRule(cause);
-      throw duplicateOf(definition, cause) ?? (rule ? errors.rejectedByDatabase(rule, cause) : cause);
+      throw (
+        duplicateOf(definition, cause) ??
+        violations(context)(cause) ??
+        (rule ? errors.rejectedByDatabase(rule, cause) : cause)
+      );
     });
   return {
     create: async (name, body, readOnly = {}) => {
       const { context, operations } = find(name);
       const { create } = operations;
-      const plan = create.plan({ caller, body });
+      const lists = writableLists(context.definition);
+      const plan = create.plan({ caller, body: lists.length === 0 ? body : withoutLists(body, lists) });
       const readOnlyFields = Object.keys(readOnly).map((field) => fieldOf(context.definition, field));
       const statement =
         readOnlyFields.length === 0
@@ -213,20 +240,26 @@ function insertStatement(
   context: OperationContext,
   readOnlyFields: readonly Field[],
 ): Prepared<OperationPlan & WriteValues> {
+  const { fields, name } = context.definition;
+  const sequences = compileSequences<OperationPlan & WriteValues>(
+    name,
+    sequenceFields(context.definition).filter((field) => !readOnlyFields.includes(field)),
+  );
   return prepare<OperationPlan & WriteValues>('', 'write', ($) => {
     organizationOf($);
-    const { fields } = context.definition;
+    const writableAssignments = assignments(
+      { ...context.definition, fields: fields.filter((field) => !readOnlyFields.includes(field)) },
+      'create',
+      $,
+    );
     const allAssignments = [
-      ...assignments(
-        fields.filter((field) => !readOnlyFields.includes(field)),
-        'create',
-        $,
-      ),
+      ...withDefaults(context.definition, writableAssignments, $, isInBody($)),
       ...readOnlyFields.flatMap((field) => assignValue(field, $)),
+      ...sequences.assignments($),
     ];
     const columns = allAssignments.map(({ column }) => column).join(', ');
     const values = allAssignments.map(({ value }) => value).join(', ');
-    return `with _written as (insert into ${tableOf(context)} (${columns}) values (${values}) returning *)${effectsOf(context, 'create', $)} select "id"::text from _written`;
+    return `with ${sequences.expressions($)}_written as (insert into ${tableOf(context)} (${columns}) values (${values}) returning *)${effectsOf(context, 'create', $)} select "id"::text from _written`;
   });
 }
 
@@ -238,8 +271,11 @@ function patchStatement(
   fields: readonly Field[],
 ): Prepared<OperationPlan & WriteValues & ById> {
   return prepare<OperationPlan & WriteValues & ById>('', 'write', ($) => {
-    const where = byIdSql($);
-    const fieldAssignments = fields.flatMap((field) => assignValue(field, $));
+    const where = byIdSql(context, 'update', $);
+    const { scopes } = context.definition;
+    const fieldAssignments = fields.flatMap((field) =>
+      onlyAllowed(field, assignValue(field, $), { verb: 'update', scopes, placeholder: $ }),
+    );
     const serverAssignments = context.definition.fields
       .filter((field) => !fields.includes(field))
       .flatMap((field) => {
@@ -253,13 +289,14 @@ function patchStatement(
 
 /** Prepares a statement that finds the newest matching record and locks it. */
 function findStatement(
-  { name, fields }: ResourceDefinition,
+  definition: ResourceDefinition,
   key: Field,
   value: string,
   last: { readonly field: Field; readonly values: readonly string[] } | undefined,
 ): Prepared<{ readonly organization: string }> {
+  const { name, fields } = definition;
   return prepare('', 'write', ($) => {
-    const rows = visibleSql($);
+    const rows = `${ownRowsSql($)}${trashSql({ definition })}`;
     const parameter = $(() => value);
     const lookup = key.lookup === undefined ? undefined : lookupOf(key.lookup).key;
     // Both sides need the column's collation, because the result of lower() depends on it.

@@ -1,4 +1,5 @@
 import { assignments, type WriteValues } from './assignments.ts';
+import { keepingHidden } from './link-tables.ts';
 import type { Operation, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { explainRejection } from './rejections.ts';
@@ -23,13 +24,15 @@ export const replace: Operation<ReplacePlan, UpdateInput, RecordResult> = {
   responseHeaders: etagHeader,
   compile: (context) => {
     const { definition, body } = context;
-    const { statement, written } = prepareUpdate<ReplacePlan>(context, `${definition.name}_replace`, ($) =>
-      assignments(definition.fields, 'update', $),
+    const { statement, written } = prepareUpdate<ReplacePlan>(context, 'replace', ($) =>
+      assignments(definition, 'update', $, (field, writes) =>
+        keepingHidden(field, context.resources, $, writes),
+      ),
     );
     return {
       plan: (input) => ({
         ...basePlan(input),
-        body: validBody(body, input),
+        body: validBody(body, input, definition, 'replace'),
         conditions: preconditionsOf(context, input),
         id: recordId(context, input),
       }),

@@ -1,7 +1,10 @@
 import { errors, type FieldIssue } from '../errors.ts';
 import { int64 } from '../fields/index.ts';
-import { type Body, type BodyRules, unknownParameter } from './body.ts';
+import type { Body, BodyRules } from './body.ts';
+import { customFieldsOf, withCustomValues } from './custom-fields.ts';
+import type { CustomWrite } from './custom-issues.ts';
 import type { BodyInput, OperationContext, OperationInput, OperationPlan } from './operation.ts';
+import { unknownParameter } from './unknown-names.ts';
 
 /** Query parameters of every operation. `org` selects one of a user's organizations. */
 export const commonParameters: readonly string[] = ['org'];
@@ -23,12 +26,19 @@ export function recordId(
   return id;
 }
 
-/** Returns the validated body. @throws HttpError 400 with all issues */
-export function validBody(rules: BodyRules, input: BodyInput): Body {
+/** Returns the validated body of a write. @throws HttpError 400 with all issues */
+export function validBody(
+  rules: BodyRules,
+  input: BodyInput,
+  definition: OperationContext['definition'],
+  write: CustomWrite,
+): Body {
   const { body, strict } = input;
-  const unexpected = strict ? rules.unexpected(body) : [];
-  rejectRequest([...unknownParameters(input, commonParameters), ...unexpected, ...rules.validate(body)]);
-  return body;
+  const customFields = customFieldsOf(input, definition);
+  const unexpected = strict ? rules.unexpected(body, customFields) : [];
+  const issues = rules.validate(body, customFields, write);
+  rejectRequest([...unknownParameters(input, commonParameters), ...unexpected, ...issues]);
+  return withCustomValues(rules.accepted(body), customFields, write);
 }
 
 /** Returns an issue for each unknown parameter if the caller sent `Prefer: handling=strict`. */

@@ -49,6 +49,13 @@ export interface PageResult {
   readonly query: Query;
 }
 
+/** The groups of an aggregate. */
+export interface AggregateResult {
+  readonly kind: 'aggregate';
+  /** The groups as JSON, separated by commas. */
+  readonly json: EncodedJson;
+}
+
 /** A page of a record's changes. */
 export interface HistoryResult {
   readonly kind: 'history';
@@ -73,6 +80,7 @@ export type OperationResult =
   | CreatedResult
   | DeletedResult
   | PageResult
+  | AggregateResult
   | HistoryResult
   | BatchResult;
 
@@ -93,7 +101,9 @@ export interface ChangeValues {
   readonly position: string;
   readonly at: string;
   readonly actor: { readonly kind: string; readonly id: number | null; readonly name: string | null };
-  readonly action: 'create' | 'update' | 'delete';
+  /** The request that made the change. */
+  readonly request_id: string | null;
+  readonly action: 'create' | 'update' | 'delete' | 'trash' | 'restore' | 'purge';
   /** Names of the changed fields. */
   readonly changed: readonly string[];
   readonly before: RecordValues | null;

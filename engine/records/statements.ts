@@ -19,38 +19,46 @@ import {
   type Statement,
   versionColumn,
 } from '../sql/index.ts';
+import type { Action } from './access.ts';
 import type { Assignment } from './assignments.ts';
-import type { OperationContext, OperationPlan } from './operation.ts';
-import { type ConditionalPlan, entityTag, preconditionsSql } from './preconditions.ts';
+import type { OperationContext, OperationPlan, RecordInput } from './operation.ts';
+import { type ConditionalPlan, entityTag, preconditionsOf, preconditionsSql } from './preconditions.ts';
 import type { Projection } from './projection.ts';
+import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import type { RecordResult } from './results.ts';
-import { organizationOf, type RowScope, visibleSql } from './rows.ts';
+import { type CallerScope, organizationOf, ownRowsSql, returningSql, visibleLimitSql } from './rows.ts';
 
 /** A plan for one record. */
-export interface ById extends RowScope {
+export interface ById extends OperationPlan {
   /** ID as a decimal string. */
   readonly id: string;
 }
 
 const id = ({ id }: ById) => id;
 
-/** Returns the condition that finds a plan's record. */
-export const byIdSql = (placeholder: Placeholder<ById>): string =>
-  `${visibleSql(placeholder)} and ${record}."id" = ${placeholder(id)}::bigint`;
+/** Returns the condition that finds a plan's record, if the caller can perform the action on it. */
+export const byIdSql = (context: OperationContext, action: Action, placeholder: Placeholder<ById>): string =>
+  `${ownRowsSql(placeholder)} and ${record}."id" = ${placeholder(id)}::bigint${visibleLimitSql(context, action, placeholder)}`;
 
 /**
  * Returns the SELECT and FROM clauses for a record's columns.
  * @param extraColumns additional columns, each named and starting with a comma
  */
 export const selectRecord = (
-  { projection }: { readonly projection: Pick<Projection, 'columns' | 'joins'> },
+  { columns, joins }: Pick<Projection, 'columns' | 'joins'>,
   source: string,
+  placeholder: Placeholder<CallerScope>,
   extraColumns = '',
-): string => `select ${projection.columns}${extraColumns} from ${source} ${record}${projection.joins}`;
+): string => `select ${columns}${extraColumns} from ${source} ${record}${joins(placeholder)}`;
 
 /** Returns the SELECT and FROM clauses for a record's columns, and its versions as "_versions". */
-export const selectRead = (context: OperationContext): string =>
-  selectRecord(context, tableOf(context), `, ${context.projection.versions} as "_versions"`);
+export const selectRead = (context: OperationContext, placeholder: Placeholder<CallerScope>): string =>
+  selectRecord(
+    context.projection,
+    tableOf(context),
+    placeholder,
+    `, ${context.projection.versions} as "_versions"`,
+  );
 
 /**
  * Returns a SELECT statement for records as JSON, with their versions and IDs as text.
@@ -61,17 +69,18 @@ export const selectRead = (context: OperationContext): string =>
 export const selectResult = (
   { projection }: OperationContext,
   source: string,
+  placeholder: Placeholder<CallerScope>,
   [json, versions, id]: readonly [string, string, string] = ['record', 'versions', 'id'],
   first = '',
   join = '',
 ): string =>
-  `select ${first}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+  `select ${first}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins(placeholder)} cross join lateral (select ${projection.columns}) _r`;
 
 /** Columns that a statement returns for a record: its JSON and its versions. */
 const recordColumns = { json: cell.encoded, versions: cell.text };
 
 /** Columns that a statement returns for a written record. */
-const writtenColumns = { ...recordColumns, id: cell.text };
+export const writtenColumns = { ...recordColumns, id: cell.text };
 
 /** Decodes a record's JSON and versions. */
 export const decodeRecord = rowDecoder(recordColumns);
@@ -96,16 +105,25 @@ export const recordResult = (
 
 /** A write to records, which can be rendered for one input or for many. */
 interface Write<P> {
+  /** The operation's name, for the statement's name. */
   readonly name: string;
   /** Whether it can be rendered for only one input. */
   readonly isAlone?: boolean;
-  readonly action: WriteAction;
+  /** The action that the caller must be able to perform on the record. */
+  readonly action: Action & WriteAction;
+  /** The action in the change log, if it differs. */
+  readonly effect?: WriteAction;
   /**
    * Returns the INSERT, UPDATE or DELETE statement, which returns the written rows.
    * @param source the table of inputs; undefined for one input
    * @param condition the condition that finds the record; empty for an INSERT
    */
   readonly change: (placeholder: Placeholder<P>, source: string | undefined, condition: string) => string;
+  /**
+   * Returns expressions that the change reads, each followed by a comma.
+   * @param source the table of inputs; undefined for one input
+   */
+  readonly before?: (placeholder: Placeholder<P>, source: string | undefined) => string;
   /**
    * Returns additional expressions that read the written rows, each starting with a comma.
    * @param join joins written rows to their inputs; undefined for one input
@@ -136,10 +154,11 @@ function writeOne<P extends OperationPlan>(
   condition: string,
   first = '',
 ): string {
-  const { change, additional } = write;
+  const { change, before, additional } = write;
+  const beforeSql = before?.(placeholder, undefined) ?? '';
   const changeSql = change(placeholder, undefined, condition);
   const additionalSql = additional?.(placeholder, undefined) ?? '';
-  return `with _written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder, first)}`;
+  return `with ${beforeSql}_written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder, first)}`;
 }
 
 /**
@@ -148,18 +167,19 @@ function writeOne<P extends OperationPlan>(
  */
 function effectsAndResult<P extends OperationPlan>(
   context: OperationContext,
-  { action, result }: Write<P>,
+  { action, effect = action, result }: Write<P>,
   placeholder: Placeholder<P>,
   first: string,
   join?: JoinInputs,
 ): string {
   const joinSql = join?.(record) ?? '';
-  const effects = (from: WrittenRows) => effectsOf(context, action, placeholder, from, join);
+  const effects = (from: WrittenRows) => effectsOf(context, effect, placeholder, from, join);
   if (result !== undefined) return `${effects({ name: '_written' })} ${result(first, joinSql)}`;
   const { projection } = context;
-  const isLoggedAsReturned = projection.joins === '' && projection.loggedColumns === projection.columns;
-  if (context.effects.length === 0 || !isLoggedAsReturned) {
-    return `${effects({ name: '_written' })} ${selectResult(context, '_written', undefined, first, joinSql)}`;
+  const isLoggedAsReturned = !projection.hasJoins && projection.loggedColumns === projection.columns;
+  const hasEffects = context.effects.some(({ on }) => on.includes(effect));
+  if (!hasEffects || !isLoggedAsReturned) {
+    return `${effects({ name: '_written' })} ${selectResult(context, '_written', placeholder, undefined, first, joinSql)}`;
   }
   // The record's JSON is created once, for both the response and the change log.
   const version = quote(versionColumn);
@@ -178,11 +198,12 @@ function writeMany<P extends OperationPlan>(
   condition: string,
   id: string,
 ): string {
-  const { change, additional } = write;
+  const { change, before, additional } = write;
+  const beforeSql = before?.(placeholder, inputs) ?? '';
   const changeSql = change(placeholder, inputs, condition);
   const join = joinInputs(organizationOf(placeholder), id);
   const additionalSql = additional?.(placeholder, join) ?? '';
-  return `, _written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder, `${inputIndex}, `, join)}`;
+  return `, ${beforeSql}_written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder, `${inputIndex}, `, join)}`;
 }
 
 /**
@@ -196,32 +217,42 @@ const joinInputs =
     ` join ${inputs} on ${row}."organization_id" = ${organization} and ${row}.${quote(column)} = ${id}`;
 
 /** Prepares an INSERT statement. If there are many inputs, they provide the new IDs as "_id". */
-export function prepareInsert<P extends OperationPlan & RowScope>(
+export function prepareInsert<P extends OperationPlan>(
   context: OperationContext,
   write: Write<P>,
 ): Prepared<P> {
   const table = literal(tableOf(context));
   return prepare<P>(
-    write.name,
+    statementName(context, write.name),
     'write',
     ($) => {
       organizationOf($);
       return writeOne(context, write, $, '');
     },
     undefined,
-    {
-      write: ($) => {
-        organizationOf($);
-        return writeMany(context, write, $, '', `${inputs}."_id"`);
-      },
-      columns: `nextval(pg_get_serial_sequence(${table}, 'id')) as "_id", `,
-      differ: 0,
-    },
+    // RETURNING cannot refer to the table of inputs, which contains the callers.
+    context.rows?.create === undefined
+      ? {
+          write: ($) => {
+            organizationOf($);
+            return writeMany(context, write, $, '', `${inputs}."_id"`);
+          },
+          columns: `nextval(pg_get_serial_sequence(${table}, 'id')) as "_id", `,
+          differ: 0,
+        }
+      : undefined,
   );
 }
 
 /** A plan that writes one record if it meets the request's preconditions. */
 export interface WriteById extends OperationPlan, ById, ConditionalPlan {}
+
+/** Returns the plan for a write of one record without a body. @throws HttpError 400 or 404 if the request is invalid */
+export function writeById(context: OperationContext, input: RecordInput): WriteById {
+  rejectRequest(unknownParameters(input, commonParameters));
+  const conditions = preconditionsOf(context, input);
+  return { ...basePlan(input), conditions, id: recordId(context, input) };
+}
 
 /** A prepared write of one record. */
 interface PreparedWrite<P, C extends Columns> {
@@ -231,6 +262,8 @@ interface PreparedWrite<P, C extends Columns> {
    * @throws HttpError 404 if the record does not exist; 412 if it does not meet the plan's preconditions
    */
   readonly written: (plan: P, rows: TextRows) => Row<C>;
+  /** Returns whether the statement wrote the record. */
+  readonly isWritten: (plan: P, rows: TextRows) => boolean;
 }
 
 /**
@@ -245,22 +278,23 @@ export function prepareById<P extends WriteById, C extends Columns>(
 ): PreparedWrite<P, C> {
   const kinds = rowKinds({ written: columns, unmet: {} });
   const unconditional = prepare<P>(
-    identifier(write.name),
+    statementName(context, write.name),
     'write',
-    ($) => writeOne(context, write, $, byIdSql($)),
+    ($) => writeOne(context, write, $, byIdSql(context, write.action, $)),
     undefined,
     write.isAlone === true
       ? undefined
       : {
-          write: ($) => writeMany(context, write, $, byIdSql($), `${$(id)}::bigint`),
+          write: ($) => writeMany(context, write, $, byIdSql(context, write.action, $), `${$(id)}::bigint`),
           // The first two values, the organization and the ID, identify the record.
           differ: 2,
         },
   );
-  const conditional = prepare<P>(identifier(`${write.name}_if`), 'write', ($) => {
-    const condition = `${byIdSql($)} and ${preconditionsSql(context, $)}`;
+  const conditional = prepare<P>(statementName(context, `${write.name}_if`), 'write', ($) => {
+    const found = byIdSql(context, write.action, $);
+    const condition = `${found} and ${preconditionsSql(context, $)}`;
     const statement = writeOne(context, write, $, condition, `${kinds.column('written')}, `);
-    return `${statement} union all select ${kinds.select('unmet')} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _written)`;
+    return `${statement} union all select ${kinds.select('unmet')} from ${tableOf(context)} ${record} where ${found} and not exists (select from _written)`;
   });
   const decode = rowDecoder(columns);
   return {
@@ -272,6 +306,8 @@ export function prepareById<P extends WriteById, C extends Columns>(
       if (result.kind === 'unmet') throw errors.preconditionFailed();
       return result;
     },
+    isWritten: ({ conditions }, [row]) =>
+      row !== undefined && (conditions === undefined || kinds.decode(row).kind === 'written'),
   };
 }
 
@@ -285,6 +321,8 @@ interface WrittenRows {
    */
   readonly from?: string;
   readonly json?: string;
+  /** Whether a request can write several rows, whose effects are then in the order of their IDs. */
+  readonly isMany?: boolean;
 }
 
 /**
@@ -295,7 +333,7 @@ export const effectsOf = (
   { definition, effects, projection }: EffectTarget,
   action: WriteAction,
   placeholder: Placeholder<Pick<OperationPlan, 'caller'>>,
-  { name, from = name, json }: WrittenRows = { name: '_written' },
+  { name, from = name, json, isMany = false }: WrittenRows = { name: '_written' },
   join: (row: string) => string = () => '',
 ): string =>
   effects
@@ -307,6 +345,7 @@ export const effectsOf = (
           action,
           written: name,
           source: `${from} ${writtenRow}${join(writtenRow)}`,
+          order: isMany ? ` order by ${writtenRow}."id"` : '',
           row: writtenRow,
           columns: projection.loggedColumns,
           json: json && `${writtenRow}.${json}`,
@@ -324,15 +363,24 @@ interface EffectTarget extends Pick<OperationContext, 'effects'> {
 /** Alias of a written row. It differs from the table's alias, because effects also read the table. */
 const writtenRow = '_w';
 
-/** Returns the name of an operation's statement. Excerpts have separate statements. */
+/** Returns the name of an operation's statement. Excerpts, views and the trash have separate statements. */
 export const statementName = (
-  { definition, excerpt }: Pick<OperationContext, 'definition' | 'excerpt'>,
+  {
+    definition,
+    excerpt,
+    view,
+    trashed,
+  }: Pick<OperationContext, 'definition' | 'excerpt' | 'view' | 'trashed'>,
   operation: string,
-): string => identifier(`${definition.name}_${operation}${excerpt === undefined ? '' : `_${excerpt}`}`);
+): string => {
+  const parts = [excerpt, trashed === undefined ? undefined : `trashed_${trashed}`, view || undefined];
+  const variant = parts.map((part) => (part === undefined ? '' : `_${part}`)).join('');
+  return identifier(`${definition.name}_${operation}${variant}`);
+};
 
-/** Returns the quoted table name of a resource. */
-export const tableOf = ({ definition }: Pick<OperationContext, 'definition'>): string =>
-  quote(definition.name);
+/** Returns the quoted table name of a resource, or the FROM clause item with its rows. */
+export const tableOf = ({ definition, source }: Pick<OperationContext, 'definition' | 'source'>): string =>
+  source ?? quote(definition.name);
 
 /**
  * Prepares an update of one record, with its effects and preconditions.
@@ -347,7 +395,7 @@ export const prepareUpdate = <P extends WriteById>(
     name,
     action: 'update',
     change: ($: Placeholder<P>, source, condition) =>
-      `${updateOf(context, assignments($), condition, source === undefined ? '' : ` from ${source}`)} returning ${record}.*`,
+      `${updateOf(context, assignments($), condition, source === undefined ? '' : ` from ${source}`)} ${returningSql(context, 'update', $)}`,
   });
 
 /**

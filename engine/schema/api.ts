@@ -1,4 +1,14 @@
 import type { ResourceDefinition } from '../definition/index.ts';
+import {
+  type Field,
+  type JsonSchema,
+  type OnDelete,
+  type Rollup,
+  rulesOf,
+  type Transitions,
+  transitionScope,
+} from '../fields/index.ts';
+import type { Children } from '../query/index.ts';
 import { namesOf } from '../records/index.ts';
 
 /** A field as exposed by the API. */
@@ -7,12 +17,52 @@ export interface ApiField {
   readonly nullable?: true;
   readonly required?: true;
   readonly read_only?: true;
+  readonly min?: number;
+  readonly max?: number;
+  readonly min_length?: number;
   readonly max_length?: number;
   readonly pattern?: string;
+  readonly format?: string;
+  /** The type of a list's values. */
+  readonly of?: string;
+  /** Maximum number of values in a list. */
+  readonly max_items?: number;
+  /** The currency of an amount of money, or `any`. */
+  readonly currency?: string;
+  /** The JSON Schema of documents. */
+  readonly schema?: JsonSchema;
   readonly enum?: readonly string[];
-  readonly to?: string;
+  /** The only accepted values; absent if all strings are accepted. */
+  readonly closed?: readonly string[];
+  /** Expression for the value of new records that omit the field. */
+  readonly default_from?: string;
+  /** Format of the sequence that numbers new records. */
+  readonly sequence?: string;
+  /** Values to which each value can change; absent if all changes are allowed. */
+  readonly transitions?: Readonly<Record<string, readonly string[]>>;
+  /** Values that a new record can have. */
+  readonly initial?: readonly string[];
+  /** The resource to which the field refers, or the resources of which it refers to one. */
+  readonly to?: string | readonly string[];
+  /** Group whose grants callers need. */
+  readonly group?: string;
+  /** The expression of a computed field. */
+  readonly computed?: string;
+  /** The values that a rollup combines. */
+  readonly rollup?: string;
+  /** Absent for references that become null when their record is deleted. */
+  readonly on_delete?: OnDelete;
   /** Current name of the field, if this entry describes its former name. */
   readonly alias_of?: string;
+}
+
+/** A named list of records that refer to a record, as exposed by the API. */
+export interface ApiChildren {
+  readonly of: string;
+  readonly by: string;
+  /** Absent for the default order. */
+  readonly order?: string;
+  readonly writable?: true;
 }
 
 /** A resource as exposed by the API. */
@@ -23,6 +73,14 @@ export interface ApiResource {
   readonly unique: readonly (readonly string[])[];
   readonly search: readonly string[];
   readonly sort: { readonly by: string; readonly direction: string; readonly selectable: boolean };
+  /** Conditions of the scopes that grants can refer to, keyed by name. Absent if the resource has no scopes. */
+  readonly scopes?: Readonly<Record<string, string>>;
+  /** Conditions that every record must meet. Absent if the resource declares no checks. */
+  readonly checks?: readonly string[];
+  /** The condition under which records cannot be changed. Absent if records are never locked. */
+  readonly locked?: string;
+  /** Named lists of records that refer to a record. Absent if the resource has none. */
+  readonly children?: Readonly<Record<string, ApiChildren>>;
   /** Former name of the resource, whose path still works. */
   readonly alias?: string;
 }
@@ -32,10 +90,19 @@ export type Api = Readonly<Record<string, ApiResource>>;
 
 /** Returns the API described by resource definitions. */
 export const apiOf = (definitions: readonly ResourceDefinition[]): Api =>
-  Object.fromEntries(definitions.map((definition) => [definition.name, resourceOf(definition)]));
+  Object.fromEntries(
+    definitions
+      .filter(({ isRetired }) => !isRetired)
+      .map((definition) => [definition.name, resourceOf(definition)]),
+  );
 
 function resourceOf(definition: ResourceDefinition): ApiResource {
-  const { fields, filters, uniques, search, sort, alias, renamedFrom } = definition;
+  const { fields, filters, uniques, scopes, checks, locked, search, sort, children, alias, renamedFrom } =
+    definition;
+  const defaultOf = (field: Field): Pick<ApiField, 'default_from'> => {
+    const expression = definition.defaults.get((field.aliasOf ?? field).name);
+    return expression === undefined ? {} : { default_from: expression.source };
+  };
   return {
     fields: Object.fromEntries(
       fields.map((field) => [
@@ -45,21 +112,56 @@ function resourceOf(definition: ResourceDefinition): ApiResource {
           ...(field.nullable && { nullable: true }),
           ...(field.required && { required: true }),
           ...(field.readOnly && { read_only: true }),
-          ...(field.maxLength !== undefined && { max_length: field.maxLength }),
-          ...(field.pattern !== undefined && { pattern: field.pattern }),
-          ...(field.values?.closed && { enum: field.values.list }),
+          ...Object.fromEntries(rulesOf(field).map(({ key, value }) => [key, value])),
+          ...(field.of !== undefined && { of: field.of }),
+          ...(field.currency !== undefined && { currency: field.currency }),
+          ...(field.schema !== undefined && { schema: field.schema }),
+          ...(field.values?.isSuggestion === false && { enum: field.values.list }),
+          ...(field.transitions && {
+            transitions: transitionsOf(field.transitions),
+            initial: field.transitions.initial,
+          }),
+          ...defaultOf(field),
+          ...(field.sequence !== undefined && { sequence: field.sequence.format }),
           ...(field.to !== undefined && { to: field.to }),
+          ...(field.alternatives && { to: field.alternatives.flatMap(({ to }) => to ?? []) }),
+          ...(field.group !== undefined && { group: field.group }),
+          ...(field.computed && { computed: field.computed.source }),
+          ...(field.rollup && { rollup: rollupText(field.rollup) }),
+          ...(field.onDelete !== undefined && field.onDelete !== 'clear' && { on_delete: field.onDelete }),
           ...(field.aliasOf && { alias_of: field.aliasOf.name }),
         },
       ]),
     ),
-    filters: Object.fromEntries(filters.map(({ field, operators }) => [field.name, operators])),
+    filters: Object.fromEntries(filters.map(({ name, operators }) => [name, operators])),
     unique: uniques.map(namesOf),
     search: search.map(({ name }) => name),
     sort: { by: sort.field.name, direction: sort.direction, selectable: sort.choices.size > 0 },
+    ...(scopes.length > 0 && {
+      scopes: Object.fromEntries(scopes.map(({ name, condition }) => [name, condition.source])),
+    }),
+    ...(checks.length > 0 && { checks: checks.map(({ condition }) => condition.source) }),
+    ...(locked && { locked: locked.condition.source }),
+    ...(children.length > 0 && { children: childrenOf(children) }),
     ...(alias && renamedFrom !== undefined && { alias: renamedFrom }),
   };
 }
+
+/** Returns the values to which each value can change. The scope of a limited change follows the value in brackets. */
+const transitionsOf = (transitions: Transitions): Readonly<Record<string, readonly string[]>> =>
+  Object.fromEntries(
+    [...transitions.next].map(([from, to]) => [
+      from,
+      to.map((value) => {
+        const scope = transitionScope(transitions, from, value);
+        return scope === undefined ? value : `${value} (in the scope ${scope})`;
+      }),
+    ]),
+  );
+
+/** Describes the values that a rollup combines. */
+const rollupText = ({ function: name, field, of, by, condition }: Rollup): string =>
+  `${name}${field === undefined ? '' : ` of ${field.name}`} in ${of} by ${by}${condition === undefined ? '' : ` where ${condition.source}`}`;
 
 /** Effect of a change on callers. */
 export type ApiChangeKind =
@@ -69,6 +171,7 @@ export type ApiChangeKind =
   | 'retyped'
   | 'stricter'
   | 'looser'
+  | 'changed'
   | 'deprecated';
 
 /** A change that callers can see. */
@@ -126,6 +229,10 @@ export function apiChanges(
     changes.push(
       ...fieldChanges({ name, resourceName: newName }, previous, resource, byName.get(newName)),
       ...elementChanges(newName, previous, resource),
+      ...scopeChanges(newName, previous, resource),
+      ...checkChanges(newName, previous, resource),
+      ...lockChanges(newName, previous, resource),
+      ...childChanges(newName, before, previous, resource),
     );
   }
   const existingNames = new Set([...Object.keys(before), ...renamedTo.values()]);
@@ -174,8 +281,12 @@ function fieldChanges(
     } else changes.push(...differences(`${resourceName}.${newName}`, previous, currentField));
   }
   const existingNames = new Set([...Object.keys(before.fields), ...newNames.values()]);
-  for (const [field, { required, alias_of: alias }] of Object.entries(after.fields)) {
+  for (const [field, { required, sequence, alias_of: alias }] of Object.entries(after.fields)) {
     if (existingNames.has(field) || alias !== undefined) continue;
+    const text =
+      sequence === undefined
+        ? 'is new'
+        : `is new and numbers new records as ${sequence}; existing records keep null`;
     changes.push(
       required
         ? {
@@ -184,11 +295,41 @@ function fieldChanges(
             text: 'is new and required in every create',
             breaks: true,
           }
-        : { kind: 'added', name: `${resourceName}.${field}`, text: 'is new', breaks: false },
+        : { kind: 'added', name: `${resourceName}.${field}`, text, breaks: false },
     );
   }
   return changes;
 }
+
+/** What deleting a referenced record does, keyed by the reference's `on_delete`. */
+const deleteRules = {
+  clear: 'now becomes null when its record is deleted',
+  restrict: 'now prevents its record from being deleted',
+  cascade: 'now has its own record deleted together with the record that it refers to',
+} as const satisfies Readonly<Record<OnDelete, string>>;
+
+/** Returns the changes to the resources to which a field refers. */
+function targetDifferences(name: string, before: ApiField['to'], after: ApiField['to']): ApiChange[] {
+  if (typeof before !== 'object' || typeof after !== 'object') {
+    if (before === after) return [];
+    const [previous, current] = [before, after].map((to) => [to ?? []].flat().join(' or '));
+    const text = `refers to ${current} instead of ${previous}`;
+    return [{ kind: 'retyped', name, text, breaks: true }];
+  }
+  const change = (text: string): ApiChange => ({ kind: 'stricter', name, text, breaks: true });
+  return [
+    ...before.filter((to) => !after.includes(to)).map((to) => change(`can no longer refer to ${to}`)),
+    ...after.filter((to) => !before.includes(to)).map((to) => change(`can now also refer to ${to}`)),
+  ];
+}
+
+/** Rules with a numeric limit, except `max_length`. */
+const limits = [
+  { key: 'min', isLowerLimit: true, unit: '' },
+  { key: 'max', isLowerLimit: false, unit: '' },
+  { key: 'min_length', isLowerLimit: true, unit: ' characters long' },
+  { key: 'max_items', isLowerLimit: false, unit: ' values' },
+] as const;
 
 /** Returns the changes to a field's properties. */
 function differences(name: string, before: ApiField, after: ApiField): ApiChange[] {
@@ -196,8 +337,10 @@ function differences(name: string, before: ApiField, after: ApiField): ApiChange
   const add = (kind: ApiChangeKind, text: string) =>
     changes.push({ kind, name, text, breaks: kind === 'retyped' || kind === 'stricter' });
   if (before.type !== after.type) add('retyped', `is ${after.type} instead of ${before.type}`);
-  if (before.to !== after.to && before.type === after.type)
-    add('retyped', `refers to ${after.to} instead of ${before.to}`);
+  if (before.type === after.type) changes.push(...targetDifferences(name, before.to, after.to));
+  const [oldRule, newRule] = [before.on_delete ?? 'clear', after.on_delete ?? 'clear'];
+  if (oldRule !== newRule && before.type === after.type)
+    add(newRule === 'clear' ? 'looser' : 'stricter', deleteRules[newRule]);
   const flags = [
     ['required', 'is now required in every create', 'is now optional in creates'],
     ['read_only', 'is now read-only and ignored in request bodies', 'can now be set in request bodies'],
@@ -219,17 +362,109 @@ function differences(name: string, before: ApiField, after: ApiField): ApiChange
       'looser',
       `can have ${after.max_length ? `up to ${short}` : 'any number of'} characters instead of ${long}`,
     );
+  for (const { key, isLowerLimit, unit } of limits) {
+    const [limit, previous] = [after[key], before[key]];
+    const words = isLowerLimit ? 'at least' : 'at most';
+    const verb = key === 'max_items' ? 'contain' : 'be';
+    if (limit === previous) continue;
+    if (limit === undefined) add('looser', `no longer has to ${verb} ${words} ${previous}${unit}`);
+    else {
+      const isStricter = previous === undefined || (isLowerLimit ? limit > previous : limit < previous);
+      const instead = previous === undefined ? '' : ` instead of ${previous}`;
+      add(isStricter ? 'stricter' : 'looser', `must ${verb} ${words} ${limit}${unit}${instead}`);
+    }
+  }
   if (before.pattern !== after.pattern) {
     add(
       after.pattern === undefined ? 'looser' : 'stricter',
       after.pattern === undefined ? 'no longer has a pattern' : `must match ${after.pattern}`,
     );
   }
+  if (before.format !== after.format) {
+    add(
+      after.format === undefined ? 'looser' : 'stricter',
+      after.format === undefined ? 'no longer has a format' : `must have the format ${after.format}`,
+    );
+  }
+  if (before.type === after.type) {
+    if (before.currency !== after.currency)
+      add('retyped', `has the currency ${after.currency} instead of ${before.currency}`);
+    if (before.of !== after.of)
+      add('retyped', `is a list of type ${after.of ?? 'string'} instead of ${before.of ?? 'string'}`);
+    const [oldSchema, newSchema] = [before.schema, after.schema].map((schema) => JSON.stringify(schema));
+    if (newSchema === undefined && oldSchema !== undefined) add('looser', 'no longer has a schema');
+    else if (oldSchema !== newSchema) add('stricter', 'has a new schema, which stored values might not meet');
+  }
+  const [previous, calculation] = [before, after].map(({ computed, rollup }) => computed ?? rollup);
+  if (previous !== calculation) {
+    const text = calculation === undefined ? 'is now stored' : `is now calculated: ${calculation}`;
+    changes.push({ kind: 'retyped', name, text, breaks: false });
+  }
+  if (before.group !== after.group) {
+    add(
+      after.group === undefined ? 'looser' : 'stricter',
+      after.group === undefined
+        ? `no longer belongs to the group ${before.group}, so every caller with access to the records can see it`
+        : `now belongs to the group ${after.group}, so callers need a grant for the group`,
+    );
+  }
+  changes.push(...newRecordChanges(name, before, after));
   const removed = removedValues(before, after);
   const added = (after.enum ?? []).filter((value) => !(before.enum ?? []).includes(value));
   if (removed.length > 0) add('stricter', `no longer lists ${removed.join(', ')}`);
+  if (after.closed && !before.closed)
+    add('stricter', `rejects all values except ${(after.enum ?? []).join(', ')}`);
+  if (!after.closed && before.closed) add('looser', 'accepts values that are not listed');
+  changes.push(...transitionChanges(name, before, after));
   if (before.enum !== undefined && added.length > 0) add('looser', `also lists ${added.join(', ')}`);
   return changes;
+}
+
+/** Returns the changes to the values that the server gives a field in new records. */
+function newRecordChanges(name: string, before: ApiField, after: ApiField): ApiChange[] {
+  const changes: ApiChange[] = [];
+  const add = (text: string, breaks = false) => changes.push({ kind: 'changed', name, text, breaks });
+  const [oldDefault, newDefault] = [before.default_from, after.default_from];
+  if (newDefault === undefined && oldDefault !== undefined)
+    add('is no longer calculated in new records that omit it', true);
+  else if (newDefault !== oldDefault)
+    add(
+      `is calculated as ${newDefault}${oldDefault === undefined ? '' : ` instead of ${oldDefault}`} in new records that omit it`,
+    );
+  const [oldSequence, newSequence] = [before.sequence, after.sequence];
+  if (newSequence === undefined && oldSequence !== undefined) add('no longer numbers new records', true);
+  else if (newSequence !== oldSequence)
+    add(
+      `numbers new records as ${newSequence}${oldSequence === undefined ? '; existing records keep their values' : ` instead of ${oldSequence}`}`,
+    );
+  return changes;
+}
+
+/** Returns the changes to a field's transitions. */
+function transitionChanges(name: string, before: ApiField, after: ApiField): ApiChange[] {
+  const changeOf = (kind: 'stricter' | 'looser', text: string): ApiChange => ({
+    kind,
+    name,
+    text,
+    breaks: kind === 'stricter',
+  });
+  if (after.transitions === undefined)
+    return before.transitions === undefined ? [] : [changeOf('looser', 'can change to any value')];
+  if (before.transitions === undefined)
+    return [changeOf('stricter', 'can only change along its transitions')];
+  const listOf = ({ transitions = {}, initial = [] }: ApiField) => [
+    ...initial.map((value) => `be ${value} in a new record`),
+    ...Object.entries(transitions).flatMap(([from, to]) =>
+      to.map((value) => `change from ${from} to ${value}`),
+    ),
+  ];
+  const [previous, current] = [listOf(before), listOf(after)];
+  return [
+    ...previous
+      .filter((text) => !current.includes(text))
+      .map((text) => changeOf('stricter', `can no longer ${text}`)),
+    ...current.filter((text) => !previous.includes(text)).map((text) => changeOf('looser', `can ${text}`)),
+  ];
 }
 
 /** Returns the values that were removed from a field's enum. */
@@ -290,11 +525,140 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
   return changes;
 }
 
+/** Returns the changes to scopes, which change what callers with these grants can access. */
+function scopeChanges(
+  name: string,
+  { scopes: before = {} }: ApiResource,
+  { scopes: after = {} }: ApiResource,
+): ApiChange[] {
+  const changes: ApiChange[] = [];
+  for (const [scope, condition] of Object.entries(before)) {
+    const current = after[scope];
+    const item = `${name} scope ${scope}`;
+    if (current === undefined) {
+      const text = 'was removed, so grants with the scope allow nothing';
+      changes.push({ kind: 'removed', name: item, text, breaks: true });
+    } else if (current !== condition) {
+      changes.push({
+        kind: 'retyped',
+        name: item,
+        text: `is now ${current} instead of ${condition}`,
+        breaks: true,
+      });
+    }
+  }
+  for (const scope of Object.keys(after).filter((key) => !Object.hasOwn(before, key))) {
+    changes.push({ kind: 'added', name: `${name} scope ${scope}`, text: 'is new', breaks: false });
+  }
+  return changes;
+}
+
+/** Returns the lists of children as exposed by the API, keyed by name. */
+const childrenOf = (children: readonly Children[]): Readonly<Record<string, ApiChildren>> =>
+  Object.fromEntries(
+    children.map(({ name, of, by, order, isWritable }) => [
+      name,
+      {
+        of,
+        by,
+        ...(order && { order: `${order.field.name} ${order.direction}` }),
+        ...(isWritable && { writable: true as const }),
+      },
+    ]),
+  );
+
+/**
+ * Returns the changes to a resource's lists of children.
+ * @param before the API before the change, in which a list without a name has a default name
+ */
+function childChanges(
+  name: string,
+  before: Api,
+  { children: previous = {} }: ApiResource,
+  { children: current = {} }: ApiResource,
+): ApiChange[] {
+  const changes: ApiChange[] = [];
+  for (const [list, old] of Object.entries(previous)) {
+    const item = `${name} list ${list}`;
+    const now = current[list];
+    if (now === undefined) {
+      changes.push({ kind: 'removed', name: item, text: 'was removed', breaks: true });
+    } else if (now.of !== old.of || now.by !== old.by) {
+      const text = `contains ${now.of} by ${now.by} instead of ${old.of} by ${old.by}`;
+      changes.push({ kind: 'retyped', name: item, text, breaks: true });
+    } else if (now.order !== old.order) {
+      const text = `is now ordered by ${now.order ?? 'the default order'}`;
+      changes.push({ kind: 'retyped', name: item, text, breaks: true });
+    }
+    if (now !== undefined && now.writable !== old.writable) {
+      changes.push(
+        now.writable
+          ? { kind: 'looser', name: item, text: 'can now be set in request bodies', breaks: false }
+          : { kind: 'stricter', name: item, text: 'is now ignored in request bodies', breaks: true },
+      );
+    }
+  }
+  for (const [list, { of, by }] of Object.entries(current)) {
+    if (list in previous) continue;
+    const hasDefault = list !== of && before[of]?.fields[by]?.to === name;
+    const text = hasDefault ? `is new and replaces the default name for ${of} in expand` : 'is new';
+    changes.push({ kind: 'added', name: `${name} list ${list}`, text, breaks: hasDefault });
+  }
+  return changes;
+}
+
+/** Returns the changes to the conditions that every record must meet. */
+const checkChanges = (
+  name: string,
+  { checks: before = [] }: ApiResource,
+  { checks: after = [] }: ApiResource,
+): ApiChange[] => [
+  ...after
+    .filter((condition) => !before.includes(condition))
+    .map(
+      (condition): ApiChange => ({
+        kind: 'stricter',
+        name,
+        text: `must now meet ${condition}`,
+        breaks: true,
+      }),
+    ),
+  ...before
+    .filter((condition) => !after.includes(condition))
+    .map(
+      (condition): ApiChange => ({
+        kind: 'looser',
+        name,
+        text: `no longer has to meet ${condition}`,
+        breaks: false,
+      }),
+    ),
+];
+
+/** Returns the change to the condition under which records cannot be changed. */
+function lockChanges(
+  name: string,
+  { locked: before }: ApiResource,
+  { locked: after }: ApiResource,
+): ApiChange[] {
+  if (before === after) return [];
+  const previous = before === undefined ? '' : ` instead of ${before}`;
+  return [
+    after === undefined
+      ? { kind: 'looser', name, text: `can now be changed if ${before}`, breaks: false }
+      : { kind: 'stricter', name, text: `can no longer be changed if ${after}${previous}`, breaks: true },
+  ];
+}
+
 /**
  * Returns the filter parameters of fields that exist in both versions. For all other fields, adding or
  * removing the field is reported instead.
  */
 const parametersOf = ({ filters }: ApiResource, counterpart: ApiResource): readonly string[] =>
   Object.entries(filters)
-    .filter(([field]) => field in counterpart.fields && counterpart.fields[field]?.alias_of === undefined)
+    .filter(([name]) => {
+      const [fieldName = name] = name.split('.');
+      const field = counterpart.fields[fieldName];
+      return field !== undefined && field.alias_of === undefined;
+    })
     .flatMap(([field, operators]) => operators.map((operator) => `${field}[${operator}]`));

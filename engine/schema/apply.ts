@@ -7,7 +7,8 @@ import {
   sqlState,
   withAdvisoryLock,
 } from '../database/index.ts';
-import { UserError } from '../errors.ts';
+import { pluralize, UserError } from '../errors.ts';
+import { ignoreLocksSql } from '../records/index.ts';
 import { literal, quote } from '../sql/index.ts';
 import { contractIn } from './contract.ts';
 import { expand } from './expand.ts';
@@ -96,7 +97,7 @@ async function assertNonePending(database: Database, config: DatabaseConfig): Pr
   const { pending } = await readMigrationLog(database, config);
   if (pending.length === 0) return [];
   throw new UserError(
-    `${pending.length} migration(s) are pending, but a running server is using the database: stop it first (${pending.join(', ')})`,
+    `${pluralize(pending.length, 'migration')} ${pending.length === 1 ? 'is' : 'are'} pending, but a running server is using the database: stop it first (${pending.join(', ')})`,
   );
 }
 
@@ -129,6 +130,7 @@ async function applyIn(
   isSelected: (migration: string) => boolean,
 ): Promise<string[]> {
   const execute = executeIn(em);
+  await execute(ignoreLocksSql);
   const table = quote(migrationsTable);
   const applied: string[] = [];
   const nodes = database.kind === 'postgresql' ? await nodesIn(execute) : [];
@@ -189,7 +191,7 @@ export async function assertUpToDate(
   const { pending, problems } = await readMigrationLog(database, config);
   if (pending.length > 0) {
     throw new UserError(
-      `the database is behind by ${pending.length} migration(s): ${pending.join(', ')}. Run "npm run crm -- migrate", or start with MIGRATE_ON_START=true`,
+      `the database is behind by ${pluralize(pending.length, 'migration')}: ${pending.join(', ')}. Run "npm run crm -- migrate", or start with MIGRATE_ON_START=true`,
     );
   }
   for (const problem of problems) warn(problem);

@@ -1,5 +1,7 @@
 import type { DatabaseConfig, ForeignKeyShape } from '../database/index.ts';
 import { UserError } from '../errors.ts';
+import { hasCustomFields } from '../fields/index.ts';
+import { parentLockTrigger, rollupTrigger } from '../records/index.ts';
 import { quote } from '../sql/index.ts';
 import { placementOf } from '../tables/index.ts';
 import { type Model, shapesOf } from './model.ts';
@@ -27,10 +29,11 @@ interface ModelTable {
 
 /**
  * Plans how to distribute a model by organization.
- * @throws UserError with every foreign key that Citus does not support
+ * @throws UserError with every foreign key and trigger that Citus does not support
  */
 export async function citusModel(config: DatabaseConfig, model: Model): Promise<CitusModel> {
-  const tables = Object.entries(await shapesOf(config, model)).map(
+  const shapes = await shapesOf(config, model);
+  const tables = Object.entries(shapes).map(
     ([name, { indexes, foreignKeys, triggers }]): ModelTable => ({
       name,
       keys: Object.values(indexes).flatMap((index) =>
@@ -60,7 +63,21 @@ export async function citusModel(config: DatabaseConfig, model: Model): Promise<
       }
     }
   }
-  const problems = tables.flatMap((table) => problemsOf(table, kinds));
+  const problems = [
+    ...tables.flatMap((table) => problemsOf(table, kinds)),
+    ...model.resources
+      .filter(({ linkEntities }) => linkEntities.length > 0)
+      .map(({ name }) => `${name} has fields of type references, whose triggers write other tables`),
+    ...Object.entries(shapes)
+      .filter(([, { triggers }]) => Object.hasOwn(triggers, rollupTrigger))
+      .map(([name]) => `${name} is combined by stored rollups, whose triggers write other tables`),
+    ...Object.entries(shapes)
+      .filter(([, { triggers }]) => Object.hasOwn(triggers, parentLockTrigger))
+      .map(([name]) => `${name} has parents with locks, whose triggers read other tables`),
+    ...model.resources
+      .filter(({ definition }) => hasCustomFields(definition))
+      .map(({ name }) => `${name} has custom fields, whose trigger writes another table`),
+  ];
   if (problems.length > 0) throw new UserError(problems.join('\n'));
   return { kinds, statements: statementsFor(tables, kinds) };
 }

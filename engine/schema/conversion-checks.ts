@@ -1,12 +1,26 @@
 import type { ColumnShape, TableShape, TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type Field, fieldColumns } from '../fields/index.ts';
-import { distinctionOf, namesOf } from '../records/index.ts';
+import { constraintSql, type Field, fieldColumns, rulesOf } from '../fields/index.ts';
+import {
+  checkSql,
+  distinctionOf,
+  namesOf,
+  sequenceFields,
+  uniqueIndexName,
+  uniqueKeys,
+} from '../records/index.ts';
 import { literal, quote } from '../sql/index.ts';
 import { type Api, type ApiField, removedValues } from './api.ts';
 import type { Change, SimpleChange } from './changes/change.ts';
 import { applyChanges } from './changes/index.ts';
-import { convertField, defaultOf, isWider, storedSuffixes } from './conversions.ts';
+import {
+  assertKeepsCurrency,
+  convertField,
+  defaultOf,
+  hasDefaults,
+  isWider,
+  storedSuffixes,
+} from './conversions.ts';
 import type { Renames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
@@ -24,6 +38,8 @@ export interface ConversionCheck {
   readonly exampleColumn: string | undefined;
   /** Whether the migration fails if any records are affected. */
   readonly refuses: boolean;
+  /** Whether the migration replaces the affected values. */
+  readonly replaces?: true;
 }
 
 /** The changes and checks that convert stored values. */
@@ -75,6 +91,7 @@ export function conversionChecks(
       tables = applyChanges(tables, change.changes);
     }
     fieldChanges.push(...duplicates(before, definition, instead, alteredFields));
+    fieldChanges.push(...violatedChecks(before, definition, instead, alteredFields));
   }
   return {
     guards: fieldChanges.flatMap(({ guards }) => guards),
@@ -110,6 +127,7 @@ function changeOfField(
   { definition, field, stored, target }: FieldTables,
   instead: ReadonlyMap<string, string>,
 ): FieldChange | undefined {
+  if (field.alternatives !== undefined) return missingTargets(before, { definition, field, stored, target });
   const columns = fieldColumns(field);
   const [first] = columns;
   if (first === undefined || field.set !== undefined) return undefined;
@@ -125,13 +143,18 @@ function changeOfField(
   const former = formerly(before, definition.name, field.name);
   const previousField: ApiField | undefined = before.api[former.table]?.fields[former.column];
   const from = previousField?.type ?? storedType(stored, field.name);
+  if (previousField !== undefined) assertKeepsCurrency(field, previousField);
   const isLink = (shape: TableShape) => linkOf(shape, field.name) !== undefined;
-  if (column.type !== newColumn.type || isLink(stored) !== isLink(target)) {
+  // The columns of a number and a user are the same, but a user must be a member.
+  const becomesUser = field.type.users === true && from !== field.typeName;
+  if (column.type !== newColumn.type || isLink(stored) !== isLink(target) || becomesUser) {
     return conversion(context, { stored, target, from });
   }
   const bounds: BoundChange[] = [];
   if (column.nullable === true && newColumn.nullable !== true) {
-    const value = replacement === undefined ? defaultOf(field) : `(${replacement})::${first.type}`;
+    // A step writes only one column.
+    const fallback = hasDefaults(field) ? undefined : defaultOf(field);
+    const value = replacement === undefined ? fallback : `(${replacement})::${first.type}`;
     bounds.push(
       boundChange(
         context,
@@ -143,14 +166,20 @@ function changeOfField(
       ),
     );
   }
-  const [limit, previousLimit] = [field.maxLength, previousField?.max_length ?? Number.POSITIVE_INFINITY];
-  if (limit !== undefined && previousField !== undefined && limit < previousLimit) {
-    const value = replacement === undefined ? undefined : `(${replacement})::text`;
-    const where = ({ columns: [column = ''] }: Names) => `length(${quote(column)}) > ${limit}`;
-    bounds.push(boundChange(context, `is longer than ${limit} characters`, where, value, true));
+  // The rules of retired fields are not enforced.
+  const rules = definition.retired.includes(field) ? [] : rulesOf(field);
+  for (const { key, condition, violation, isConstraint, isLooserThan } of rules) {
+    const previousRule = previousField?.[key];
+    if (condition === undefined || (previousField === undefined && isConstraint !== true)) continue;
+    if (previousRule !== undefined && isLooserThan(previousRule)) continue;
+    const value = replacement === undefined ? undefined : `(${replacement})::${first.type}`;
+    const where = ({ columns: [column = ''] }: Names) => `not (${condition(quote(column))})`;
+    bounds.push(boundChange(context, violation, where, value, true));
   }
   const removed =
-    previousField && field.values?.closed ? removedValues(previousField, { enum: field.values.list }) : [];
+    previousField && field.values?.isSuggestion === false && field.values.accepted === undefined
+      ? removedValues(previousField, { enum: field.values.list })
+      : [];
   if (removed.length > 0) {
     const where = ({ columns: [column = ''] }: Names) =>
       `${quote(column)} in (${removed.map(literal).join(', ')})`;
@@ -165,6 +194,31 @@ function changeOfField(
     return { guards: [], changes, checks };
   }
   return { guards: bounds.flatMap(({ formerGuard }) => formerGuard ?? []), changes: [], checks };
+}
+
+/** Returns the check for records without a value in a field that must now refer to one of several resources. */
+function missingTargets(
+  before: PreviousState,
+  { definition, field, stored, target }: FieldTables,
+): FieldChange | undefined {
+  const { required, alternatives = [] } = field;
+  const columns = alternatives.map(({ name }) => name);
+  const isChecked = ({ checks }: TableShape, condition: string) =>
+    Object.values(checks).some((check) => check.condition === condition);
+  const condition = `num_nonnulls(${columns.map(quote).join(', ')}) = 1`;
+  if (!required || isChecked(stored, condition) || !isChecked(target, condition)) return undefined;
+  const { table } = formerly(before, definition.name, field.name);
+  const former = columns
+    .filter((name) => stored.columns[name] !== undefined)
+    .map((name) => quote(formerly(before, definition.name, name).column));
+  const name = `${definition.name}.${field.name}`;
+  const says = 'is required but has no value';
+  const where = former.length === 0 ? 'true' : `num_nonnulls(${former.join(', ')}) = 0`;
+  return {
+    guards: [guard(table, name, says, where)],
+    changes: [],
+    checks: [{ name, says, where, table, exampleColumn: undefined, refuses: true }],
+  };
 }
 
 interface FieldContext {
@@ -204,7 +258,10 @@ function boundChange(
   const guardOf = (where: Names): Change | undefined =>
     refuses ? guard(where.table, context.name, says, conditionOf(where)) : undefined;
   return {
-    check: checkOf(context, says, conditionOf, refuses && value === undefined),
+    check: {
+      ...checkOf(context, says, conditionOf, refuses && value === undefined),
+      ...(value !== undefined && { replaces: true }),
+    },
     update:
       value === undefined
         ? undefined
@@ -250,10 +307,12 @@ function newField(context: FieldContext, newColumn: ColumnShape): FieldChange {
   const value = `((${replacement})::${newColumn.type})`;
   const table = definition.name;
   const columns = { [field.name]: { ...newColumn, default: value } };
+  const rules = constraintSql(field, quote(field.name));
   return {
     guards: [],
     changes: [
       { kind: 'addColumns', table, columns },
+      ...(rules === undefined ? [] : [guard(table, name, 'violates a rule', `not (${rules})`)]),
       // This default is only for existing records. A later change sets the field's own default, if any.
       ...(newColumn.default === undefined
         ? [{ kind: 'default', table, column: field.name, value: null } as const]
@@ -276,8 +335,8 @@ function conversion(
   const table = definition.name;
   const suffixes = storedSuffixes(from).filter((suffix) => stored.columns[`${field.name}${suffix}`]);
   const names = { table, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
-  // The guard and the conversion of a reference look up records, so an UPDATE first replaces invalid values.
-  const isLinked = field.to !== undefined;
+  // The guard and the conversion of a reference look up rows, so an UPDATE first replaces invalid values.
+  const isLinked = field.to !== undefined || field.type.users === true;
   const convert = ({ table: name, columns }: Names, replacement: string | undefined) =>
     convertField(field, from, columns.map(quote), `${quote(name)}."organization_id"`, replacement);
   const lostCondition = (replacement: string | undefined) => (where: Names) => {
@@ -286,9 +345,10 @@ function conversion(
     return defaultOf(field) === undefined ? `((${isNone}) or ${isLost})` : `(not (${isNone}) and ${isLost})`;
   };
   const { label: typeLabel, isNone, columns: values } = convert(names, isLinked ? undefined : replacement);
-  const says = `is not ${typeLabel}`;
+  const hasRules = constraintSql(field, '') !== undefined;
+  const says = `is not ${typeLabel}${hasRules ? ' or violates a rule' : ''}`;
   const isLossless = isWider(from, field.type);
-  const isChecked = !isLossless || defaultOf(field) === undefined;
+  const isChecked = !isLossless || defaultOf(field) === undefined || hasRules;
   const storedType = String(stored.columns[field.name]?.type);
   const column = field.name;
   const isNullable = stored.columns[column]?.nullable === true;
@@ -335,7 +395,7 @@ function conversion(
       name,
       type,
       ...(collation !== undefined && { collation }),
-      using: `case when ${isNone} then ${index === 0 ? `(${fallback ?? 'null'})::${type}` : 'null'} else ${values[index]} end`,
+      using: `case when ${isNone} then ${index === 0 || hasDefaults(field) ? `(${defaultOf(field, index) ?? 'null'})::${type}` : 'null'} else ${values[index]} end`,
     }));
     changes.push({ kind: 'alterTypes', table, columns: retyped });
   } else if (!field.nullable && fallback !== undefined) {
@@ -365,13 +425,50 @@ const guard = (table: string, name: string, says: string, where: string): Simple
   where,
 });
 
-/** Returns the changes and checks for duplicate values of fields that become unique. */
-function duplicates(
+/** Returns the checks for records that violate the resource's new conditions. */
+function violatedChecks(
   before: PreviousState,
-  { name, fields, uniques }: ResourceDefinition,
+  definition: ResourceDefinition,
   instead: ReadonlyMap<string, string>,
   alteredFields: ReadonlySet<string>,
 ): FieldChange[] {
+  const { name, fields, checks } = definition;
+  const stored = before.tables[name];
+  if (stored === undefined) return [];
+  const existing = Object.values(stored.checks).map(({ condition }) => condition);
+  const { table } = formerly(before, name, '');
+  return checks.flatMap((check) => {
+    const { condition } = check;
+    // The values of a field whose type changes are converted later.
+    const isConverted = condition.fields.some((field) => alteredFields.has(field));
+    if (isConverted || existing.includes(checkSql(check))) return [];
+    const columnOf = (fieldName: string): string => {
+      const field = fields.find((candidate) => candidate.name === fieldName);
+      if (field === undefined || stored.columns[fieldName] !== undefined)
+        return quote(formerly(before, name, fieldName).column);
+      const value = instead.get(`${name}.${fieldName}`) ?? defaultOf(field) ?? 'null';
+      return `(${value})::${fieldColumns(field)[0]?.type}`;
+    };
+    const where = `not (${checkSql(check, columnOf)})`;
+    const says = `do not meet ${condition.source}`;
+    return [
+      {
+        guards: [guard(table, name, says, where)],
+        changes: [],
+        checks: [{ name, says, where, table, exampleColumn: undefined, refuses: true }],
+      },
+    ];
+  });
+}
+
+/** Returns the changes and checks for duplicate values of fields that become unique. */
+function duplicates(
+  before: PreviousState,
+  { name, fields, uniques: declaredUniques }: ResourceDefinition,
+  instead: ReadonlyMap<string, string>,
+  alteredFields: ReadonlySet<string>,
+): FieldChange[] {
+  const uniques = [...declaredUniques, ...sequenceFields({ fields }).map((field) => [field] as const)];
   const [anyField] = fields;
   if (anyField === undefined) return [];
   const { table } = formerly(before, name, anyField.name);
@@ -381,7 +478,18 @@ function duplicates(
     const fieldNames = namesOf(unique);
     const columns = fieldNames.map((field) => formerly(before, name, field).column);
     const isStored = fieldNames.every((field) => before.tables[name]?.columns[field] !== undefined);
-    if (!isStored || previousResource.unique.some((names) => names.join() === columns.join())) return [];
+    const isComparedAsBefore = unique.every(
+      ({ format }, index) => previousResource.fields[columns[index] ?? '']?.format === format,
+    );
+    const wasNumbered = previousResource.fields[columns.join()]?.sequence !== undefined;
+    const wasUnique = wasNumbered || previousResource.unique.some((names) => names.join() === columns.join());
+    // Earlier versions did not compare the values of a field with a lookup by their keys.
+    const index = before.tables[name]?.indexes[uniqueIndexName(name, unique)];
+    const isIndexed = index !== undefined && textsOf(index).join().includes(uniqueKeys(unique).join());
+    const hasLookup = unique.some(
+      ({ comparison, format }) => comparison !== undefined && format === undefined,
+    );
+    if (!isStored || (wasUnique && isComparedAsBefore && (!hasLookup || isIndexed))) return [];
     const where = (names: Names): string => {
       const distinctions = unique.map((field, index) =>
         distinctionOf(field, quote(names.columns[index] ?? '')),
@@ -424,6 +532,7 @@ function duplicates(
             table,
             exampleColumn: first.sensitive ? undefined : columns[0],
             refuses: replacement === undefined,
+            ...(replacement !== undefined && { replaces: true as const }),
           },
         ],
       },

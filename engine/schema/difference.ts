@@ -1,6 +1,7 @@
 import {
   type ColumnShape,
   extensionStatements,
+  type StoredIndex,
   type TableShape,
   type TableShapes,
 } from '../database/index.ts';
@@ -57,7 +58,7 @@ const lost = (before: Parts, after: Parts): readonly string[] =>
 const gained = <T extends object>(before: Parts, after: Readonly<Record<string, T>>) =>
   Object.entries(after).filter(([name, part]) => !isSame(part, before[name]));
 
-function createdTable(table: string, { columns, indexes }: TableShape): Change[] {
+function createdTable(table: string, { columns, indexes, checks }: TableShape): Change[] {
   const definitions = Object.entries(indexes) as [string, IndexShape][];
   return [
     ...definitions
@@ -73,6 +74,7 @@ function createdTable(table: string, { columns, indexes }: TableShape): Change[]
     ...definitions
       .filter(([, { kind }]) => kind !== 'primary key')
       .map(([name, index]): Change => ({ kind: 'createIndex', table, name, index })),
+    ...Object.entries(checks).map(([name, check]): Change => ({ kind: 'addConstraint', table, name, check })),
   ];
 }
 
@@ -92,6 +94,31 @@ const completedTable = (table: string, { foreignKeys, triggers }: TableShape): C
   ),
 ];
 
+/** Returns whether an index is unique for some of the rows, and by the same values, as the unique index that it replaces. */
+const isNarrower = (index: IndexShape, previous: IndexShape | StoredIndex | undefined): boolean =>
+  previous !== undefined &&
+  'keys' in previous &&
+  index.kind === 'unique' &&
+  previous.kind === 'unique' &&
+  isSame(index.keys, previous.keys) &&
+  (previous.where === undefined || index.where?.startsWith(`${previous.where} and `) === true);
+
+/** Returns whether a unique index contains only rows with a value in one of these new columns, which has no value in the existing rows. */
+const isEmptyAtFirst = (
+  { kind, where = '' }: IndexShape,
+  added: readonly (readonly [name: string, column: ColumnShape])[],
+): boolean =>
+  kind === 'unique' &&
+  where
+    .split(' and ')
+    .some((condition) =>
+      added.some(
+        ([name, column]) =>
+          (column.default === undefined && condition === `${quote(name)} is not null`) ||
+          ((column.default === undefined || column.default === "''") && condition === `${quote(name)} <> ''`),
+      ),
+    );
+
 function alteredTable(table: string, current: TableShape, target: TableShape): Change[] {
   const droppedColumns = Object.keys(current.columns).filter((name) => !Object.hasOwn(target.columns, name));
   const addedColumns = Object.entries(target.columns).filter(
@@ -107,6 +134,7 @@ function alteredTable(table: string, current: TableShape, target: TableShape): C
         ...(index !== undefined && isConstraint(index) && { constraint: true }),
       };
     }),
+    ...lost(current.checks, target.checks).map((name): Change => ({ kind: 'dropConstraint', table, name })),
     ...lost(current.triggers, target.triggers).map((name): Change => ({ kind: 'dropTrigger', table, name })),
     ...(droppedColumns.length === 0
       ? []
@@ -134,7 +162,17 @@ function alteredTable(table: string, current: TableShape, target: TableShape): C
       ([name, key]): Change => ({ kind: 'addForeignKey', table, name, key }),
     ),
     ...gained(current.indexes, target.indexes).map(
-      ([name, index]): Change => ({ kind: 'createIndex', table, name, index: index as IndexShape }),
+      ([name, index]): Change => ({
+        kind: 'createIndex',
+        table,
+        name,
+        index: index as IndexShape,
+        ...((isNarrower(index as IndexShape, current.indexes[name]) ||
+          isEmptyAtFirst(index as IndexShape, addedColumns)) && { distinct: true }),
+      }),
+    ),
+    ...gained(current.checks, target.checks).map(
+      ([name, check]): Change => ({ kind: 'addConstraint', table, name, check }),
     ),
     ...gained(current.triggers, target.triggers).map(
       ([name, trigger]): Change => ({ kind: 'createTrigger', table, name, trigger }),

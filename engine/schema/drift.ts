@@ -1,6 +1,6 @@
 import type { Database, TableShapes } from '../database/index.ts';
 
-/** A table in the database: columns with types, valid indexes and foreign keys, and enabled triggers. */
+/** A table in the database: columns with types, valid indexes and constraints, and enabled triggers. */
 interface ActualTable {
   readonly columns: ReadonlyMap<string, string>;
   readonly names: ReadonlySet<string>;
@@ -13,7 +13,7 @@ const columnsSql = `select c.relname::text, a.attname::text, format_type(a.attty
 const namesSql = `select c.relname::text, i.indexrelid::regclass::text, (i.indisvalid)::text from pg_index i join pg_class c on c.oid = i.indrelid
   where c.relnamespace = current_schema()::regnamespace
   union all select c.relname::text, k.conname::text, k.convalidated::text from pg_constraint k join pg_class c on c.oid = k.conrelid
-  where c.relnamespace = current_schema()::regnamespace and k.contype = 'f'`;
+  where c.relnamespace = current_schema()::regnamespace and k.contype in ('f', 'c')`;
 const triggersSql = `select c.relname::text, g.tgname::text from pg_trigger g join pg_class c on c.oid = g.tgrelid
   where c.relnamespace = current_schema()::regnamespace and not g.tgisinternal and g.tgenabled in ('O', 'A')`;
 
@@ -48,7 +48,7 @@ export async function driftOf(
   for (const [table, name] of await run({ name: '', text: triggersSql, values: [] })) {
     tableOf(table).triggers.add(String(name));
   }
-  return Object.entries(expected).flatMap(([table, { columns, indexes, foreignKeys, triggers }]) => {
+  return Object.entries(expected).flatMap(([table, { columns, indexes, foreignKeys, checks, triggers }]) => {
     const actual = tables.get(table);
     if (actual === undefined) return [`the table ${table} is missing`];
     const lines: string[] = [];
@@ -63,7 +63,7 @@ export async function driftOf(
       if (!Object.hasOwn(columns, name))
         lines.push(`the column ${table}.${name} was not created by a migration`);
     }
-    for (const name of [...Object.keys(indexes), ...Object.keys(foreignKeys)]) {
+    for (const name of [indexes, foreignKeys, checks].flatMap(Object.keys)) {
       if (!actual.names.has(name)) lines.push(`${name} of ${table} is missing or invalid`);
     }
     for (const name of Object.keys(triggers)) {

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import {
   type Database,
   type DatabaseConfig,
+  isDeadlock,
   migrationsTable,
   sqlState,
   withAdvisoryLock,
@@ -23,7 +24,15 @@ import {
   type SessionRow,
   withLockTimeout,
 } from './session.ts';
-import { backfillSql, type ColumnSwap, type DeferredStep, stepJson } from './steps.ts';
+import {
+  type BatchUpdate,
+  backfillSql,
+  type ColumnSwap,
+  type DeferredStep,
+  lockRowsSql,
+  recalculateRowsSql,
+  stepJson,
+} from './steps.ts';
 import { swapStatements } from './swap.ts';
 
 /**
@@ -92,23 +101,40 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
               );
               await run(storeSql(rest));
             });
+          } else if (step.rollups !== undefined) {
+            const recalculation = step;
+            rest = await withLockTimeout(connection, async (run) => {
+              current = lockRowsSql(recalculation);
+              const rows = await run(current);
+              const keys = rows.map(({ organization, id }) => ({
+                organization: String(organization),
+                id: String(id),
+              }));
+              const last = keys.at(-1);
+              if (last !== undefined) {
+                // Only this second statement sees the records that other transactions wrote before the rows were locked.
+                current = recalculateRowsSql(recalculation, keys);
+                await run(current);
+              }
+              const nextSteps = stepsAfter(recalculation, last, rest);
+              await run(storeSql(nextSteps));
+              return nextSteps;
+            });
           } else {
             const backfill = step;
             current = backfillSql(backfill);
             rest = await withLockTimeout(connection, async (run) => {
               if (backfill.missing === undefined) await run(`set local crm.filling = 'on'`);
               const [lastRow] = await run(current);
-              const nextSteps: DeferredStep[] =
-                lastRow === undefined
-                  ? rest
-                  : [{ ...backfill, after: [String(lastRow.organization), String(lastRow.id)] }, ...rest];
+              const nextSteps = stepsAfter(backfill, lastRow, rest);
               await run(storeSql(nextSteps));
               return nextSteps;
             });
           }
         } catch (cause) {
           const isBatch = typeof step !== 'string' && ('fill' in step || 'swap' in step);
-          if (isBatch && sqlState(cause) === lockTimedOut && ++attempts < lockTries) {
+          const isConflict = sqlState(cause) === lockTimedOut || isDeadlock(cause);
+          if (isBatch && isConflict && ++attempts < lockTries) {
             await delay(lockPauseMs / 10);
             continue;
           }
@@ -124,6 +150,16 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
     return rows.map(({ name }) => migrationName(name));
   });
 }
+
+/** Returns the steps that remain after a batch: its step starts after the batch's last row, and is complete without one. */
+const stepsAfter = (
+  step: BatchUpdate,
+  lastRow: Readonly<Record<string, unknown>> | undefined,
+  rest: readonly DeferredStep[],
+): DeferredStep[] =>
+  lastRow === undefined
+    ? [...rest]
+    : [{ ...step, after: [String(lastRow.organization), String(lastRow.id)] }, ...rest];
 
 /** SQLSTATE for a statement that cannot run in a transaction. */
 const needsNoTransaction = '25001';

@@ -1,7 +1,7 @@
 // Schema: creates and applies migrations from the difference between two models, and distributes a model on Citus.
 // May import errors, fields, yaml, sql, definition, database, tables, records, compile.
 
-export type { ApiChange } from './api.ts';
+export { type ApiChange, type ApiField, type ApiResource, apiOf } from './api.ts';
 export { applyPending, assertUpToDate, migrate } from './apply.ts';
 export { type CitusKind, citusModel } from './citus.ts';
 export { assertCompatible } from './compatibility.ts';

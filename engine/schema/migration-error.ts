@@ -33,12 +33,11 @@ export function migrationError(
     const name = reason.split(' ')[0];
     const retryHint =
       progressNote === nothingMigrated
-        ? `, or create ${file} again with --using ${name}=… (an SQL text expression)`
+        ? `. Without a running server: delete ${file} and its .json file, and run "migrate --create" again with --using ${name}=… (an SQL text expression), or restore the previous definitions to change these records first`
         : '';
-    return new UserError(
-      `${reason}. ${progressNote} Change these records${retryHint}${retryHint === '' ? ', then migrate again.' : '.'}`,
-      { cause },
-    );
+    return new UserError(`${reason}. ${progressNote} Change these records, then migrate again${retryHint}.`, {
+      cause,
+    });
   }
   const text = singleLine(statement);
   const excerpt = (text.endsWith(';') ? text.slice(0, -1) : text).slice(0, maxStatement);

@@ -1,17 +1,43 @@
 import type { DatabaseConfig, TableShape, TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
-import { fieldColumns, firstColumn } from '../fields/index.ts';
+import {
+  currencySuffix,
+  type FieldTypeName,
+  fieldColumns,
+  firstColumn,
+  isStoredRollup,
+  linksOf,
+  referenceName,
+} from '../fields/index.ts';
+import {
+  combinedColumns,
+  isLinkTable,
+  linkTable,
+  lockTriggers,
+  rollupTrigger,
+  storedRollups,
+} from '../records/index.ts';
+import { quote, trashedColumn } from '../sql/index.ts';
 import { suggestion } from '../yaml/index.ts';
-import { type ApiChange, apiChanges, apiOf } from './api.ts';
+import { type Api, type ApiChange, type ApiField, apiChanges, apiOf } from './api.ts';
 import type { Change } from './changes/change.ts';
+import { applyChanges } from './changes/index.ts';
 import { groupRetypes } from './changes/retype-columns.ts';
 import { type ConversionCheck, conversionChecks } from './conversion-checks.ts';
 import { difference } from './difference.ts';
 import { assertAddedOnce } from './merged.ts';
 import { type Model, shapesOf } from './model.ts';
 import { pendingRenames } from './renames.ts';
-import { apiPatch, type ModelPatch, patchBetween, type Renames, storedModel, withRenames } from './stored.ts';
+import {
+  apiPatch,
+  isSame,
+  type ModelPatch,
+  patchBetween,
+  type Renames,
+  storedModel,
+  withRenames,
+} from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
 /** The changes to the definitions since the last migration. */
@@ -53,30 +79,146 @@ export async function changeOf(
   const definitions = definitionsOf(model);
   const { renamed, tables: renamedTables, changes: renames } = pendingRenames(before, after, model);
   assertReferencesKept(renamedTables, definitions);
-  const undecided = undecidedDrops(renamedTables, after, model, drop);
+  const undecided = undecidedDrops({ tables: renamedTables, api, renamed }, after, model, drop);
   assertFieldsExist(using, definitions);
+  // Converted values must not meet previous rules.
+  const drops = [...outdatedConstraints(renamedTables, after), ...outdatedTriggers(renamedTables, after)];
   const {
     guards,
     changes: conversions,
     checks,
     tables,
-  } = conversionChecks({ tables: renamedTables, renamed, api }, after, definitions, using);
+  } = conversionChecks(
+    { tables: applyChanges(renamedTables, drops), renamed, api },
+    after,
+    definitions,
+    using,
+  );
   const newApi = apiOf(definitions);
   const patch: ModelPatch = {
     ...(Object.keys(renamed).length > 0 && { renamed }),
     tables: patchBetween(withRenames(before, renamed), after),
     api: apiPatch(api, newApi),
   };
-  const isSame = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
+  const isUnchanged = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
   return {
-    changes: groupRetypes([...guards, ...renames, ...conversions, ...difference(tables, after)]),
+    changes: groupRetypes([
+      ...emptyTrashGuards(renamedTables, after),
+      ...guards,
+      ...renames,
+      ...drops,
+      ...conversions,
+      ...difference(tables, after),
+      ...recalculations(renamedTables, after, definitions),
+    ]),
     renamed,
-    checks,
+    checks: [...trashChecks(renamedTables, after, renamed), ...checks],
     undecided,
-    api: apiChanges(api, newApi, definitions),
-    patch: isSame ? undefined : patch,
+    api: apiChanges(api, newApi, definitions).map((change) => withStoredValues(change, renamedTables)),
+    patch: isUnchanged ? undefined : patch,
   };
 }
+
+/** Returns a change whose text says that its field has stored values, if it adds a field that was retired. */
+function withStoredValues(change: ApiChange, stored: TableShapes): ApiChange {
+  const [table = '', field = ''] = change.name.split('.');
+  return change.kind === 'added' && Object.hasOwn(stored[table]?.columns ?? {}, field)
+    ? { ...change, text: 'is visible again, with its stored values' }
+    : change;
+}
+
+/** Returns the names of tables that lose their trash. */
+const withoutTrash = (before: TableShapes, after: TableShapes): readonly string[] =>
+  Object.entries(before).flatMap(([table, { columns }]) => {
+    const target = after[table];
+    const loses =
+      target !== undefined &&
+      Object.hasOwn(columns, trashedColumn) &&
+      !Object.hasOwn(target.columns, trashedColumn);
+    return loses ? [table] : [];
+  });
+
+const notEmptyTrash = {
+  says: 'is still in use',
+  where: `${quote(trashedColumn)} is not null`,
+};
+
+/** Returns the changes that fail if a trash that is removed contains records. */
+const emptyTrashGuards = (before: TableShapes, after: TableShapes): readonly Change[] =>
+  withoutTrash(before, after).map(
+    (table): Change => ({ kind: 'check', table, name: `${table}.trash`, ...notEmptyTrash }),
+  );
+
+/** Returns the checks for records in a trash that is removed. */
+const trashChecks = (
+  before: TableShapes,
+  after: TableShapes,
+  { tables = {} }: Renames,
+): readonly ConversionCheck[] =>
+  withoutTrash(before, after).map((table) => ({
+    name: `${table}.trash`,
+    ...notEmptyTrash,
+    table: Object.entries(tables).find(([, to]) => to === table)?.[0] ?? table,
+    exampleColumn: undefined,
+    refuses: true,
+  }));
+
+/** Returns the changes that drop constraints whose conditions or columns change. */
+function outdatedConstraints(before: TableShapes, after: TableShapes): readonly Change[] {
+  return Object.entries(before).flatMap(([table, { checks, columns }]) => {
+    const target = after[table];
+    if (target === undefined) return [];
+    const retyped = Object.entries(columns)
+      .filter(([name, { type }]) => target.columns[name]?.type !== type)
+      .map(([name]) => quote(name));
+    return Object.entries(checks)
+      .filter(
+        ([name, check]) =>
+          !isSame(check, target.checks[name]) || retyped.some((column) => check.condition.includes(column)),
+      )
+      .map(([name]): Change => ({ kind: 'dropConstraint', table, name }));
+  });
+}
+
+/**
+ * Returns the changes that drop triggers of rollups and locks that change. Until the new ones exist, the migration might update rows
+ * whose columns have new names.
+ */
+const outdatedTriggers = (before: TableShapes, after: TableShapes): readonly Change[] =>
+  Object.entries(before).flatMap(([table, { triggers }]) =>
+    Object.entries(triggers)
+      .filter(
+        ([name, trigger]) =>
+          (trigger.forEach === 'statement' || lockTriggers.includes(name)) &&
+          after[table] !== undefined &&
+          !isSame(trigger, after[table].triggers[name]),
+      )
+      .map(([name]): Change => ({ kind: 'dropTrigger', table, name })),
+  );
+
+/** Returns the changes that recalculate stored rollups that are new or combine other values. */
+const recalculations = (
+  before: TableShapes,
+  after: TableShapes,
+  definitions: readonly ResourceDefinition[],
+): readonly Change[] =>
+  definitions.flatMap((definition): Change[] => {
+    const stored = before[definition.name];
+    if (stored === undefined) return [];
+    const { of, values } = storedRollups(definition, definitions, (field) => {
+      const table = field.rollup?.of ?? '';
+      const [previous, next] = [before[table], after[table]];
+      const isConverted = combinedColumns(field).some(
+        (name) => previous?.columns[name]?.type !== next?.columns[name]?.type,
+      );
+      return (
+        isConverted ||
+        !Object.hasOwn(stored.columns, field.name) ||
+        !isSame(previous?.triggers[rollupTrigger], next?.triggers[rollupTrigger])
+      );
+    });
+    return of.length === 0 ? [] : [{ kind: 'recalculate', table: definition.name, of, values }];
+  });
 
 /** Checks that all fields with replacement values exist. @throws UserError if one does not */
 function assertFieldsExist(
@@ -105,13 +247,16 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
     const table = stored[name];
     if (table === undefined) return [];
     return [...fields, ...retired]
-      .filter((field) => field.to !== undefined && Object.hasOwn(table.columns, field.name))
+      .flatMap(linksOf)
+      .filter((field) => Object.hasOwn(table.columns, field.name))
       .flatMap((field) => {
-        const target = linkOf(table, field.name)?.to;
+        const links = stored[linkTable(name, field.name)];
+        const link = links === undefined ? linkOf(table, field.name) : linkOf(links, 'target_id');
+        const target = link?.to;
         // A value that was not a reference is converted if it is the ID of a record.
         if (target === field.to || target === undefined) return [];
         return [
-          `${field.location}  "${field.name}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
+          `${field.location}  "${referenceName(field)}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
         ];
       });
   });
@@ -125,20 +270,37 @@ interface RemovedItem {
   readonly text: string;
 }
 
+/** The model before a change, with renames applied to its tables. */
+interface PreviousModel {
+  readonly tables: TableShapes;
+  readonly api: Api;
+  readonly renamed: Renames;
+}
+
+/** Returns the previous version of a field in the API, or undefined if the API did not contain it. */
+function previousField({ api, renamed }: PreviousModel, table: string, column: string): ApiField | undefined {
+  const formerName = (names: Readonly<Record<string, string>> = {}, name: string) =>
+    Object.entries(names).find(([, to]) => to === name)?.[0] ?? name;
+  return api[formerName(renamed.tables, table)]?.fields[formerName(renamed.columns?.[table], column)];
+}
+
 /** Returns the unconfirmed drops. @throws UserError if `drop` contains a name that was not removed */
 function undecidedDrops(
-  before: TableShapes,
+  previous: PreviousModel,
   after: TableShapes,
   model: Model,
   drop: readonly string[],
 ): string[] {
+  const { tables: before } = previous;
   const definitions = new Map(definitionsOf(model).map((definition) => [definition.name, definition]));
   const addedTables = Object.keys(after).filter(
     (name) => !Object.hasOwn(before, name) && definitions.has(name),
   );
-  const removed = Object.entries(before).flatMap(([name, shape]): RemovedItem[] => {
+  const removed = Object.keys(before).flatMap((name): RemovedItem[] => {
+    // A link table is dropped together with its field.
+    if (isLinkTable(name)) return [];
     const current = after[name];
-    if (current !== undefined) return removedColumns(name, shape, current, definitions.get(name));
+    if (current !== undefined) return removedColumns(name, previous, current, definitions.get(name));
     const [candidate] = addedTables;
     const rename =
       candidate === undefined
@@ -165,21 +327,49 @@ function undecidedDrops(
 
 function removedColumns(
   table: string,
-  before: TableShape,
+  previous: PreviousModel,
   after: TableShape,
   definition: ResourceDefinition | undefined,
 ): RemovedItem[] {
+  const { tables } = previous;
+  const before = tables[table];
+  if (before === undefined) return [];
   const columns = Object.keys(before.columns);
   const removed = columns.filter(
-    (column) => !Object.hasOwn(after.columns, column) && firstColumn(column, columns) === column,
+    (column) =>
+      // Dropping a trash requires that it is empty, so no value can be lost.
+      column !== trashedColumn &&
+      !Object.hasOwn(after.columns, column) &&
+      // The values of a rollup can be calculated again.
+      previousField(previous, table, column)?.rollup === undefined &&
+      firstColumn(column, columns) === column,
   );
   const addedFields = definition?.fields.filter((field) =>
     fieldColumns(field).some(({ name }) => Object.hasOwn(after.columns, name) && !columns.includes(name)),
   );
-  return removed.map((column) => {
+  const replaced = (definition?.fields ?? []).filter((field) => {
+    const former = previousField(previous, table, field.name);
+    return (
+      isStoredRollup(field) &&
+      columns.includes(field.name) &&
+      former !== undefined &&
+      former.rollup === undefined
+    );
+  });
+  const items = replaced.map((field): RemovedItem => {
+    const name = `${table}.${field.name}`;
+    return {
+      name,
+      text: `${field.location}  "${field.name}" is now a stored rollup, so the values of ${name} would be replaced. Choose one:
+  another name for the rollup: keep the values
+  --allow-drop ${name}    with this command: replace its values`,
+    };
+  });
+  const drops = removed.map((column) => {
     const name = `${table}.${column}`;
     const file = definition?.file ?? '';
-    const type = typeOf(before, column);
+    const former = previousField(previous, table, column);
+    const type = `${typeOf(before, column, tables[linkTable(table, column)], former)}${groupOf(former)}`;
     const candidates = (addedFields ?? []).map((field) => `"${field.name}"`).join(' or ');
     const rename =
       candidates === '' ? '' : `\n  renamed_from: ${column}    in ${file} at ${candidates}: rename the field`;
@@ -190,12 +380,38 @@ function removedColumns(
   --allow-drop ${name}    with this command: drop its values${rename}`,
     };
   });
+  return [...drops, ...items];
 }
 
-/** Returns the YAML for a column's stored type. */
-function typeOf(shape: TableShape, column: string): string {
+/** Returns the YAML for the group of a field, so that other callers cannot see its values if it reappears. */
+const groupOf = (field: ApiField | undefined): string =>
+  field?.group === undefined ? '' : `, group: ${field.group}`;
+
+/** Types that share a column type, so that the column does not identify the type. */
+const textTypes: readonly string[] = ['text', 'string'] satisfies readonly FieldTypeName[];
+
+/**
+ * Returns the YAML for a column's stored type.
+ * @param links the link table, if the column is a list of references
+ * @param field the field before it was removed, if it is known
+ */
+function typeOf(
+  shape: TableShape,
+  column: string,
+  links: TableShape | undefined,
+  field: ApiField | undefined,
+): string {
+  if (links !== undefined) return `type: references, to: ${linkOf(links, 'target_id')?.to}`;
   const link = linkOf(shape, column);
   if (link !== undefined) return `type: reference, to: ${link.to}, nullable: true`;
   const isNullable = shape.columns[column]?.nullable === true;
-  return `type: ${storedType(shape, column)}${isNullable ? ', nullable: true' : ''}`;
+  const elements: Readonly<Record<string, string>> = { 'integer[]': 'integer', 'numeric[]': 'number' };
+  const of = elements[String(shape.columns[column]?.type)];
+  if (of !== undefined) return `type: list, of: ${of}`;
+  if (Object.hasOwn(shape.columns, `${column}${currencySuffix}`))
+    return `type: money, currency: any${isNullable ? ', nullable: true' : ''}`;
+  if (field?.currency !== undefined)
+    return `type: money, currency: ${field.currency}${isNullable ? ', nullable: true' : ''}`;
+  const type = field !== undefined && textTypes.includes(field.type) ? field.type : storedType(shape, column);
+  return `type: ${type}${isNullable ? ', nullable: true' : ''}`;
 }

@@ -16,7 +16,7 @@ export class OlderModels {
       return [
         `create schema if not exists ${quote(schema)}`,
         `grant usage on schema ${quote(schema)} to public`,
-        viewOf(schema, table),
+        limitedView(schema, table),
       ];
     });
   }
@@ -43,7 +43,7 @@ export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): P
 }
 
 /** Returns SQL that creates a writable view of a table. Accessing it requires permissions on the table. */
-const viewOf = (schema: string, table: string): string => `do $view$ begin
+const limitedView = (schema: string, table: string): string => `do $view$ begin
   if to_regclass('${quote(schema)}.${quote(table)}') is null then
     execute (select 'create view ${quote(schema)}.${quote(table)} with (security_invoker = true) as select ' || string_agg(quote_ident(attname), ', ' order by attnum) || ' from ${quote(table)}'
       from pg_attribute where attrelid = '${quote(table)}'::regclass and attnum > 0 and not attisdropped and (attname not like '\\_%' or attname = '_version'));

@@ -54,7 +54,7 @@ export interface PlannedDrop {
 }
 
 /** A check in a migration plan. */
-export interface PlannedCheck extends Pick<ConversionCheck, 'name' | 'says' | 'refuses'> {
+export interface PlannedCheck extends Pick<ConversionCheck, 'name' | 'says' | 'refuses' | 'replaces'> {
   /** Number of affected records. Undefined without a database or if counting exceeded {@link countMs}. */
   readonly count: number | undefined;
   /** Whether counting timed out. */
@@ -67,8 +67,16 @@ export interface PlannedCheck extends Pick<ConversionCheck, 'name' | 'says' | 'r
   }[];
 }
 
+/** The names of the tables that a migration creates, changes and drops. */
+export interface PlannedTables {
+  readonly created: readonly string[];
+  readonly changed: readonly string[];
+  readonly dropped: readonly string[];
+}
+
 /** The effects of changes to the definitions, planned before a migration is written. */
 export interface MigrationPlan {
+  readonly tables: PlannedTables;
   readonly statements: readonly PlannedStatement[];
   readonly checks: readonly PlannedCheck[];
   readonly api: readonly ApiChange[];
@@ -158,7 +166,14 @@ export async function planChanges(
     const records = await ifStored(checkRecords(check, database, slowTables.has(check.table)));
     plannedChecks.push(records ?? uncounted(check));
   }
+  const dropped = ofKind(changes, 'dropTable').map(({ table }) => table);
+  const changed = new Set(changes.flatMap(({ table }) => table ?? []));
   return {
+    tables: {
+      created: [...createdTables],
+      changed: [...changed].filter((table) => !createdTables.has(table) && !dropped.includes(table)),
+      dropped,
+    },
     statements,
     checks: plannedChecks,
     api,
@@ -275,6 +290,7 @@ async function dependentsOf(
     const known = [
       ...Object.keys(tables[table]?.indexes ?? {}),
       ...Object.keys(tables[table]?.foreignKeys ?? {}),
+      ...Object.keys(tables[table]?.checks ?? {}),
     ];
     for (const [name] of await run(database, dependentsSql({ table, columns: names, known })))
       lines.push(`${names.map((column) => `${table}.${column}`).join(', ')}: ${name}`);
@@ -387,10 +403,11 @@ async function isTable(database: Database, name: string): Promise<boolean> {
   return typeof relation?.[0] === 'string';
 }
 
-const uncounted = ({ name, says, refuses }: ConversionCheck): PlannedCheck => ({
+const uncounted = ({ name, says, refuses, replaces }: ConversionCheck): PlannedCheck => ({
   name,
   says,
   refuses,
+  ...(replaces && { replaces }),
   count: undefined,
   tookTooLong: false,
   examples: [],

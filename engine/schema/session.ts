@@ -1,5 +1,6 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Database, type DatabaseConfig, openDatabase } from '../database/index.ts';
+import { ignoreLocksSql } from '../records/index.ts';
 import { entitiesOf, type Model } from './model.ts';
 
 /** Advisory lock key for migrations, chosen arbitrarily so that other programs are unlikely to use it. */
@@ -8,7 +9,7 @@ export const migrationLock = 7_263_140_559n;
 /** SQLSTATE for a statement that exceeded `lock_timeout`. */
 export const lockTimedOut = '55P03';
 /** Lock timeout, in milliseconds. It is short because other statements queue behind a waiting statement. */
-const lockTimeoutMs = 400;
+const lockTimeoutMs = 250;
 /** Maximum number of attempts if locks time out, and the pause between attempts in milliseconds. */
 export const [lockTries, lockPauseMs] = [60, 1000];
 
@@ -70,12 +71,13 @@ export const finishingContract = '[ ]';
 export const hasRows = async (execute: Execute, sql: string): Promise<boolean> =>
   (await execute(sql)).length > 0;
 
-/** Runs statements in a transaction with a short lock timeout. */
+/** Runs statements in a transaction with a short lock timeout, which ignores the locks of records. */
 export const withLockTimeout = <T>(
   em: SqlEntityManager,
   work: (execute: Execute) => Promise<T>,
 ): Promise<T> =>
   em.transactional(async (inner) => {
     await executeIn(inner)(`set local lock_timeout = ${lockTimeoutMs}`);
+    await executeIn(inner)(ignoreLocksSql);
     return work(executeIn(inner));
   });

@@ -13,10 +13,19 @@ export function linkOf({ foreignKeys }: TableShape, column: string): Link | unde
   return name === undefined || key === undefined ? undefined : { name, to: key.to };
 }
 
+/** Field types by column type, for column types with another name. */
+const storedTypes: Readonly<Record<string, string>> = {
+  text: 'string',
+  jsonb: 'json',
+  'text[]': 'list',
+  'integer[]': 'list',
+  'numeric[]': 'list',
+};
+
 /** Returns the field type of a stored column, for migrations that do not record field types. */
 export function storedType(shape: TableShape, column: string): string {
   const type = String(shape.columns[column]?.type);
   if (type === 'bigint') return linkOf(shape, column) === undefined ? 'int64' : 'reference';
   if (type.startsWith('timestamp')) return 'timestamp';
-  return { text: 'string' }[type] ?? (type.startsWith('numeric') ? 'number' : type);
+  return storedTypes[type] ?? (type.startsWith('numeric') ? 'number' : type);
 }

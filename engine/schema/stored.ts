@@ -47,7 +47,7 @@ interface ApiPatch {
 
 /** File that contains the model before the first migration with a patch. */
 const baseFile = 'snapshot.json';
-const noSections: TableShape = { columns: {}, indexes: {}, foreignKeys: {}, triggers: {} };
+const noSections: TableShape = { columns: {}, indexes: {}, foreignKeys: {}, checks: {}, triggers: {} };
 
 /** The model after some or all migrations. */
 export interface StoredModel {
@@ -119,10 +119,11 @@ export function applyPatch(before: TableShapes, { renamed = {}, tables: changes 
   return merge(
     tables,
     changes,
-    (table = noSections, { columns = {}, indexes = {}, foreignKeys = {}, triggers = {} }) => ({
+    (table = noSections, { columns = {}, indexes = {}, foreignKeys = {}, checks = {}, triggers = {} }) => ({
       columns: merge(table.columns, columns, (_, part) => shapeSections.columns(part)),
       indexes: merge(table.indexes, indexes, (_, part) => shapeSections.indexes(part)),
       foreignKeys: merge(table.foreignKeys, foreignKeys, (_, part) => shapeSections.foreignKeys(part)),
+      checks: merge(table.checks, checks, (_, part) => shapeSections.checks(part)),
       triggers: merge(table.triggers, triggers, (_, part) => shapeSections.triggers(part)),
     }),
   );
@@ -271,6 +272,7 @@ export function tablesWithNewColumns(
             Object.entries(shape.columns).map(([column, part]) => [nameOf(column), part]),
           ),
           indexes: mapValues(shape.indexes, newIndex),
+          checks: mapValues(shape.checks, ({ condition }) => ({ condition: inSql(condition) })),
         }),
         foreignKeys: mapValues(shape.foreignKeys, (key) => ({
           ...key,

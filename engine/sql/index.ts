@@ -2,6 +2,7 @@
 // CSV. May import fields.
 
 export { type Cell, type Columns, cell, type Row, rowDecoder, rowKinds } from './decode.ts';
+export { defaultSql } from './defaults.ts';
 export {
   column,
   createIndexSql,
@@ -12,6 +13,7 @@ export {
   lookupKey,
   quote,
   record,
+  trashedColumn,
   versionColumn,
 } from './names.ts';
 export { allocate, ByteOutput, copyBytes } from './output.ts';
@@ -35,3 +37,4 @@ export {
   prepare,
   type Statement,
 } from './statement.ts';
+export { createTriggerSql, type TriggerShape, triggerFunction } from './triggers.ts';

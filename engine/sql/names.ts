@@ -7,11 +7,15 @@ export const quote = (name: string): string => `"${name}"`;
 /** Maximum length of a name. PostgreSQL truncates longer names, which could then collide. */
 const maxIdentifier = 63;
 
-/** Shortens a name to PostgreSQL's limit. A shortened name ends with a hash of the original name. */
-export function identifier(name: string): string {
-  if (name.length <= maxIdentifier) return name;
+/**
+ * Shortens a name to PostgreSQL's limit. A shortened name ends with a hash of the original name.
+ * @param suffix text that PostgreSQL or MikroORM appends to the name, for example to name its primary key
+ */
+export function identifier(name: string, suffix = ''): string {
+  const length = maxIdentifier - suffix.length;
+  if (name.length <= length) return name;
   const hash = createHash('sha256').update(name).digest('hex').slice(0, 8);
-  return `${name.slice(0, maxIdentifier - 9)}_${hash}`;
+  return `${name.slice(0, length - 9)}_${hash}`;
 }
 
 /** Quotes a string literal, for example a default from a definition. */
@@ -29,15 +33,27 @@ export const record = 't';
  */
 export const versionColumn = '_version';
 
-/** Returns the qualified name of a field's first column. */
-export const column = (field: Pick<Field, 'name'>): string => `${record}.${quote(field.name)}`;
+/**
+ * Name of the column with the time at which a record was moved to the trash; null for other records. The name cannot
+ * collide with a field name.
+ */
+export const trashedColumn = '_trashed_at';
+
+/** Returns the qualified name of a field's first column, or the expression for the values of a computed field. */
+export const column = (field: Pick<Field, 'name' | 'computed'>, alias: string = record): string =>
+  field.computed?.sql((name) => `${alias}.${quote(name)}`) ?? `${alias}.${quote(field.name)}`;
 
 /** Returns a field's index key: its first ORDER BY key, whose size is bounded. */
-export const indexKey = ({ name, type }: Field): string => type.order?.(quote(name))[0] ?? quote(name);
+export function indexKey({ name, type, computed }: Field): string {
+  const value = computed?.sql(quote) ?? quote(name);
+  return type.order?.(value)[0] ?? value;
+}
 
-/** Returns the index key for finding a field's values: its lookup's key, if any, or {@link indexKey}. */
-export const lookupKey = (field: Field): string =>
-  field.lookup === undefined ? indexKey(field) : indexedPrefix(lookupOf(field.lookup).key(quote(field.name)));
+/** Returns the index key for finding a field's values: the key of its comparison or lookup, if any, or {@link indexKey}. */
+export const lookupKey = (field: Field): string => {
+  const lookup = field.comparison ?? field.lookup;
+  return lookup === undefined ? indexKey(field) : indexedPrefix(lookupOf(lookup).key(quote(field.name)));
+};
 
 /** An index as data. */
 export interface IndexShape {

@@ -2,7 +2,9 @@ import type { Field } from '../fields/index.ts';
 
 /** A field of a record in a response. */
 export interface OutputField extends Pick<Field, 'name'> {
-  readonly type: Pick<Field['type'], 'encode'> & { readonly csv: Pick<Field['type']['csv'], 'encode'> };
+  readonly type: Pick<Field['type'], 'encode'> & {
+    readonly csv: Pick<Field['type']['csv'], 'encode' | 'cells'>;
+  };
 }
 
 /**

@@ -13,10 +13,9 @@ const delimiterBytes = 3;
  */
 function csvWriter(fields: readonly OutputField[]): RowWriter {
   const encoders = fields.map(({ type }) => type.csv.encode);
+  const cells = fields.reduce((sum, { type }) => sum + (type.csv.cells ?? 1), 0);
   return (row, start, output) => {
-    output.reserve(
-      valuesSize(row, start, encoders.length) * maxJsonBytesPerByte + encoders.length * delimiterBytes,
-    );
+    output.reserve(valuesSize(row, start, encoders.length) * maxJsonBytesPerByte + cells * delimiterBytes);
     const target = output.bytes;
     let next = output.length;
     let offset = start;

@@ -15,9 +15,10 @@ export type BoundValue = ParameterText | readonly ParameterText[];
  * - `list`: reads one of the first pages of a list from an index.
  * - `deep`: reads a later page of a list, which takes too long to share a connection.
  * - `scan`: takes time proportional to the organization's number of records.
+ * - `aggregate`: counts and combines records, in time proportional to their number.
  * - `export`: reads a batch of a complete list.
  */
-export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
+export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'aggregate' | 'export';
 
 /**
  * SQL with the values from a request. PostgreSQL caches the plan of a named statement, but plans an unnamed
@@ -76,8 +77,8 @@ export interface BatchForm<Input> {
   /**
    * Returns the SQL that follows the common table expression with the inputs: additional expressions, each
    * preceded by a comma, and the main statement. The first column it returns must be {@link inputIndex}.
-   * Placeholders refer to columns of the inputs. The batch form must use the same placeholders in the same
-   * order as the single form.
+   * Placeholders refer to columns of the inputs. The batch form must use the same functions for placeholders as the single
+   * form. Functions that it creates itself must be in the same order.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
   /** Additional columns for the inputs, each followed by a comma. */
@@ -109,7 +110,7 @@ export function prepare<Input>(
     text,
     lane,
     ...(selectedColumns && { records: recordWriter(text, selectedColumns) }),
-    ...(many && { many: writeBatch(name, many, values.length) }),
+    ...(many && { many: writeBatch(name, many, values) }),
   };
   return Object.freeze({
     ...base,
@@ -130,14 +131,19 @@ function writeText<Input>(
   return { text, values };
 }
 
-/** Returns the batch form of a statement. @param count number of parameters in the single form */
+/**
+ * Returns the batch form of a statement. Its parameters have the positions of the single form, even if it mentions them in
+ * another order.
+ * @param values functions that return the single form's values
+ */
 function writeBatch<Input>(
   name: string,
   { write, columns = '', differ, lists = false }: BatchForm<Input>,
-  count: number,
+  values: readonly ((input: Input) => BoundValue)[],
 ): BatchStatement {
-  const { text, values } = writeText(write, (position) => `${inputs}."_${position}"`);
-  if (values.length !== count) throw new Error(`${name} has other parameters for many inputs`);
+  const positions = positionsIn(values, writeText(write, String).values);
+  if (positions === undefined) throw new Error(`${name} has other parameters for many inputs`);
+  const { text } = writeText(write, (position) => `${inputs}."_${positions[position - 1]}"`);
   const arrays = values.map((_, index) => `$${index + 1}::text[]`).join(', ');
   const names = values.map((_, index) => `"_${index + 1}"`).join(', ');
   const source = `unnest(${arrays}) with ordinality as _i(${names}, "_number")`;
@@ -147,6 +153,20 @@ function writeBatch<Input>(
     differ,
     lists,
   };
+}
+
+/**
+ * Returns the positions of functions in a list, starting at 1. Functions that were created for one of the two lists only are
+ * matched in order. Returns undefined if the lists do not match.
+ */
+function positionsIn<Value>(values: readonly Value[], others: readonly Value[]): number[] | undefined {
+  const unshared = values.filter((value) => !others.includes(value)).values();
+  const positions = others.map((other) => {
+    const value = values.includes(other) ? other : unshared.next().value;
+    return value === undefined ? 0 : values.indexOf(value) + 1;
+  });
+  const isComplete = positions.length === values.length && !positions.includes(0);
+  return isComplete ? positions : undefined;
 }
 
 /** Formats a list as the text of a PostgreSQL array. */

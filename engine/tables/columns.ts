@@ -1,5 +1,5 @@
 import { EntitySchema } from '@mikro-orm/core';
-import { createIndexSql, type IndexShape } from '../sql/index.ts';
+import { createIndexSql, type IndexShape, type TriggerShape } from '../sql/index.ts';
 import type { TableRows } from './tables.ts';
 
 type Properties = Record<string, Record<string, unknown>>;
@@ -41,7 +41,7 @@ export function tenantLink(
   options: Record<string, unknown>,
 ): Properties {
   return {
-    [`${name}_id`]: { ...bigintColumn, persist: false },
+    [`${name}_id`]: { ...bigintColumn, persist: false, nullable: options.nullable === true },
     [name]: {
       kind: 'm:1',
       entity: () => to,
@@ -83,11 +83,25 @@ export const declareIndexes = (entity: EntitySchema, indexes: readonly NamedInde
   indexesByTable.set(entity, indexes);
 };
 
+type NamedTrigger = TriggerShape & { readonly name: string };
+
+const triggersByTable = new WeakMap<EntitySchema, readonly NamedTrigger[]>();
+
+/** Declares a table's triggers as data, if the MikroORM entity contains only their statements. */
+export const declareTriggers = (entity: EntitySchema, triggers: readonly NamedTrigger[]): void => {
+  triggersByTable.set(entity, triggers);
+};
+
+/** Returns a table's declared triggers, keyed by name. */
+export const declaredTriggers = (entity: EntitySchema): Readonly<Record<string, TriggerShape>> =>
+  Object.fromEntries((triggersByTable.get(entity) ?? []).map(({ name, ...trigger }) => [name, trigger]));
+
 /** Returns a table's declared indexes, keyed by name. */
 export const declaredIndexes = (entity: EntitySchema): Readonly<Record<string, IndexShape>> =>
   Object.fromEntries((indexesByTable.get(entity) ?? []).map(({ name, ...index }) => [name, index]));
 
-const [resourceColumnsByTable, resourcePathsByTable] = [
+const [resourceColumnsByTable, groupColumnsByTable, resourcePathsByTable] = [
+  new WeakMap<EntitySchema, readonly string[]>(),
   new WeakMap<EntitySchema, readonly string[]>(),
   new WeakMap<EntitySchema, readonly string[]>(),
 ];
@@ -95,6 +109,10 @@ const [resourceColumnsByTable, resourcePathsByTable] = [
 /** Returns the table's columns containing resource names, which are updated when a resource is renamed. */
 export const resourceColumns = (entity: EntitySchema): readonly string[] =>
   resourceColumnsByTable.get(entity) ?? [];
+
+/** Returns the table's columns containing names of field groups, for example `leads.finance`. */
+export const groupColumns = (entity: EntitySchema): readonly string[] =>
+  groupColumnsByTable.get(entity) ?? [];
 
 /**
  * Returns the table's columns containing paths that start with a resource name, for example `leads/batch`.
@@ -138,6 +156,8 @@ interface Keys {
   readonly placement?: Placement;
   /** Columns that contain resource names. */
   readonly resourceColumns?: readonly string[];
+  /** Columns that contain names of field groups, starting with a resource name and a period. */
+  readonly groupColumns?: readonly string[];
   /** Columns that contain paths starting with a resource name. */
   readonly resourcePaths?: readonly string[];
   readonly personalData?: PersonalData;
@@ -150,7 +170,14 @@ interface Keys {
 export function defineTable(
   name: keyof TableRows,
   properties: Properties,
-  { placement, resourceColumns: resourceNameColumns, resourcePaths: paths, personalData, ...keys }: Keys = {},
+  {
+    placement,
+    resourceColumns: resourceNameColumns,
+    groupColumns: groupNameColumns,
+    resourcePaths: paths,
+    personalData,
+    ...keys
+  }: Keys = {},
 ): EntitySchema {
   const declared = (keys.indexes ?? []).filter((index) => 'keys' in index);
   const indexes = (keys.indexes ?? []).map((index) =>
@@ -161,6 +188,7 @@ export function defineTable(
   declareIndexes(entity, declared);
   if (placement !== undefined) placements.set(entity, placement);
   if (resourceNameColumns !== undefined) resourceColumnsByTable.set(entity, resourceNameColumns);
+  if (groupNameColumns !== undefined) groupColumnsByTable.set(entity, groupNameColumns);
   if (personalData !== undefined) personalDataByTable.set(name, { ...personalData, key: keyOf(properties) });
   if (paths !== undefined) resourcePathsByTable.set(entity, paths);
   return entity;

@@ -9,7 +9,6 @@ import {
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
-  sql,
 } from 'kysely';
 import type { Database } from '../database/index.ts';
 import type { Statement } from '../sql/index.ts';
@@ -51,38 +50,6 @@ export const inSnapshot = <T>(
 export async function runForId(tables: Tables, { text, values }: Statement): Promise<string | undefined> {
   const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
   return rows[0]?.id;
-}
-
-/** Runs a statement and rolls it back. @returns its error, if any, even from a deferred constraint */
-type Attempt = (statement: Statement) => Promise<unknown>;
-
-/** Calls `work` with a function that tries individual statements. Rolls everything back afterwards. */
-export async function tryStatements<T>(
-  database: Pick<Database, 'orm' | 'schedule'>,
-  work: (attempt: Attempt) => Promise<T>,
-): Promise<T> {
-  const rollback = new Error('undone');
-  let result: T | undefined;
-  try {
-    await transaction(database, async (tables) => {
-      result = await work(async ({ text, values }) => {
-        await sql`savepoint _attempt`.execute(tables);
-        try {
-          await tables.executeQuery(CompiledQuery.raw(text, [...values]));
-          await sql`set constraints all immediate`.execute(tables);
-          return undefined;
-        } catch (cause) {
-          return cause;
-        } finally {
-          await sql`rollback to savepoint _attempt`.execute(tables);
-        }
-      });
-      throw rollback;
-    });
-  } catch (cause) {
-    if (cause !== rollback) throw cause;
-  }
-  return result as T;
 }
 
 /** A connection whose release also frees its slot. */

@@ -5,8 +5,11 @@ export {
   bigintColumn,
   booleanColumn,
   declaredIndexes,
+  declaredTriggers,
   declareIndexes,
+  declareTriggers,
   defineTable,
+  groupColumns,
   identity,
   integerColumn,
   link,
@@ -26,9 +29,16 @@ export {
   type Tables,
   tablesOf,
   transaction,
-  tryStatements,
 } from './handle.ts';
-export { isMemberSql, memberTable } from './members.ts';
+export {
+  insertMembersSql,
+  isMemberSql,
+  memberTable,
+  referencedUserSql,
+  teamMemberTable,
+  teamSql,
+  userTable,
+} from './members.ts';
 export { displayName, singleLine } from './names.ts';
 export {
   findOrganization,

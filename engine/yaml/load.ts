@@ -13,6 +13,7 @@ import {
   type YAMLMap,
 } from 'yaml';
 import { UserError } from '../errors.ts';
+import { scalarOffset } from './scalar.ts';
 import { findSyntaxIssues, type SyntaxIssue, tooDeep } from './syntax.ts';
 
 /** YAML text, and the file name to use in messages. */
@@ -59,6 +60,8 @@ export function sortIssues(issues: readonly YamlIssue[], files: readonly string[
 export interface Target {
   readonly path: readonly (string | number)[];
   readonly key?: boolean;
+  /** Offset in the text at the path. */
+  readonly offset?: number;
 }
 
 /** A parsed YAML file with the position of every node. */
@@ -97,7 +100,7 @@ export function parseYaml(source: Source, issues: YamlIssue[]): Parsed | undefin
     return {
       file: source.file,
       data: document.toJS({ maxAliasCount: 0 }) as unknown,
-      issueAt: (target, message) => issueAt(offsetOf(document, target), message),
+      issueAt: (target, message) => issueAt(offsetOf(document, target, source.text), message),
     };
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;
@@ -133,8 +136,8 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   return byKey;
 }
 
-/** Returns the offset of the deepest existing node on a path. */
-function offsetOf(document: Document, { path, key }: Target): number {
+/** Returns the offset of the deepest existing node on a path, or of a character in its text. */
+function offsetOf(document: Document, { path, key, offset: textOffset }: Target, text: string): number {
   let node: unknown = document.contents;
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;
   for (const [depth, step] of path.entries()) {
@@ -151,7 +154,7 @@ function offsetOf(document: Document, { path, key }: Target): number {
     }
     if (isNode(node)) offset = node.range?.[0] ?? offset;
   }
-  return offset;
+  return isScalar(node) && textOffset !== undefined ? scalarOffset(text, node, textOffset) : offset;
 }
 
 /** Returns whether the data has a value at a path. */

@@ -5,14 +5,20 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   const plainWord = normalize(word);
   const { length } = plainWord;
   const maxDistance = length < 2 ? 0 : length < 4 ? 1 : Math.max(2, length / 3);
-  return candidates
-    .map((candidate) => ({ candidate, distance: leven(plainWord, normalize(candidate)) }))
-    .filter(
-      ({ candidate, distance }) =>
-        (distance <= maxDistance && distance < plainWord.length) ||
-        sortLetters(plainWord) === sortLetters(normalize(candidate)),
-    )
-    .sort((a, b) => a.distance - b.distance)[0]?.candidate;
+  return (
+    candidates
+      .map((candidate) => {
+        const plain = normalize(candidate);
+        return { candidate, plain, distance: leven(plainWord, plain) };
+      })
+      .filter(
+        ({ plain, distance }) =>
+          (distance <= maxDistance && distance < length) || sortLetters(plainWord) === sortLetters(plain),
+      )
+      // With more than one mistake in a short word, another first letter means another word: "deals" is not "leads".
+      .filter(({ plain, distance }) => distance < 2 || length > 5 || plain[0] === plainWord[0])
+      .sort((a, b) => a.distance - b.distance)[0]?.candidate
+  );
 }
 
 /** Converts a word to lowercase and removes separators. */
@@ -49,8 +55,8 @@ export const snakeCase = (name: string): string =>
     .replace(/[\s.-]+/g, '_')
     .replace(/[^a-z0-9_]|^[_0-9]+|_+$/g, '');
 
-/** Returns a noun with its indefinite article, for example "an integer". */
-export const withArticle = (noun: string): string => `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`;
+/** Returns a noun with its indefinite article, for example "an integer" or "a user". */
+export const withArticle = (noun: string): string => `${/^(?!user)[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`;
 
 /** Formats a value for a message, shortened to 40 characters. */
 export function formatValue(value: unknown): string {

@@ -1,13 +1,14 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Resource } from '../../engine/compile/index.ts';
 import { boundToRequest, type Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { authenticateAgain, json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Query } from '../../engine/query/index.ts';
-import type { Principal, RecordResource, TextSigner } from '../../engine/records/index.ts';
+import type { Principal, TextSigner } from '../../engine/records/index.ts';
 import { ensureEpoch } from './epoch.ts';
-import { assertRetained, type FeedPage, readPage } from './feed.ts';
+import { assertRetained, type FeedPage, feedReader } from './feed.ts';
 import {
   afterAllChanges,
   beforeAllChanges,
@@ -15,14 +16,14 @@ import {
   feedCursors,
   type UnverifiedPosition,
 } from './position.ts';
-import { type FeedRequest, feedRequest, visibleFields } from './request.ts';
+import { type FeedRequest, type FeedView, feedRequest, feedView } from './request.ts';
 import { createWaiters, stream, waitForPage } from './stream.ts';
 
 /** Services used by the feed. */
 interface FeedServices {
   readonly config: AuditConfig;
   readonly database: Database;
-  readonly resources: readonly RecordResource[];
+  readonly resources: readonly Resource[];
   readonly signing: TextSigner;
 }
 
@@ -30,41 +31,49 @@ interface FeedServices {
 const feedPath = '/events';
 
 const eventStream = 'text/event-stream';
+/** Maximum number of consecutive pages without a change that the caller can see. The next request continues after them. */
+const maxEmptyPages = 100;
 /** Total size of records after which a page ends, in bytes, for single pages and for streams. */
 const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
 
 /** Serves `GET /events`: an organization's changes in order, as pages or as a stream. */
 export function feed(app: FastifyInstance, services: FeedServices): void {
   const { config, database, resources, signing } = services;
+  const readPage = feedReader(database);
   const waiters = createWaiters(database);
   const stopping = new AbortController();
   app.addHook('preClose', async () => stopping.abort());
 
   /**
    * Returns a reader for a request. The reader reauthenticates the caller on each read, so that revoking
-   * access ends the stream.
+   * access ends the stream. It also ends if the caller's limits change, because the changes read so far do not show which
+   * records the caller sees now.
+   * @param key identifies the caller's limits
    */
-  const reader =
-    (request: FastifyRequest, query: FeedRequest, maxBytes: number) =>
-    async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
+  const reader = (request: FastifyRequest, query: FeedRequest, key: string, maxBytes: number) => {
+    const read = async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
       const principal = await authenticateAgain(app, request);
       const caller = { principal, requestId: request.id };
-      const feedQuery = {
-        caller,
-        fields: visibleFields(principal, resources, query.resources),
-        after,
-        maxBytes,
-      };
-      let page = await readPage(database, feedQuery);
+      const view = feedView(principal, resources, query.resources);
+      if (view.key !== key) throw invalidCursor();
+      const feedQuery = { caller, view, after, maxBytes };
+      let page = await readPage(feedQuery);
       if (page === undefined) {
         await ensureEpoch(database, config.audit);
-        page = await readPage(database, feedQuery);
+        page = await readPage(feedQuery);
       }
       if (page === undefined) throw errors.overloaded();
       // A position from another epoch is meaningless and could be beyond the last change.
       if ('epoch' in after && after.epoch !== page.end.epoch) throw errors.cursorExpired();
       return page;
     };
+    return async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
+      let page = await read(after);
+      for (let pages = 1; page.entries.length === 0 && page.isFull && pages < maxEmptyPages; pages++)
+        page = await read(page.end);
+      return page;
+    };
+  };
 
   app.route({
     method: 'GET',
@@ -80,19 +89,14 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       const { organization } = principal;
       const lastEventId = request.headers['last-event-id'];
       const query = feedRequest(request.query as Query, [lastEventId ?? []].flat()[0]);
-      visibleFields(principal, resources, query.resources);
-      const { read: readCursor, write: cursorOf } = feedCursors(signing, organization);
+      const { key, ...view } = feedView(principal, resources, query.resources);
+      const { read: readCursor, write: cursorOf } = feedCursors(signing, organization, key);
       const position =
         query.after === undefined || query.after === 'now' ? undefined : readCursor(query.after);
-      if (position === undefined && query.after !== undefined && query.after !== 'now') {
-        throw errors.invalidParameter(
-          'after',
-          'must be a cursor from a previous response for this organization, or now',
-        );
-      }
+      if (position === undefined && query.after !== undefined && query.after !== 'now') throw invalidCursor();
       const isHead = request.method === 'HEAD';
       const isStream = !isHead && request.headers.accept?.includes(eventStream) === true;
-      const read = reader(request, query, isStream ? streamBytes : pageBytes);
+      const read = reader(request, query, key, isStream ? streamBytes : pageBytes);
       const firstPage = await read(position ?? (query.after === 'now' ? afterAllChanges : beforeAllChanges));
       if (position !== undefined) assertRetained(position, firstPage);
       reply.header('cache-control', 'no-store');
@@ -110,12 +114,13 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         const context = { read, wait: waiters.wait, organization, signal };
         if (isStream) {
           // Ends the stream between two events. The client receives the reason when it reconnects.
-          let visible = visibleFields(principal, resources, query.resources);
+          let names = namesOf(view);
           request.assertAllowed = async () => {
             try {
-              const now = visibleFields(await authenticateAgain(app, request), resources, query.resources);
-              if ([...visible.keys()].some((name) => !now.has(name))) revocation.abort();
-              visible = now;
+              const now = feedView(await authenticateAgain(app, request), resources, query.resources);
+              const namesNow = namesOf(now);
+              if (now.key !== key || names.some((name) => !namesNow.includes(name))) revocation.abort();
+              names = namesNow;
             } catch {
               revocation.abort();
             }
@@ -144,6 +149,12 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
   });
   rejectOtherMethods(app, feedPath, ['GET', 'HEAD']);
 }
+
+const namesOf = ({ resources }: Pick<FeedView, 'resources'>): readonly string[] =>
+  resources.map(({ definition }) => definition.name);
+
+const invalidCursor = () =>
+  errors.invalidParameter('after', 'must be a cursor from a previous response for this organization, or now');
 
 /** Returns a signal that aborts when the client disconnects before the response is complete. */
 function disconnectSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {

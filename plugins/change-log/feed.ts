@@ -1,15 +1,26 @@
-import type { Database } from '../../engine/database/index.ts';
+import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Database, TextRows } from '../../engine/database/index.ts';
 import { errors } from '../../engine/errors.ts';
-import { type Caller, execute, hasPreviousVersionSql, selectChanges } from '../../engine/records/index.ts';
-import { arrayText, prepare } from '../../engine/sql/index.ts';
+import {
+  type Caller,
+  type ChangeView,
+  execute,
+  hasPreviousVersionSql,
+  limitsChanges,
+  loggedFieldNames,
+  selectChanges,
+  visibleChanges,
+} from '../../engine/records/index.ts';
+import { arrayText, type Prepared, prepare } from '../../engine/sql/index.ts';
 import { ensureEpoch, sourceSql } from './epoch.ts';
 import type { FeedPosition, UnverifiedPosition } from './position.ts';
+import type { FeedView } from './request.ts';
 
 /** Input for reading a page of the feed. */
 interface FeedQuery {
   readonly caller: Caller;
-  /** The fields returned for each requested resource. */
-  readonly fields: ReadonlyMap<string, readonly string[]>;
+  readonly view: FeedView;
   readonly after: FeedPosition;
   /** Total size of records after which the page ends, in bytes. */
   readonly maxBytes: number;
@@ -45,41 +56,93 @@ export const nowSql = `select "epoch", "source" = ${sourceSql} as "same", "prune
 /** Returns an SQL expression that converts a time to milliseconds since 1970. */
 const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
 
-/**
- * Statement that returns the changes after a position in transaction order. Excludes transactions that started after
- * the oldest running transaction, because rows become visible out of order and a reader must not skip any rows.
- */
-const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
-  const organization = $(({ caller }) => caller.principal.organization);
-  const resources = `${$(({ fields }) => arrayText([...fields.keys()]))}::text[]`;
-  const fieldLists = `${$(({ fields }) => arrayText([...fields.values()].map(arrayText)))}::text[]`;
-  const after = `(${$(({ after }) => after.transaction)}::text::xid8, ${$(({ after }) => after.id)}::bigint)`;
-  // Appending an empty string keeps the planner from using the index by resource, which has a different order.
-  const conditions = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
-  const before = `(select octet_length(_p."record") from "crm_ledger" _p where ${hasPreviousVersionSql('_p', '_r')})`;
-  const size = `coalesce(octet_length(_r."record"), 0) + coalesce(octet_length(_r."before"), ${before}, 0)`;
-  const fields = `(select _v."fields"::text[] from unnest(${resources}, ${fieldLists}) _v("object", "fields") where _v."object" = l."object")`;
-  return [
-    `with _now as materialized (${nowSql}),`,
-    `_sized as materialized (select _r.*, ${size} as "_size" from (select * from "crm_ledger" where ${conditions} order by "transaction", "id" limit ${maxChanges}) _r),`,
-    `_rows as materialized (select *, sum("_size") over (order by "transaction", "id" rows unbounded preceding) - "_size" as "_before" from _sized)`,
-    `select "epoch", "horizon"::text, ${milliseconds('now()')}, ${milliseconds('"pruned_before"')}, "same"::text, (select count(*) from _rows)::text from _now union all`,
-    `select * from (${selectChanges(`select * from _rows where "_before" < ${$(({ maxBytes }) => String(maxBytes))}::bigint`, fields, 'l."transaction", l."id"', `, l."transaction"::text, l."id"::text, ${milliseconds('l."at"')}, null, null`)}) _c`,
-  ].join(' ');
-});
+/** The input for a page's statement. */
+interface PagePlan extends FeedQuery {
+  readonly organization: string;
+}
+
+const organizationOf = ({ organization }: PagePlan) => organization;
 
 /**
- * Reads a page of the feed.
- * @returns undefined if the current epoch belongs to another database
- * @throws HttpError in the same cases as `execute`
+ * Prepares the statement that returns the changes after a position in transaction order. Excludes transactions that
+ * started after the oldest running transaction, because rows become visible out of order and a reader must not skip any
+ * rows.
+ * @param view the changes that the caller sees; undefined if nothing is limited. Then a last row without a change contains
+ * the position of the last change read, which the caller might not see, and the number of changes read
  */
-export async function readPage(database: Database, query: FeedQuery): Promise<FeedPage | undefined> {
-  const { organization } = query.caller.principal;
-  const plan = { ...query, organization };
-  const [head = [], ...rows] = await execute(database, { statement: page.bind }, plan);
+const preparePage = (name: string, view: ChangeView | undefined): Prepared<PagePlan> =>
+  prepare<PagePlan>(name, 'deep', ($) => {
+    const organization = $(organizationOf);
+    const resources = `${$(({ view }) => arrayText(view.resources.map(({ definition }) => definition.name)))}::text[]`;
+    const fieldLists = `${$(({ view }) => arrayText(view.resources.map(({ definition }) => arrayText(loggedFieldNames(definition)))))}::text[]`;
+    const after = `(${$(({ after }) => after.transaction)}::text::xid8, ${$(({ after }) => after.id)}::bigint)`;
+    // Appending an empty string keeps the planner from using the index by resource, which has a different order.
+    const conditions = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
+    const before = `(select octet_length(_p."record") from "crm_ledger" _p where ${hasPreviousVersionSql('_p', '_r')})`;
+    const size = `coalesce(octet_length(_r."record"), 0) + coalesce(octet_length(_r."before"), ${before}, 0)`;
+    const fields = `(select _v."fields"::text[] from unnest(${resources}, ${fieldLists}) _v("object", "fields") where _v."object" = l."object")`;
+    const readRows = `select * from _rows where "_before" < ${$(({ maxBytes }) => String(maxBytes))}::bigint`;
+    const order = 'l."transaction", l."id"';
+    const extraColumns = `, l."transaction"::text, l."id"::text, ${milliseconds('l."at"')}, null, null`;
+    const changes = (rows: string) =>
+      `select * from (${selectChanges({ rows, fields, order, extraColumns }, $)}) _c`;
+    return [
+      `with _now as materialized (${nowSql}),`,
+      `_sized as materialized (select _r.*, ${size} as "_size" from (select * from "crm_ledger" where ${conditions} order by "transaction", "id" limit ${maxChanges}) _r),`,
+      `_rows as materialized (select *, sum("_size") over (order by "transaction", "id" rows unbounded preceding) - "_size" as "_before" from _sized)`,
+      ...(view === undefined ? [] : [`, _read as materialized (${readRows})`]),
+      `select "epoch", "horizon"::text, ${milliseconds('now()')}, ${milliseconds('"pruned_before"')}, "same"::text, (select count(*) from _rows)::text from _now union all`,
+      ...(view === undefined
+        ? [changes(readRows)]
+        : [
+            changes(visibleChanges('select * from _read', view, $)),
+            `union all (select null, "transaction"::text, "id"::text, ${milliseconds('"at"')}, null, (select count(*) from _read)::text from _read order by "transaction" desc, "id" desc limit 1)`,
+          ]),
+    ].join(' ');
+  });
+
+const unlimitedPage = preparePage('ledger_page', undefined);
+
+/** Maximum number of prepared statements for limited views. The least recently used statement is evicted. */
+const maxPages = 200;
+
+/** Returns a function that returns the statement for the part of the feed that a caller sees. */
+function pageStatements(): (view: FeedView) => Prepared<PagePlan> {
+  const limitedPages = new LRUCache<string, Prepared<PagePlan>>({ max: maxPages });
+  return ({ key, resources }) => {
+    const view: ChangeView = { resources, action: 'list' };
+    if (!limitsChanges(view)) return unlimitedPage;
+    const names = resources.map(({ definition }) => definition.name);
+    const name = `ledger_page_${hash('sha256', [key, ...names].join(), 'hex').slice(0, 16)}`;
+    let page = limitedPages.get(name);
+    if (page === undefined) {
+      page = preparePage(name, view);
+      limitedPages.set(name, page);
+    }
+    return page;
+  };
+}
+
+/** Reads a page of the feed; see {@link feedReader}. */
+type ReadPage = (query: FeedQuery) => Promise<FeedPage | undefined>;
+
+/**
+ * Returns a function that reads a page of the feed. It returns undefined if the current epoch belongs to another database.
+ * It throws in the same cases as `execute`.
+ */
+export function feedReader(database: Database): ReadPage {
+  const pageOf = pageStatements();
+  return async (query) => {
+    const { organization } = query.caller.principal;
+    const rows = await execute(database, { statement: pageOf(query.view).bind }, { ...query, organization });
+    return decodePage(rows);
+  };
+}
+
+function decodePage([head = [], ...rows]: TextRows): FeedPage | undefined {
   const [epoch, horizon, now, prunedBefore, same, rowCount] = head.map(String);
   if (epoch === undefined || horizon === undefined || same !== 'true') return undefined;
-  const entries = rows.map((row) => {
+  const entryOf = (row: (typeof rows)[number]) => {
     const [change = '', transaction = '', id = '', at] = row.map(String);
     // The position is never older than the oldest accepted cursor, so that a client that starts with the oldest change
     // can continue.
@@ -90,9 +153,13 @@ export async function readPage(database: Database, query: FeedQuery): Promise<Fe
       at: Math.max(Number(at), oldestRetained(Number(prunedBefore))),
     };
     return { change, position };
-  });
-  const isFull = entries.length === maxChanges || entries.length < Number(rowCount);
-  const last = entries.at(-1)?.position;
+  };
+  const lastRow = rows.at(-1);
+  const isLimited = lastRow?.[0] === null;
+  const entries = (isLimited ? rows.slice(0, -1) : rows).map(entryOf);
+  const readCount = isLimited ? Number(String(lastRow[5])) : entries.length;
+  const isFull = readCount === maxChanges || readCount < Number(rowCount);
+  const last = lastRow && entryOf(lastRow).position;
   return {
     entries,
     isFull,

@@ -1,10 +1,10 @@
 // Change log: retention and the change feed.
 // May import engine.
 
+import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { type Module, startRetention } from '../../engine/modules/index.ts';
-import type { RecordResource } from '../../engine/records/index.ts';
 import type { InstanceSecrets } from '../access/secrets/index.ts';
 import { feedCheck } from './check.ts';
 import { feedFragment } from './description.ts';
@@ -21,7 +21,7 @@ export { feedCursors, feedSigning, type UnverifiedPosition } from './position.ts
 interface ChangeLogServices {
   readonly config: AuditConfig;
   readonly database: Database;
-  readonly resources: readonly RecordResource[];
+  readonly resources: readonly Resource[];
   readonly secrets: InstanceSecrets;
   readonly settings: { readonly current: { readonly retention: { readonly ledger_days: number } } };
 }

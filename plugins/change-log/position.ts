@@ -24,15 +24,19 @@ export const beforeAllChanges: FeedPosition = { transaction: '0', id: '0' };
 /** The position after all possible changes. Reading from it returns no changes, only the feed's end. */
 export const afterAllChanges: FeedPosition = { transaction: '18446744073709551615', id: '0' };
 
-/** Returns functions that encode and decode an organization's signed cursors. */
-export const feedCursors = ({ sign, verify }: TextSigner, organization: string) => {
-  const signedText = (text: string) => JSON.stringify([organization, 'events', text]);
+/**
+ * Returns functions that encode and decode an organization's signed cursors.
+ * @param view key of the view in which the feed is read
+ */
+export const feedCursors = ({ sign, verify }: TextSigner, organization: string, view = '') => {
+  const signedText = (text: string) =>
+    JSON.stringify([organization, 'events', text, ...(view === '' ? [] : [view])]);
   return {
     write: ({ epoch, transaction, id, at }: UnverifiedPosition): string => {
       const text = Buffer.from(JSON.stringify([epoch, transaction, id, at])).toString('base64url');
       return encodeCursor(text, sign(signedText(text)));
     },
-    /** Decodes a cursor. Returns undefined if it is invalid or belongs to another organization. */
+    /** Decodes a cursor. Returns undefined if it is invalid or belongs to another organization or view. */
     read: (cursor: string): UnverifiedPosition | undefined => {
       const parts = cursorParts(cursor);
       if (parts === undefined || !verify(signedText(parts.text), parts.signature)) return undefined;

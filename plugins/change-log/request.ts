@@ -1,6 +1,7 @@
+import type { Resource } from '../../engine/compile/index.ts';
 import { errors, type FieldIssue } from '../../engine/errors.ts';
 import type { Query } from '../../engine/query/index.ts';
-import { allows, loggedFieldNames, type Principal, type RecordResource } from '../../engine/records/index.ts';
+import { allows, type ChangeView, type Principal } from '../../engine/records/index.ts';
 
 /** A parsed request to the feed. */
 export interface FeedRequest {
@@ -38,25 +39,38 @@ export function feedRequest(query: Query, lastEventId: string | undefined): Feed
   return { after, resources: resources?.split(','), waitMs: Number(wait) * 1000 };
 }
 
+/** The part of the feed that a caller sees. */
+export interface FeedView {
+  /** Identifies the caller's limits. Empty if nothing is limited. */
+  readonly key: string;
+  /** The requested resources as the caller sees them. */
+  readonly resources: ChangeView['resources'];
+}
+
 /**
- * Returns the fields visible to a caller, keyed by requested resource.
+ * Returns the part of the feed that a caller sees.
  * @throws HttpError 400 for an unknown resource, 403 for a resource that the caller cannot list
  */
-export function visibleFields(
-  { grants }: Principal,
-  resources: readonly Pick<RecordResource, 'name' | 'definition'>[],
+export function feedView(
+  { grants }: Pick<Principal, 'grants'>,
+  resources: readonly Resource[],
   names: FeedRequest['resources'],
-): ReadonlyMap<string, readonly string[]> {
+): FeedView {
   const unknown = names?.filter((name) => !resources.some((resource) => resource.name === name)) ?? [];
   if (unknown.length > 0) {
     const available = resources.map(({ name }) => name).join(', ');
     throw errors.invalidParameter('resources', `must be one or more of ${available}, separated by commas`);
   }
-  const forbiddenName = names?.find((name) => !allows(grants, name, 'list'));
-  if (forbiddenName !== undefined) throw errors.forbidden(forbiddenName, 'list');
-  const visibleResources = resources.filter(
-    ({ name }) => names?.includes(name) ?? allows(grants, name, 'list'),
-  );
-  if (visibleResources.length === 0) throw errors.forbidden('any resource', 'list');
-  return new Map(visibleResources.map(({ name, definition }) => [name, loggedFieldNames(definition)]));
+  const isListable = ({ definition }: Resource) => allows(grants, definition, 'list');
+  const requestedResources = resources.filter(({ name }) => names?.includes(name) ?? true);
+  const forbidden = names && requestedResources.find((resource) => !isListable(resource));
+  if (forbidden !== undefined) throw errors.forbidden(forbidden.name, 'list');
+  const contexts = requestedResources.filter(isListable).map(({ viewFor }) => viewFor(grants).context);
+  const [first] = contexts;
+  if (first === undefined)
+    throw errors.notPermitted(
+      'Your profile does not grant list on any resource',
+      requestedResources[0] && `${requestedResources[0].name}:list`,
+    );
+  return { key: first.view, resources: contexts };
 }

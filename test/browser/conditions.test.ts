@@ -1,11 +1,9 @@
-// The admin UI with hostile names, without JavaScript, with only a keyboard and on a phone, and the API
-// explorer.
+// The admin UI with hostile names, without JavaScript, with only a keyboard and on a phone.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { inBrowser } from '../support/browser.ts';
 import { fresh, makePerson } from '../support/people.ts';
-import { until } from '../support/process.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('the admin UI under all conditions', (world) => {
@@ -189,28 +187,6 @@ inBrowser('the admin UI under all conditions', (world) => {
           await check(path);
         }
       });
-    }
-  });
-
-  test('the API explorer shows every operation without loading from other hosts', async () => {
-    const operations = [
-      ['GET', ''],
-      ['POST', ''],
-      ['GET', '/{id}'],
-      ['PUT', '/{id}'],
-      ['DELETE', '/{id}'],
-    ] as const;
-    const page = await world().open({ viewport: { width: 1280, height: 900 } });
-    await page.goto('/docs');
-    await page.getByRole('heading', { name: 'CRM API' }).first().waitFor();
-    for (const { name } of world().instance.resources) {
-      await page.getByText(name, { exact: true }).first().click();
-      await page.getByText(`/api/v1/${name}`).first().waitFor();
-      const labels = operations.map(([method, rest]) => `${method}\n/api/v1/${name}${rest}\n`);
-      await until(async () => {
-        const text = `${await page.evaluate('document.body.innerText')}`;
-        return labels.every((label) => text.includes(label));
-      }, `the operations of ${name}`);
     }
   });
 });

@@ -1,107 +1,134 @@
-// The API explorer: after a key is pasted, the first click sends a request. axe finds no serious or critical issues.
+// The API explorer: a logged-in user sends a request with two clicks, without a key. axe finds no serious or critical
+// issues.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
-import type { Page, Request } from 'playwright-core';
-import { objections } from '../support/axe.ts';
+import type { Locator, Page, Request } from 'playwright-core';
+import { look } from '../support/axe.ts';
 import { inBrowser } from '../support/browser.ts';
-import { patienceMs } from '../support/promised.ts';
-import { definitions, make } from '../support/records.ts';
+import { logIn } from '../support/chromium.ts';
+import { administratorOf } from '../support/forms.ts';
+import { makePerson } from '../support/people.ts';
 
 /** Operations that readers try first, with the expected URLs and status codes. */
 const firstClicks = [
-  { id: 'GET/api/v1/accounts', url: '/api/v1/accounts', status: 200 },
-  { id: 'GET/api/v1/accounts/{id}', url: '/api/v1/accounts/1', status: 200 },
-  { id: 'POST/api/v1/accounts', url: '/api/v1/accounts', status: 201 },
+  { id: 'listAccounts', url: '/api/v1/accounts', status: 200 },
+  { id: 'createAccount', url: '/api/v1/accounts', status: 201 },
+  { id: 'getAccount', url: '/api/v1/accounts/1', status: 200 },
 ];
 const looks = [
   { colorScheme: 'light', viewport: { width: 1280, height: 900 } },
   { colorScheme: 'dark', viewport: { width: 390, height: 844 } },
 ] as const;
 
-/** Opens the explorer and pastes a key into the first token field. */
-async function openWith(page: Page, key: string): Promise<void> {
-  await page.goto('/docs');
-  await page.getByText('To try it, paste an API key').waitFor();
-  await page.getByLabel('Bearer Token').first().click();
-  await page.keyboard.insertText(key);
+/** Returns an operation, and opens it if it is closed. */
+async function openOperation(page: Page, id: string): Promise<Locator> {
+  const operation = page.locator(`details#${id}`);
+  if ((await operation.getAttribute('open')) === null) await operation.locator('summary').first().click();
+  return operation;
 }
 
-/** Checks that an operation's "Test Request" can be clicked, and presses it. */
-async function openRequest(page: Page, id: string): Promise<void> {
-  const operation = page.locator(`[id="api-1/tag/accounts/${id}"]`);
-  // Operations are rendered when they are near the viewport.
-  await operation.scrollIntoViewIfNeeded();
-  const button = operation.getByRole('button', { name: 'Test Request' });
-  await button.click({ trial: true });
-  // Operations above might still be rendered and move the button. If it moved between the press and the release of the
-  // mouse button, the click would be lost. A key is not.
-  await button.press('Enter');
-  await page.getByRole('dialog').waitFor();
-}
-
-/** Clicks "Send". Returns the request and the status of its response. */
-async function send(page: Page): Promise<{ request: Request; status: number }> {
+/** Presses "Send request" in an operation. Returns the request and the status of its response. */
+async function send(page: Page, operation: Locator): Promise<{ request: Request; status: number }> {
   const [response] = await Promise.all([
-    page.waitForResponse((response) => new URL(response.url()).pathname.startsWith('/api/')),
-    page.getByRole('button', { name: /^Send \w+ request to/ }).click(),
+    page.waitForResponse((response) => /^\/(api|auth)\//.test(new URL(response.url()).pathname)),
+    operation.getByRole('button', { name: 'Send request' }).click(),
   ]);
-  await page.locator('.response-section-content-body').first().waitFor();
+  await operation.getByRole('status').getByText(String(response.status())).waitFor();
   return { request: response.request(), status: response.status() };
 }
 
-/** Returns the axe violations that remain after Scalar has rendered the page, which takes several steps. */
-async function lastingObjections(page: Page): Promise<string[]> {
-  const end = performance.now() + patienceMs;
-  let lasting = await objections(page);
-  while (lasting.length > 0 && performance.now() < end) {
-    await pause(500);
-    lasting = await objections(page);
-  }
-  return lasting;
-}
-
 inBrowser('the explorer', (world) => {
-  test('the first click sends no filters or preferences, and its response is visible on a phone', async () => {
+  test('a logged-in user sends requests without a key, and their responses are visible on a phone', async () => {
     const { instance, open } = world();
-    const { key } = await instance.organization('explored');
-    for (const definition of definitions) await make(instance, key, definition);
+    const organization = await instance.organization('explored');
     const page = await open({ viewport: { width: 390, height: 844 }, reducedMotion: 'reduce' });
-    await openWith(page, key);
+    const { email, password } = administratorOf(organization);
+    await logIn(page, email, password);
+    await page.goto('/docs');
+    await page.locator('main').getByRole('link', { name: 'Accounts' }).first().click();
     for (const { id, url, status } of firstClicks) {
-      await openRequest(page, id);
-      const sent = await send(page);
+      const operation = await openOperation(page, id);
+      const sent = await send(page, operation);
       assert.deepEqual([sent.request.url(), sent.status], [instance.url + url, status]);
       const headers = await sent.request.allHeaders();
-      for (const name of ['prefer', 'if-match', 'if-none-match', 'idempotency-key'])
+      for (const name of ['authorization', 'prefer', 'if-match', 'if-none-match', 'idempotency-key'])
         assert.equal(headers[name], undefined, name);
-      const [x = 0, y = 0] = await page
-        .getByRole('region', { name: 'Response', exact: true })
-        .boundingBox()
-        .then((box) => [box?.x, box?.y]);
-      assert.ok(x < 390 && y < 400, `the response is visible: ${x}, ${y}`);
-      await page.keyboard.press('Escape');
-      await page.getByRole('dialog').waitFor({ state: 'hidden' });
+      const box = await operation.getByRole('region', { name: 'Response' }).boundingBox();
+      assert.ok(box !== null && box.x >= 0 && box.y >= 0 && box.y < 400, `visible: ${JSON.stringify(box)}`);
     }
-    const { data } = (await instance.call('GET /api/v1/accounts?sort=id', { key })).json as {
+    const { data } = (await instance.call('GET /api/v1/accounts', { key: organization.key })).json as {
       data: { name: string }[];
     };
-    assert.equal(data[1]?.name, 'Nordlicht Energie AG', 'the first sample');
+    assert.equal(data[0]?.name, 'Nordlicht Energie AG', 'the first sample');
+    const stored = 'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])';
+    assert.equal(await page.evaluate(stored), '[{},{},""]', 'scripts cannot read the session');
+    await page.context().clearCookies();
+    await page.reload();
+    await page.getByRole('link', { name: 'Log in to send requests' }).waitFor();
   });
 
-  for (const look of looks) {
-    const { width } = look.viewport;
-    test(`axe, ${look.colorScheme}, ${width} pixels wide`, async () => {
+  test('requests are sent for the chosen organization, filled-in parameters are sent, and a key replaces the session', async () => {
+    const { instance, open } = world();
+    const [first, second] = [await instance.organization('nord'), await instance.organization('south')];
+    const person = await makePerson(instance, [{ organization: first }, { organization: second }]);
+    const page = await open({ viewport: { width: 1280, height: 900 } });
+    await logIn(page, person.email, person.password);
+    await page.goto('/setup/o/south');
+    await page.goto('/docs/leads#listLeads');
+    const list = await openOperation(page, 'listLeads');
+    assert.equal((await send(page, list)).request.url(), `${instance.url}/api/v1/leads?org=south`);
+    await Promise.all([
+      page.waitForURL(({ search }) => search === '?org=nord'),
+      page.getByLabel('Organization', { exact: true }).selectOption('nord'),
+    ]);
+    await list.locator('.optional > summary').click();
+    await list.getByLabel(/^status\[in\] /).fill('Open - Not Contacted\nWorking - Contacted');
+    await list.getByLabel(/^fields /).fill('id\nemail');
+    await list.getByLabel(/^dir /).selectOption('desc');
+    const filtered = await send(page, list);
+    assert.equal(filtered.status, 200);
+    assert.equal(
+      new URL(filtered.request.url()).search,
+      '?dir=desc&status%5Bin%5D=Open+-+Not+Contacted&status%5Bin%5D=Working+-+Contacted&fields=id%2Cemail&org=nord',
+    );
+    await page.getByText('Use an API key').click();
+    await page.getByLabel('API key', { exact: true }).fill(second.key);
+    await page.keyboard.press('Escape');
+    await page.getByText('API key in use').waitFor();
+    const create = await openOperation(page, 'createLead');
+    const { request, status } = await send(page, create);
+    assert.deepEqual([new URL(request.url()).search, status], ['', 201]);
+    const headers = await request.allHeaders();
+    assert.deepEqual([headers.authorization, headers.cookie], [`Bearer ${second.key}`, undefined]);
+    await create.getByText('Request as a curl command').click();
+    assert.ok(!(await create.innerText()).includes(second.key), 'the command does not contain the key');
+    await page.goto('/docs/leads');
+    await page.getByText('Use an API key').waitFor();
+    assert.equal(await page.getByLabel('API key', { exact: true }).inputValue(), '');
+  });
+
+  for (const { colorScheme, viewport } of looks) {
+    test(`axe, ${colorScheme}, ${viewport.width} pixels wide`, async () => {
       const { instance, open } = world();
-      const { key } = await instance.organization(`axe-${look.colorScheme}-${width}`);
-      const page = await open({ bypassCSP: true, reducedMotion: 'reduce', ...look });
-      await openWith(page, key);
-      assert.deepEqual(await lastingObjections(page), [], 'the page');
-      const wide = await page.evaluate('document.documentElement.scrollWidth');
-      assert.ok(Number(wide) <= width, `no wider than the window: ${wide}`);
-      await openRequest(page, 'POST/api/v1/accounts');
-      await send(page);
-      assert.deepEqual(await lastingObjections(page), [], 'a request and its response');
+      const organization = await instance.organization(`axe-${colorScheme}`);
+      const page = await open({ bypassCSP: true, reducedMotion: 'reduce', colorScheme, viewport });
+      await page.goto('/docs');
+      await look(page, `explorer-start-${colorScheme}`);
+      const { email, password } = administratorOf(organization);
+      await logIn(page, email, password);
+      await page.goto('/docs/opportunities');
+      await page
+        .getByText(/^Transitions of/)
+        .or(page.getByRole('heading', { level: 1 }))
+        .first()
+        .click();
+      for (const summary of await page.locator('details#listOpportunities .optional > summary').all())
+        await summary.click();
+      await send(page, await openOperation(page, 'listOpportunities'));
+      const create = await openOperation(page, 'createOpportunity');
+      await send(page, create);
+      for (const summary of await create.locator('details > summary').all()) await summary.click();
+      await look(page, `explorer-${colorScheme}`);
     });
   }
 });

@@ -54,7 +54,8 @@ inBrowser('the admin UI in a browser', (world) => {
     for (const revoked of [key, next]) await soonerThan(1000, async () => (await statusOf(revoked)) === 401);
     await page.getByRole('link', { name: 'Activity' }).click();
     await page.getByRole('rowheader', { name: 'API key “Website” revoked' }).first().waitFor();
-    await page.getByRole('rowheader', { name: /^Lead \d+ created$/ }).waitFor();
+    await page.getByRole('rowheader', { name: 'Lead “Ames” created' }).getByRole('link').click();
+    await page.getByRole('heading', { name: 'Ames' }).waitFor();
   });
 
   test('a member: invite by link, reject as read-only, promote, remove', async () => {

@@ -296,6 +296,8 @@ for (const driver of drivers) {
         const run = (text: string) => rows(target.environment, text);
         await run(`create function meddle() returns trigger language plpgsql as $$ begin ${body} end $$`);
         await run('create trigger meddle before insert on accounts for each row execute function meddle()');
+        // Restores disable ordinary triggers.
+        await run('alter table accounts enable always trigger meddle');
         assertRefused(
           await crm(['restore', file], target.environment),
           /the database has \d+ rows in (accounts|contacts)/,
@@ -304,6 +306,15 @@ for (const driver of drivers) {
           assert.deepEqual(await run(`select from ${table}`), [], table);
       });
     }
+
+    test('a restore does not run custom triggers, but keeps them', async () => {
+      const target = await storage(migratedStorage(driver));
+      const run = (text: string) => rows(target.environment, text);
+      await run(`create function meddle() returns trigger language plpgsql as $$ begin return null; end $$`);
+      await run('create trigger meddle before insert on accounts for each row execute function meddle()');
+      await crmJson(['restore', file], target.environment);
+      assert.deepEqual(await run(`select tgenabled from pg_trigger where tgname = 'meddle'`), [['O']]);
+    });
 
     // Migrations are the same on both drivers.
     if (driver !== drivers.at(-1)) return;
@@ -324,7 +335,7 @@ for (const driver of drivers) {
       const target = await storage(unmigratedStorage(driver));
       assertRefused(
         await crm(['restore', path('newer')], target.environment),
-        /the backup has 1 migration\(s\) that this version does not have, for example Migration20991231000000_later/,
+        /the backup has 1 migration that this version does not have, for example Migration20991231000000_later/,
       );
       const { migrated } = await crmJson(['restore', path('older')], target.environment);
       assert.deepEqual(migrated, [later]);

@@ -34,6 +34,7 @@ const commands: Readonly<Record<string, readonly string[]>> = {
     'schema',
     'config',
     'openapi',
+    'docs',
     'client',
     'citus',
     'org',
@@ -49,6 +50,7 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   schema: ['--json'],
   config: ['--show', '--json'],
   openapi: ['--json'],
+  docs: ['--json'],
   client: ['--output <folder>', '--url <url>', '--json'],
   citus: ['--json'],
   org: ['list', 'create', 'rename', 'export', 'delete'],
@@ -58,13 +60,19 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   'org create': ['<slug>', '--name <name>', '--json'],
   user: ['create'],
   'user create': ['<email>', '--org <slug>', '--profile <name>', '--password-stdin', '--json'],
-  profile: ['list', 'create', 'grant', 'revoke', 'delete'],
+  profile: ['list', 'show', 'test', 'create', 'grant', 'revoke', 'delete'],
   'profile grant': ['<name> <grants...>', '--org <slug>', '--json'],
   'profile revoke': ['<name> <grants...>', '--org <slug>', '--json'],
   'profile create': ['<name>', '--org <slug>', '--grant <grants...>', '*:list,read', '--json'],
+  team: ['list', 'create', 'rename', 'delete', 'add', 'remove'],
+  'team rename': ['<name> <new-name>', '--org <slug>', '--json'],
+  'team add': ['<name> <users...>', '--org <slug>', '--json'],
   key: ['create', 'list', 'revoke', 'rotate'],
   'key rotate': ['<id>', '--org <slug>', '--overlap <hours>', '--json'],
-  'key create': ['--org <slug>', '--profile <name>', '--name <name>', '--expires <time>', '--json'],
+  'key create': [
+    ...['--org <slug>', '--profile <name>', '--name <name>', '--on-behalf-of <user>'],
+    ...['--expires <time>', '--json'],
+  ],
   'key list': ['--org <slug>', '--json'],
   'key revoke': ['<id>', '--org <slug>', '--json'],
   partners: ['501', '--json'],
@@ -276,6 +284,13 @@ describe('commands for definitions and migrations', () => {
     );
   });
 
+  test('docs prints the resources as Markdown without a database', async () => {
+    const { markdown } = await crmJson(['docs'], nowhere);
+    const { stdout } = await crm(['docs'], nowhere);
+    assert.equal(stdout, `${markdown}\n`);
+    for (const resource of resources) assert.ok(stdout.includes(`/api/v1/${resource}\``), resource);
+  });
+
   test('migrate reports a nonexistent database', async () => {
     const url = new URL(String(storage.environment.DATABASE_URL));
     url.pathname = '/nope';
@@ -299,7 +314,7 @@ describe('commands for definitions and migrations', () => {
   test('migrate prints the applied migrations, and does nothing when run again', async () => {
     const first = await crmJson(['migrate'], storage.environment);
     assert.match(String(first.applied), /^Migration\d{14}_initial/);
-    assert.deepEqual(await crmJson(['migrate'], storage.environment), { applied: [] });
+    assert.deepEqual(await crmJson(['migrate'], storage.environment), { applied: [], lost_grants: [] });
     const { code, stdout } = await crm(['migrate'], storage.environment);
     assert.deepEqual([code, stdout], [0, 'All migrations are applied.\n']);
   });

@@ -118,6 +118,8 @@ const faultyRows = [
   "insert into crm_organizations (slug, name) values ('shop', 'Shop'), ('demo', 'Demo')",
   "insert into crm_users (email, password_hash, verified_at) values ('admin@demo.example', '', now())",
   "insert into crm_profiles (organization_id, name) select id, 'some' from crm_organizations where slug = 'acme'",
+  `insert into crm_grants (organization_id, profile_id, object, action)
+   select organization_id, id, object, action from crm_profiles, (values ('leads', 'read'), ('leads', 'update:owm')) v (object, action) where name = 'some'`,
   `insert into crm_api_keys (organization_id, public_id, secret_hash, last_four, name, profile_id, expires_at, last_used_at)
    select organization_id, 'x', 'x', 'abcd', 'Website', id, now() + interval '3 days', now() from crm_profiles where name = 'some'`,
   `insert into crm_integrations (organization_id, provider, name, endpoint, verify_token_hash, secret, token)
@@ -192,6 +194,10 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   [
     'a key in use that expires soon',
     /^organization acme: the API key \d+, Website \(…abcd\), expires .* and is in use\. Rotate it/,
+  ],
+  [
+    'a grant on a scope that does not exist',
+    /^organization acme, profile some: the grant leads:update:owm allows nothing: leads does not define scopes, but the grant names "owm"\. Define what it names, or remove the grant: crm profile revoke "some" leads:update:owm --org acme$/,
   ],
   [
     'a stored secret that cannot be decrypted',

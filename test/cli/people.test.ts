@@ -192,7 +192,8 @@ for (const driver of drivers) {
       );
       for (const row of keys) {
         assert.deepEqual(Object.keys(row), [
-          ...['id', 'name', 'profile', 'profile_id', 'created_by', 'created_by_name', 'last_four'],
+          ...['id', 'name', 'profile', 'profile_id', 'created_by', 'created_by_name'],
+          ...['on_behalf_of_id', 'on_behalf_of', 'on_behalf_of_name', 'last_four'],
           ...['created_at', 'last_used_at', 'expires_at', 'revoked_at'],
         ]);
         assert.equal(row.revoked_at !== null, row.id === '5');
@@ -371,6 +372,25 @@ describe('commands with a running service (postgresql)', () => {
     (outcome, [, reason]) => assertRefused(outcome, reason),
   );
 
+  test('a key on behalf of a member is also limited by the member’s grants', async () => {
+    const grants = ['--grant', 'leads:list'];
+    await crmJson(['profile', 'create', 'viewer', '--org', 'acme', ...grants], storage.environment);
+    const email = 'vic@people.example';
+    const { id } = await crmJson(member(email, 'acme', 'viewer'), storage.environment);
+    for (const user of ['VIC@people.example', String(id)]) {
+      const made = await crmJson(key('administrator', '--on-behalf-of', user), storage.environment);
+      assert.deepEqual([made.profile, made.on_behalf_of], ['administrator', email]);
+      assert.equal(await status(made.key), 200);
+      assert.equal(await status(made.key, 'GET /api/v1/cases'), 403);
+    }
+    const { stdout } = await crm(['key', 'list', '--org', 'acme'], storage.environment);
+    assert.match(stdout, / administrator on behalf of vic@people\.example /);
+    assertRefused(
+      await crm(key('administrator', '--on-behalf-of', 'nobody@people.example'), storage.environment),
+      'nobody@people.example is not a member of this organization',
+    );
+  });
+
   test('a key expires on time', async () => {
     // The initial expiry leaves enough time for any command to start. It is then moved to two seconds from
     // now.
@@ -403,7 +423,7 @@ describe('commands with a running service (postgresql)', () => {
     const org = await crm(['org', 'create', 'gamma'], environment);
     assert.equal(org.stdout, 'Organization "gamma" created with the profiles administrator and read-only.\n');
     const profile = await crm(['profile', 'create', 'p', '--org', 'gamma', '--grant', '*:*'], environment);
-    assert.equal(profile.stdout, 'Profile "p" created in "gamma" with 1 grant(s).\n');
+    assert.equal(profile.stdout, 'Profile "p" created in "gamma" with 1 grant.\n');
     const user = await crm(member('c@gamma.example', 'gamma', 'p'), environment);
     assert.match(
       user.stdout,

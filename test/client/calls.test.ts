@@ -42,7 +42,22 @@ interface Person extends ResourceTypes {
   readonly sort: 'id';
   readonly match: readonly ['email'] | readonly ['code'];
 }
-const peopleInfo = { people: { numbers: { id: 'int64', code: 'int64' }, references: {} } } as const;
+/** A resource with a trash, and the types that `crm client` would generate for it. */
+const parcels = {
+  file: 'parcels.yaml',
+  text: 'singular: parcel\ncommon: [id, organization_id]\ntrash: 30 days\nfields:\n  name: { type: string }\n',
+};
+interface Parcel extends ResourceTypes {
+  readonly record: { readonly id: bigint; readonly name: string };
+  readonly input: { readonly name?: string };
+  readonly search: never;
+  readonly sort: 'id';
+  readonly trash: true;
+}
+const parcelsInfo = { parcels: { numbers: { id: 'int64' }, references: {}, lists: {}, users: [] } } as const;
+const peopleInfo = {
+  people: { numbers: { id: 'int64', code: 'int64' }, references: {}, lists: {}, users: [] },
+} as const;
 
 /** The class of each error code in the README's table. */
 const listedClasses = new Map(
@@ -53,7 +68,7 @@ const listedClasses = new Map(
   ),
 );
 
-const sources = await sourcesWith(people);
+const sources = await sourcesWith(people, parcels);
 const receiver = await startReceiver();
 after(() => receiver.close());
 const { environment } = settingsFile(eventsTo(receiver.port));
@@ -124,6 +139,9 @@ onBothDrivers(
         const contact = await crm.contacts.create({ account_id: account.id });
         const shown = await crm.contacts.get(contact.id, { expand: ['account_id'] });
         assert.deepEqual(shown.expanded.account_id, account);
+        const { expanded } = await crm.accounts.get(account.id, { expand: ['contacts.account_id'] });
+        const [listed] = expanded.contacts.data;
+        assert.deepEqual([listed?.id, listed?.expanded.account_id?.id], [contact.id, account.id]);
       });
 
       test("JSON.stringify reproduces the instance's response exactly", async () => {
@@ -264,6 +282,7 @@ onBothDrivers(
         const key = await organization.keyWith([{ object: 'leads', actions: ['list'] }]);
         const denied = await failureOf(clientWith({ key }).leads.create({}));
         assert.ok(denied instanceof ForbiddenError);
+        assert.equal(denied.grant, 'leads:create');
         const wrong = await failureOf(crm.leads.create({ company: 7 } as object));
         assert.ok(wrong instanceof InvalidInputError);
         assert.deepEqual(
@@ -369,6 +388,16 @@ onBothDrivers(
         next('lose');
         await crm.leads.delete(id);
         await assert.rejects(crm.leads.delete(id), NotFoundError);
+      });
+
+      test('a restore succeeds even if its first response is lost', async () => {
+        const options = { url: network.url, key: organization.key };
+        const { parcels } = clientOf<{ readonly parcels: Parcel }>(parcelsInfo, options);
+        const { id } = await parcels.create({ name: 'found' });
+        await parcels.delete(id);
+        next('lose');
+        assert.deepEqual(await parcels.restore(id), { ...(await parcels.get(id)) });
+        await assert.rejects(parcels.restore(id), NotFoundError);
       });
 
       test('a lost response is remembered across later errors that had no effect', async () => {

@@ -8,6 +8,7 @@ import { clientSource, type Document } from '../../app/commands/client-command.t
 import { compilers, type Installed, install, runProgram } from '../support/client-package.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Instance, startInstance, temporaryFolder } from '../support/instance.ts';
+import { nested } from '../support/nested.ts';
 import { assertRefused, crm, crmJson, project } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
@@ -130,9 +131,13 @@ fields:
   price: { type: number, renamed_from: cost, ${former} }
 `,
   };
+  const parcels = {
+    file: 'resources/parcels.yaml',
+    text: 'singular: parcel\ncommon: [id, organization_id]\ntrash: 30 days\nfields:\n  name: { type: string }\nfilters: [name]\n',
+  };
   before(async () => {
     instance = await startInstance('postgresql', {
-      sources: await sourcesWith(people, renamed, ...everyType, ...odd),
+      sources: await sourcesWith(people, renamed, parcels, ...everyType, ...odd, ...nested),
     });
     const client = join(folder.path, 'client');
     await crmJson(['client', '--output', client, '--url', `${instance.url}/`], nowhere);
@@ -177,11 +182,25 @@ export async function round(url: string, key: string) {
   const { data } = await crm.loose.list({ where: { n_boolean: true } });
   await crm.list_of_page.create({ name: 'a page' });
   const { price, cost } = await crm.bargains.create({ cost: '1.25' });
-  return [changed?.id === ada.id, shown.age, shown.expanded.account_id, loose.n_number, loose.p_int64, data.length, price, cost];
+  const quote = await crm.quotes.create({ title: 'A', lines: [{ name: 'a', amount: '0.10' }] });
+  const [line] = quote.expanded?.lines?.data ?? [];
+  const read = await crm.quotes.get(quote.id, { expand: ['lines'] });
+  await crm.quotes.replace(quote.id, { lines: [{ id: line?.id ?? null, amount: 2 }] });
+  const parcel = await crm.parcels.create({ name: 'a' });
+  await crm.parcels.delete(parcel.id);
+  const { data: [trashed] } = await crm.parcels.list({ trashed: true, where: { name: 'a' }, sort: 'trashed_at' });
+  const times = [trashed?.trashed_at.length];
+  for await (const { trashed_at } of crm.parcels.export({ trashed: true })) times.push(trashed_at.length);
+  const restored = await crm.parcels.restore(parcel.id);
+  const { data: [listed] } = await crm.parcels.list({ fields: ['name'] });
+  const trash = [times.every((length) => length !== undefined && length > 0), times.length, restored.id === parcel.id, listed?.name];
+  return [trash, line?.amount, read.expanded.lines.data[0]?.id === line?.id, changed?.id === ada.id, shown.age, shown.expanded.account_id, loose.n_number, loose.p_int64, data.length, price, cost];
 }
 export async function wrong(crm: ReturnType<typeof createClient>) {
   // @ts-expect-error: no such field
   await crm.people.create({ mail: 'ada@example.com' });
+  // @ts-expect-error: no such field of a line
+  await crm.quotes.create({ lines: [{ nane: 'a' }] });
   // @ts-expect-error: a required field
   await crm.list_of_page.create({});
   // @ts-expect-error: not unique
@@ -196,8 +215,15 @@ export async function wrong(crm: ReturnType<typeof createClient>) {
   await crm.leads.get('7');
   // @ts-expect-error: cases have a fixed order
   await crm.cases.list({ sort: 'id' });
-  // @ts-expect-error: cases are not searchable
-  await crm.cases.list({ q: 'x' });
+  await crm.cases.list({ q: 'x', where: { account_id: { in: 7n } } });
+  // @ts-expect-error: leads have no trash
+  await crm.leads.list({ trashed: true });
+  // @ts-expect-error: leads have no trash
+  await crm.leads.restore(7n);
+  // @ts-expect-error: not a filter
+  await crm.parcels.list({ where: { trashed: true } });
+  // @ts-expect-error: only in lists of the trash
+  await crm.parcels.list({ fields: ['trashed_at'] });
   // @ts-expect-error: a former name
   await crm.deals.list();
   // @ts-expect-error: not a reference
@@ -211,7 +237,19 @@ export async function wrong(crm: ReturnType<typeof createClient>) {
       readonly round: (url: string, key: string) => Promise<unknown>;
     };
     const { key } = await instance.organization('alpha');
-    assert.deepEqual(await round(instance.url, key), [true, 27n, null, '0.1', 2n ** 62n, 1, '1.25', '1.25']);
+    assert.deepEqual(await round(instance.url, key), [
+      [true, 2, true, 'a'],
+      '0.1',
+      true,
+      true,
+      27n,
+      null,
+      '0.1',
+      2n ** 62n,
+      1,
+      '1.25',
+      '1.25',
+    ]);
   });
 });
 

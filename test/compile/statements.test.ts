@@ -2,18 +2,35 @@
 // contain anything from a request.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compileResource, type Resource } from '../../engine/compile/compile.ts';
+import { compileResource, type Resource, type ResourceView } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
-import { changeLogTables } from '../../engine/effects/change-log.ts';
-import { effects } from '../../engine/effects/effects.ts';
+import { effects, effectTables } from '../../engine/effects/effects.ts';
 import { fieldColumns } from '../../engine/fields/field.ts';
 import { operatorOf } from '../../engine/query/operators.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import type { ParsedQuery, RequestedProjection } from '../../engine/query/parts.ts';
+import { compileChildLists } from '../../engine/records/child-lists.ts';
+import { formatNames } from '../../engine/records/formats.ts';
 import { idempotencyTables } from '../../engine/records/idempotency.ts';
-import { versionColumn } from '../../engine/sql/names.ts';
+import {
+  compileGrants,
+  compilePurge,
+  compilePurgeBatch,
+  customFieldTables,
+  groupsOf,
+  measuresOf,
+  noGrants,
+} from '../../engine/records/index.ts';
+import { compileChildrenLock } from '../../engine/records/locks.ts';
+import { sequenceTables } from '../../engine/records/sequences.ts';
+import { trashedColumn, versionColumn } from '../../engine/sql/names.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
+import { otherStatements, readStatementFiles, statementFiles } from '../support/compiled-statements.ts';
 import { everyType } from '../support/every-type.ts';
+import { jobs } from '../support/limited.ts';
+import { memos } from '../support/memos.ts';
+import { quotes } from '../support/quotes.ts';
+import { related } from '../support/related.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const hostile = {
@@ -27,13 +44,23 @@ fields:
   a: { type: string, default: '"; delete from "leads"; --', enum: ['"; delete from "leads"; --', "'; select 1; --"], description: "'" }
   parent_id: { type: reference, to: hostile, nullable: true }
   parent_a: { type: joined, through: parent_id, show: [a] }
-filters: [a]
+  number: { type: string, sequence: "N-{0}" }
+  yearly: { type: string, sequence: "{year}/{000}" }
+  friend_ids: { type: references, to: hostile }
+  enemy_ids: { type: references, to: hostile, on_delete: restrict }
+filters: [a, { field: friend_ids, operators: [eq, ne, any, all] }]
+aggregates: { group_by: [a, parent_id] }
 `,
 };
-const definitions = checkSources(await sourcesWith(...everyType, hostile));
-const resources = [[], [effects.audit]].flatMap((chosen) => compileResource(definitions, '/api', chosen));
-const stored = [...idempotencyTables, ...changeLogTables].map(({ meta }) => meta);
-const tables = new Set([...resources, ...stored].map(({ name }) => String(name)));
+const definitions = checkSources(await sourcesWith(...everyType, ...related, ...memos, ...quotes, hostile));
+const resources = [[], Object.values(effects)].flatMap((chosen) =>
+  compileResource(definitions, '/api', chosen),
+);
+const stored = [...idempotencyTables, ...effectTables, ...sequenceTables, ...customFieldTables].map(
+  ({ meta }) => meta,
+);
+const links = resources.flatMap(({ linkEntities }) => linkEntities).map(({ meta }) => meta);
+const tables = new Set([...resources, ...stored, ...links].map(({ name }) => String(name)));
 
 type Conditions = ParsedQuery['filters'];
 
@@ -55,7 +82,14 @@ function subsets(filters: Resource['definition']['filters']): Conditions[] {
   ]);
 }
 
-const principal = { kind: 'key', actor: '3', name: null, organization: '1', user: null, grants: {} } as const;
+const principal = {
+  kind: 'key',
+  actor: '3',
+  name: null,
+  organization: '1',
+  user: null,
+  grants: noGrants,
+} as const;
 const plan = { organization: '1', caller: { principal, requestId: 'r' } };
 
 const places = ['1', null].map((key) => ({ page: '2', key, id: '1', text: '', signature: '' }));
@@ -80,7 +114,7 @@ const shapes = ({ selection, expansion }: Resource['definition']): RequestedProj
 /**
  * Yields every possible list. If there are many filters, yields each filter alone and all of them together.
  */
-function* lists({ definition, operations }: Resource): Generator<Statement> {
+function* lists({ definition, operations }: ResourceView, trashed?: 'only'): Generator<Statement> {
   const { sort, filters } = definition;
   const some =
     filters.length <= 3
@@ -121,6 +155,8 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
           const statement = operations.list.statement({
             ...plan,
             resource: definition.name,
+            view: '',
+            ...(trashed && { trashed }),
             query: {},
             parsedQuery: asked,
             counting,
@@ -134,21 +170,58 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
   }
 }
 
-function* all(resource: Resource): Generator<Statement> {
-  const { read, create, replace, patch, remove, createBatch, patchBatch, removeBatch } = resource.operations;
+/** Yields aggregates with each group, all measures, and conditions on measures and records. */
+function* aggregates({ definition, operations }: ResourceView): Generator<Statement> {
+  const groups = groupsOf(definition);
+  const measures = measuresOf(definition);
+  const filters = definition.filters.flatMap((filter) => subsets([filter]));
+  const conditions: readonly Pick<ParsedQuery, 'filters' | 'search'>[] = [
+    { filters: [], search: [] },
+    ...filters.map((each) => ({ filters: each, search: [] })),
+    ...(definition.search.length > 0 ? [{ filters: [], search: ['a', 'b'] }] : []),
+  ];
+  const having = measures.map((measure) => ({ measure, operator: 'gte' as const, value: '1' }));
+  for (const chosen of [[], ...groups.map((group) => [group]), groups.slice(0, 3), groups.slice(-3)])
+    for (const parts of conditions) {
+      const statement = operations.aggregate?.statement({
+        ...plan,
+        groups: chosen,
+        measures: measures.filter(({ field }) => field?.type.currency === undefined),
+        having: parts === conditions[0] ? having : [],
+        timeZone: 'UTC',
+        parsedQuery: {
+          page: { page: '1', offset: 0, depth: 'first' },
+          sort: definition.sort,
+          ...parts,
+          ...whole,
+        },
+      });
+      if (statement !== undefined) yield statement;
+    }
+}
+
+/** Returns the plan of a batch with one item. @param columns number of columns with a value */
+const batchOf = (columns: number) => ({
+  ...plan,
+  columns: Array.from({ length: columns }, () => '{"{1}"}'),
+  skipped: [],
+  stops: true,
+  size: 1,
+  location: String,
+  failures: new Map(),
+  columnsOf: async () => [],
+});
+
+function* all(resource: ResourceView): Generator<Statement> {
+  const { read, create, replace, patch, remove, restore, createBatch, patchBatch, removeBatch } =
+    resource.operations;
+  const hasTrash = resource.definition.trash !== undefined;
+  const purge = hasTrash ? compilePurge(resource.context) : undefined;
+  const purgeBatch = hasTrash ? compilePurgeBatch(resource.context) : undefined;
   const body = {};
   const id = '1';
   const conditions = { match: ['1'], noneMatch: ['2'] };
-  const batch = {
-    ...plan,
-    columns: [],
-    skipped: [],
-    stops: true,
-    size: 1,
-    location: String,
-    failures: new Map(),
-    columnsOf: async () => [],
-  };
+  const batch = batchOf(0);
   const matches = [
     '',
     ...resource.definition.uniques.map((unique) => unique.map(({ name }) => name).join(' ')),
@@ -164,6 +237,8 @@ function* all(resource: Resource): Generator<Statement> {
       replace.statement({ ...plan, id, body, conditions }),
       patch.statement({ ...plan, id, body, fieldNames: [], conditions }),
       remove.statement({ ...plan, id, conditions }),
+      restore?.statement({ ...plan, id, conditions }),
+      purge?.statement({ ...plan, id, conditions }),
     ]),
     ...matches.flatMap((match) =>
       [undefined, { key: 'k', bodyHash: 'h' }].flatMap((idempotency) => [
@@ -173,7 +248,13 @@ function* all(resource: Resource): Generator<Statement> {
     ),
     patchBatch.statement(batch),
     patchBatch.rejection?.statement(batch),
-    removeBatch.statement(batch),
+    removeBatch.statement({ ...batch, conditions: undefined, rejections: 0 }),
+    removeBatch.rejection?.statement({ ...batch, conditions: undefined, rejections: 0 }),
+    remove.rejection?.statement({ ...plan, id, conditions }),
+    restore?.rejection?.statement({ ...plan, id, conditions }),
+    purge?.rejection?.statement({ ...plan, id, conditions }),
+    purgeBatch?.statement({ ...batch, conditions: undefined, rejections: 0 }),
+    purgeBatch?.rejection?.statement({ ...batch, conditions: undefined, rejections: 0 }),
     create.rejection?.statement({ ...plan, body, idempotency: undefined }),
     replace.rejection?.statement({ ...plan, id, body, conditions: undefined }),
     patch.rejection?.statement({ ...plan, id, body, fieldNames: [], conditions: undefined }),
@@ -183,6 +264,28 @@ function* all(resource: Resource): Generator<Statement> {
     yield statement;
   }
   yield* lists(resource);
+  yield* aggregates(resource);
+  if (hasTrash) yield* lists(resource, 'only');
+  yield* exportsOf(resource);
+}
+
+/** Yields the statements of exports of all records and of the trash. */
+function* exportsOf({ definition, operations: { list } }: ResourceView): Generator<Statement> {
+  const { export: exports } = list;
+  if (exports === undefined) assert.fail('lists cannot be exported');
+  const field = definition.sort.field;
+  const query = {
+    ...{ page: { page: '1', offset: 0, depth: 'first' as const }, filters: [], search: [] },
+    ...{ sort: { field, direction: 'asc' as const }, ...whole },
+  };
+  for (const trashed of definition.trash === undefined ? [undefined] : [undefined, 'only' as const]) {
+    const exported = {
+      ...{ ...plan, resource: definition.name, view: '', query: {}, parsedQuery: query },
+      ...{ counting: undefined, signing: undefined, ...(trashed && { trashed }) },
+    };
+    yield* exports.begin(exported);
+    for (const format of formatNames) yield exports.statement(exported, format);
+  }
 }
 
 /** Matches `"table" alias`, `"table" "alias"` or `"table"` after a keyword that reads or writes rows. */
@@ -219,16 +322,38 @@ function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | '
   return [{ name: many.name, text, lane }];
 }
 
+/** Returns a statement without the expanded records. */
+function withoutExpanded(text: string): string {
+  const start = text.indexOf(', (select row_to_json(_e) from (');
+  const end = text.lastIndexOf(' as "expanded"');
+  return start === -1 ? text : `${text.slice(0, start)}${text.slice(end)}`;
+}
+
+/** Returns a statement whose lists of the trash read the table itself. */
+const withoutTrashColumn = (text: string): string =>
+  text.replaceAll(/\(select \*, "_trashed_at" as "trashed_at" from ("\w+")\)/g, '$1');
+
 /** Returns the parts of a statement that are not restricted to the organization in its first parameter. */
-function unbound({ text }: Pick<Statement, 'text'>): string[] {
+function unbound({ text: complete }: Pick<Statement, 'text'>): string[] {
+  const text = withoutTrashColumn(complete);
   const wrong: string[] = [];
   const needed = new Map<string, number>();
   for (const [whole, verb, name = '', alias] of text.matchAll(mention)) {
     if (name === 'crm_ledger' && verb === 'insert into') {
-      // The change log takes the organization from the row just written.
+      // The change log takes the organization from the row just written. Exports write an entry before they start.
       const taken =
-        /"crm_ledger" \("organization_id", [^()]*\) select _w\."organization_id", .* from _(?:written|shown|changed|unlinked_\d+) _w\)/;
-      if (!taken.test(text)) wrong.push(`${whole}: records in another organization`);
+        /"crm_ledger" \("organization_id", [^()]*\) select _w\."organization_id", .* from _(?:written|shown|changed|unlinked_\d+|deleted_\d+) _w(?: order by _w\."id")?\)/;
+      const isExport = /^insert into "crm_ledger" \("organization_id", [^()]*\) values \(\$1::bigint, /.test(
+        text,
+      );
+      if (!taken.test(text) && !isExport) wrong.push(`${whole}: records in another organization`);
+      continue;
+    }
+    if (name === 'crm_notes' && verb === 'delete from') {
+      // Notes are deleted with the rows just deleted.
+      const deleted =
+        /"crm_notes" _n using \(select _w\."organization_id", _w\."id" from _(?:written|deleted_\d+) _w\) _d where _n\."organization_id" = _d\."organization_id" and /;
+      if (!deleted.test(text)) wrong.push(`${whole}: notes in another organization`);
       continue;
     }
     if (!tables.has(name)) wrong.push(`${whole}: no table of a definition`);
@@ -284,6 +409,10 @@ describe('the check detects unrestricted statements', () => {
       'with _written as (delete from "leads" t where t."organization_id" = $1::bigint returning "id"), _ledger as (insert into "crm_ledger" ("organization_id", "object") select $2::bigint, \'leads\' from _written _w) select 1',
       'a ledger elsewhere',
     ],
+    [
+      'with _written as (delete from "leads" t where t."organization_id" = $1::bigint returning "id"), _notes as (delete from "crm_notes" _n using (select _w."organization_id", _w."id" from _written _w) _d where _n."record_id" = _d."id") select 1',
+      'notes elsewhere',
+    ],
     ['select 1 from "crm_keys" t where t."organization_id" = $1::bigint', 'a table of the platform'],
   ] as const) {
     test(what, () => assert.notDeepEqual(unbound({ text }), []));
@@ -303,7 +432,7 @@ for (const resource of resources) {
     test('take identifiers from the definitions and literals from the compiler', () => {
       const known = new Set([
         ...tables,
-        ...stored.flatMap(({ properties }) => Object.keys(properties)),
+        ...[...stored, ...links].flatMap(({ properties }) => Object.keys(properties)),
         ...[
           'record',
           'record_id',
@@ -312,21 +441,46 @@ for (const resource of resources) {
           '_versions',
           '_key',
           '_cause',
+          '_before',
+          'trashed_at',
+          '_target',
+          '_record',
+          '_id',
           '_json',
           'expanded',
+          'data',
+          'has_more',
+          '_parent',
+          // Index of an input in a batch form.
+          '_number',
+          'url',
           '_0',
           '_1',
           '_2',
           'id',
           'free',
           'kind',
+          'user_id',
+          'name',
+          'email',
+          'former',
         ],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) =>
           definition.fields.flatMap(fieldColumns).map(({ name }) => name),
         ),
-        ...fields.map(({ name }) => `via_${name}`),
+        ...definitions.flatMap((definition) => [
+          ...definition.fields.map(({ name }) => `via_${name}`),
+          ...definition.expansion.map(({ name }) => name),
+        ]),
         versionColumn,
+        trashedColumn,
+        // Columns and values of aggregates.
+        ...[0, 1, 2].flatMap((group) => [0, 1].map((part) => `_g${group}_${part}`)),
+        ...measuresOf(resource.definition).map((_, index) => `_m${index}`),
+        ...[...groupsOf(resource.definition), ...measuresOf(resource.definition)].map(({ name }) => name),
+        // Key of an expanded record whose reference points to one of several resources.
+        'resource',
         // Collations.
         'C',
         'default',
@@ -338,13 +492,50 @@ for (const resource of resources) {
           'create',
           'update',
           'delete',
+          'trash',
+          'restore',
+          'purge',
+          'export',
           'written',
           'unmet',
           'stored',
           'running',
           resource.name,
-          ...resource.context.referrers.map((referrer) => referrer.resource),
+          ...[...resource.context.referrers.values()].flat().map((referrer) => referrer.resource),
         ].map((word) => `'${word}'`),
+        // Paths of complete lists.
+        ...definitions.flatMap(({ name, filters }) =>
+          filters.flatMap(({ parameters }) =>
+            parameters.flatMap((parameter) =>
+              ['', ...definitions.map((definition) => `${definition.name}/`)].map(
+                (target) => `'/api/${name}?${encodeURIComponent(parameter.name)}=${target}'`,
+              ),
+            ),
+          ),
+        ),
+        ...definitions.flatMap(({ expansion }) =>
+          expansion.flatMap(({ order }) =>
+            order === undefined ? [] : [`'&sort=${order.field.name}&dir=${order.direction}'`],
+          ),
+        ),
+        ...definitions.flatMap(({ fields }) =>
+          fields.flatMap((field) =>
+            (field.alternatives ?? []).flatMap(({ to }) => [
+              `'${to}'`,
+              `'${to}/'`,
+              `'{"resource":"${to}","id":'`,
+            ]),
+          ),
+        ),
+        // Names and formats of sequences.
+        ...['hostile.number', 'hostile.yearly', 'N-', '/', 'YYYY', '^[0-9]{1,18}$'].map(
+          (text) => `'${text}'`,
+        ),
+        ...[1, 3].map((digits) => `'FM${'9'.repeat(18 - digits)}${'0'.repeat(digits)}'`),
+        "'[]'",
+        "'{}'",
+        "'['",
+        "'] '",
         "''",
         "' '",
         "','",
@@ -357,6 +548,9 @@ for (const resource of resources) {
           (text) => `'${text}'`,
         ),
         `'${resource.name}/batch'`,
+        // Versions of rollups, an amount of money, and a number in the condition of a rollup.
+        ...["'UTF8'", "'hex'", `'{"amount":'`, `',"currency":"'`, "'EUR'", `'"}'`, "'7.5'"],
+        ...['day', 'week', 'month', 'quarter', 'year'].map((period) => `'${period}'`),
         // Literals in the lookup by digits.
         ...["'\\D'", "'g'", "'^00'"],
       ]);
@@ -380,7 +574,8 @@ for (const resource of resources) {
     });
 
     test('order lists by ID last, in one direction, and return at most a page', () => {
-      for (const { text } of lists(resource)) {
+      for (const { text: complete } of lists(resource)) {
+        const text = withoutExpanded(complete);
         const orders = [...text.matchAll(/order by (.*?) limit (\d+)/g)];
         assert.ok(orders.length >= 1);
         for (const [, keys = '', limit] of orders) {
@@ -415,12 +610,17 @@ for (const resource of resources) {
     test('have a value for every placeholder and a placeholder for every value', () => {
       const { list, create, read, replace, patch, remove } = resource.operations;
       const body = Object.fromEntries(
-        fields.filter((field) => field.required).map((field) => [field.name, field.type.examples[0]]),
+        fields
+          .filter((field) => field.required)
+          .map(({ name, type, alternatives }) => [
+            name,
+            type.examples[0] ?? (alternatives === undefined ? 1 : { resource: alternatives[0]?.to, id: 1 }),
+          ]),
       );
       const filtered = Object.fromEntries(
-        resource.definition.filters.map(({ field: { name, type } }) => [
+        resource.definition.filters.map(({ field: { name, type, alternatives } }) => [
           name,
-          String(type.examples.find(Boolean) ?? 1),
+          alternatives === undefined ? String(type.examples.find(Boolean) ?? 1) : `${alternatives[0]?.to}/1`,
         ]),
       );
       const input = { caller: plan.caller, id: '1', body };
@@ -449,3 +649,367 @@ for (const resource of resources) {
     });
   });
 }
+
+/** A resource that refers to a limited resource and shows its fields. */
+const parts = {
+  file: 'parts.yaml',
+  text: `
+singular: part
+common: all
+fields:
+  code: { type: string, description: The code. }
+  price: { type: number, nullable: true, group: prices, description: The price. }
+  job_id: { type: reference, to: jobs, nullable: true, description: The job. }
+  job_name: { type: joined, through: job_id, show: [name], description: The name of the job. }
+  origin: { type: reference, to: [jobs, parts], nullable: true, description: Where it comes from. }
+  used_ids: { type: references, to: jobs, description: The jobs that use it. }
+sort: { by: created_at, direction: desc }
+unique: [code]
+filters: [code, job_id, origin, { field: used_ids, operators: [eq, ne, any, all] }]
+search: [code]
+scopes:
+  paid: code != "free"
+aggregates: { group_by: [code, job_id, origin, created_at], measures: [price] }
+`,
+};
+
+/** A resource with every other key that affects statements. */
+const tasks = {
+  file: 'tasks.yaml',
+  text: `
+singular: task
+common: all
+trash: 30 days
+custom_fields: true
+fields:
+  number: { type: string, sequence: "T-{000}", description: The number. }
+  title: { type: string, description: The title. }
+  state:
+    type: string
+    enum: [new, open, done]
+    closed: true
+    default: new
+    transitions: { new: [open], open: { done: named, new: all } }
+    description: The state.
+  hours: { type: number, nullable: true, description: The hours. }
+  effort: { type: number, computed: hours * 2, description: The effort. }
+  rate: { type: number, nullable: true, group: rates, description: The hourly rate. }
+  fee: { type: number, computed: hours * rate, group: rates, description: The fee. }
+  label: { type: string, nullable: true, unique: true, default_from: title, description: The label. }
+  job_id: { type: reference, to: jobs, nullable: true, on_delete: cascade, description: The job. }
+  part_id: { type: reference, to: parts, nullable: true, on_delete: restrict, description: The part. }
+  after_id: { type: reference, to: tasks, nullable: true, on_delete: cascade, description: The task before. }
+  blocked_ids: { type: references, to: tasks, on_delete: restrict, description: The tasks that wait. }
+checks:
+  - { that: hours < 100, fields: [hours], message: Too long. }
+sort: { by: created_at, direction: desc }
+filters: [title, state, job_id, effort]
+search: [title]
+scopes:
+  long: hours > 1
+  named: title != ""
+`,
+};
+
+/** The tasks without a transition in a scope, whose condition is evaluated for every caller. */
+const unlimitedTasks = { ...tasks, text: tasks.text.replace('done: named', 'done: all') };
+
+const more =
+  'children:\n  pieces: { of: parts, by: job_id, writable: true }\naggregates: { group_by: [status, margin, parent_id, due_at, owner_id], measures: [score, cost, due_at] }\nlocked: status == "Done"\n';
+const rollup =
+  '  worked: { type: number, group: finance, rollup: { sum: hours, of: tasks, by: job_id }, description: The hours. }\n';
+const limitedDefinitions = checkSources(
+  await sourcesWith(
+    { ...jobs, text: `${jobs.text.replace('sort:', `${rollup}sort:`)}${more}` },
+    parts,
+    tasks,
+  ),
+);
+
+/** Conditions of the scopes to which the callers are limited, by table. An alias precedes the column. */
+const scopeConditions: Readonly<Record<string, (alias: string) => string>> = {
+  jobs: (alias) => `${alias}"status" collate "C" <> 'Done'::text`,
+  parts: (alias) => `${alias}"code" collate "C" <> 'free'::text`,
+  tasks: (alias) => `${alias}"hours" > '1'::bigint`,
+};
+const hiddenColumns = ['margin', 'cost', 'price', 'worked', 'rate', 'fee'];
+
+/** Parts of statements that may read or write records outside the caller's scopes, with the reason. */
+const unlimitedParts: readonly (readonly [pattern: RegExp, reason: string])[] = [
+  [
+    /update "\w+" r\d+ set "\w+" = (?:null from _written|case .*? from \(select .*?\) _f) where .*? returning r\d+\.\*/g,
+    'references to a deleted record are cleared for every caller',
+  ],
+  [
+    /\(select row_to_json\(_r\)::text from "\w+" t cross join lateral \(.*?\) _r where t\."organization_id" = _w\."organization_id" and t\."id" = _w\."id" and t\."_version" = _w\."_version" - 1\)/g,
+    'the change log contains the previous version of a record that was written',
+  ],
+  [
+    /from "\w+" t(?=(?: left join .*?)? where t\."organization_id" = \$\d+::bigint and t\."id" = any\(\$\d+::bigint\[\]\) order by)/g,
+    'a response contains the children that the request has written',
+  ],
+  [
+    /coalesce\(\(select max\(case when substr\(t\."number".*? from "\w+" t where/g,
+    'sequences continue after the values of all records',
+  ],
+  [
+    /exists \(select from "\w+" _p where _p\."organization_id" = t\."organization_id" and \(_p\."id" = t\."\w+"\) and .*?\)::text/g,
+    'a child is locked together with its record for every caller',
+  ],
+  [
+    /, true\) from "\w+" t where t\."organization_id" = \$\d+::bigint and t\."id" = \$\d+::bigint$/g,
+    'a request writes the children of a record that it has created',
+  ],
+  [
+    /from "\w+" _o where _o\."organization_id" = \$1::bigint and _o\."id" = \$2::bigint/g,
+    'the conflict of a record is explained after the restore has found the record',
+  ],
+  [
+    /cross join lateral \((?:select \d+, r\."id", r\."_version" from "\w+" r where r\."organization_id" = \$1::bigint and r\."\w+" = _c\._id and _c\._kind = \d+(?: union all )?)+\) _e\(_kind, _id, _version\)/g,
+    'a delete also removes the records that depend on a record',
+  ],
+  [
+    /from "\w+" r where r\."organization_id" = \$1::bigint and r\."id" = _t\._id and r\."_version" = _t\._version for update of r/g,
+    'a delete locks the records that it removes',
+  ],
+  [
+    /(?:delete from|update) "\w+" t (?:set "_trashed_at" = now\(\) )?where t\."organization_id" = \$1::bigint and t\."id" = any \(array\(select "id" from _locked_\d+\)\) and exists \(select from _allowed\)/g,
+    'a delete removes the records that it has locked',
+  ],
+  [
+    /exists \(select from (?:"\w+" r|lateral \(select _s\.\*, _k\."target_id" as "_target" from "\w+" _k join "\w+" _s on _s\."organization_id" = \S+ and _s\."id" = _k\."record_id" where _k\."organization_id" = [^ )]+\) r) where r\."organization_id" = (?:\$1::bigint|t\."organization_id") and r\."/g,
+    'the existence of a record that prevents a delete is not hidden',
+  ],
+  [
+    /join "\w+" _s on _s\."organization_id" = \S+ and _s\."id" = _k\."record_id"(?= where _k\."organization_id" = [^ )]+\) r where r\."organization_id" = \$1::bigint and (?:r\."_trashed_at" is null and )?\(\(r\.)/g,
+    'the records in a list of references are limited outside the subquery',
+  ],
+];
+/** Parts of statements that may contain hidden columns, with the reason. */
+const completeParts: readonly (readonly [pattern: RegExp, reason: string])[] = [
+  [
+    /\(select row_to_json\(_r\)::text from (?:"\w+"|\(select _w\.\*\)) t cross join lateral \(select .*?\) _r(?: where .*? - 1)?\)/g,
+    'the change log contains all fields',
+  ],
+  [
+    /insert into "\w+" \([^()]*\) (?:values|select) /g,
+    'new records have defaults in fields that the caller cannot write',
+  ],
+];
+
+const without = (text: string, parts: typeof unlimitedParts) =>
+  parts.reduce((rest, [pattern]) => rest.replaceAll(pattern, ''), text);
+
+/** Returns the tables in a statement that are not limited to the caller's scopes. */
+function unlimited(text: string): string[] {
+  const rest = without(withoutTrashColumn(text), unlimitedParts);
+  const wrong: string[] = [];
+  const needed = new Map<string, number>();
+  for (const [whole, verb, name = '', alias] of rest.matchAll(mention)) {
+    const condition = scopeConditions[name];
+    if (condition === undefined) continue;
+    if (verb === 'insert into') {
+      if (!rest.includes(`returning *, case when true and ((${condition('')}))`)) wrong.push(whole);
+      continue;
+    }
+    const text = condition(`${alias}.`);
+    needed.set(text, (needed.get(text) ?? 0) + 1);
+  }
+  for (const [condition, times] of needed)
+    if (rest.split(condition).length - 1 < times) wrong.push(`${times} × ${condition}`);
+  if (/from "crm_ledger" _l where (?!_l\."organization_id" = _w)/.test(rest)) {
+    const isLimited = ['"before"', '"after"'].every((side) =>
+      Object.keys(scopeConditions).some((name) =>
+        rest.includes(`when '${name}' then coalesce(_i.${side} is not null and `),
+      ),
+    );
+    if (!isLimited) wrong.push('changes');
+  }
+  return wrong;
+}
+
+/** Yields the statements that check the references in writes of limited callers. */
+function* assignmentsOf({ operations }: ResourceView): Generator<Statement> {
+  const { create, replace, patch, createBatch, patchBatch } = operations;
+  const body = { job_id: 1, origin: { resource: 'jobs', id: 1 }, used_ids: [1], parent_id: 1 };
+  const one = { ...plan, id: '1', body, conditions: undefined, idempotency: undefined };
+  const many = { ...batchOf(20), match: '', idempotency: undefined };
+  for (const statement of [
+    create.assignment?.statement(one),
+    replace.assignment?.statement(one),
+    patch.assignment?.statement({ ...one, fieldNames: Object.keys(body) }),
+    createBatch.assignment?.statement(many),
+    createBatch.assignment?.statement({ ...many, idempotency: { key: 'k', bodyHash: 'h' } }),
+    patchBatch.assignment?.statement(many),
+  ])
+    yield statement ?? assert.fail('the references are not checked');
+}
+
+/** Yields the statements that write and read the lists of children in bodies. */
+function* childrenOf({ context }: ResourceView): Generator<Statement> {
+  const lock = compileChildrenLock(context);
+  if (lock !== undefined)
+    yield* [lock.statement, lock.created].map((prepared) => prepared.bind({ ...plan, id: '1' }));
+  for (const { existing, locked, listed, written, operations } of compileChildLists(context)) {
+    const { create, patch, remove } = operations;
+    const many = { ...batchOf(20), match: '', idempotency: undefined };
+    yield* [existing, locked, listed].map((prepared) => prepared.bind({ ...plan, parent: '1' }));
+    yield written.bind({ ...plan, ids: ['1'] });
+    for (const statement of [
+      create.statement(many),
+      create.rejection?.statement(many),
+      create.assignment?.statement(many),
+      patch.statement(many),
+      patch.rejection?.statement(many),
+      patch.assignment?.statement(many),
+      remove.statement({ ...many, conditions: undefined, rejections: 0 }),
+    ])
+      yield statement ?? assert.fail('children are not checked');
+  }
+}
+
+/** Returns the hidden columns in a statement. */
+const hiddenIn = (text: string): string[] =>
+  hiddenColumns.filter((name) => without(text, completeParts).includes(`"${name}"`));
+
+const limitedActions = ['list', 'read', 'create', 'update', 'delete'];
+const limitedGrants = compileGrants(
+  Object.entries({ jobs: 'open', parts: 'paid', tasks: 'long' }).flatMap(([object, scope]) =>
+    [...limitedActions, ...(object === 'tasks' ? ['restore'] : [])].map((action) => ({
+      object,
+      action: `${action}:${scope}`,
+    })),
+  ),
+);
+const limitedCaller = { principal: { ...principal, grants: limitedGrants }, requestId: 'r' };
+const limitedResources = compileResource(limitedDefinitions, '/api', [effects.audit]).filter(
+  ({ name }) => scopeConditions[name] !== undefined,
+);
+const limitedStatements = new Map<string, Awaited<ReturnType<typeof otherStatements>>>();
+for (const resource of limitedResources)
+  limitedStatements.set(resource.name, await otherStatements(resource, limitedResources, limitedCaller));
+
+test('the files that prepare statements are listed, with what covers their statements', () => {
+  assert.deepEqual(
+    readStatementFiles(),
+    Object.fromEntries(Object.entries(statementFiles).map(([file, [places]]) => [file, places])),
+  );
+});
+
+describe('statements on behalf of a limited caller', () => {
+  const [caller, grants] = [limitedCaller, limitedGrants];
+  const input = { caller, id: '1' };
+
+  test('exist for every function outside the operations', () => {
+    const functions = [...limitedStatements.values()].flatMap((statements) => [...statements]);
+    for (const name of new Set(functions.map(([name]) => name)))
+      assert.ok(
+        functions.some(([other, statements]) => other === name && statements.length > 0),
+        name,
+      );
+  });
+
+  const statementsOf = (resource: Resource) => {
+    const view = resource.viewFor(grants);
+    const { create, createBatch, history } = view.operations;
+    const idempotency = { key: 'k', bodyHash: 'h' };
+    const storedRow = (json: string) => [['stored', json, 'tag', '1', 'h']];
+    return [
+      ...all(view),
+      ...assignmentsOf(view),
+      ...childrenOf(view),
+      ...[...(limitedStatements.get(resource.name)?.values() ?? [])].flat(),
+      ...[
+        history.statement(history.plan(input)),
+        create.followUp?.({ ...plan, caller, body: {}, idempotency }, storedRow('{}')),
+        createBatch.followUp?.(
+          { ...batchOf(0), caller, match: '', idempotency },
+          storedRow('{"results":[]}'),
+        ),
+      ].map((statement) => statement ?? assert.fail()),
+    ];
+  };
+  const compiled = limitedResources.map((resource) => {
+    const statements = statementsOf(resource);
+    const texts = statements.flatMap(({ text, many }) => [text, ...(many === undefined ? [] : [many.text])]);
+    return { resource, statements, texts };
+  });
+
+  test('each listed part occurs', () => {
+    const all = compiled.flatMap(({ texts }) => texts);
+    for (const [pattern, reason] of [...unlimitedParts, ...completeParts])
+      assert.ok(
+        all.some((text) => text.search(pattern) >= 0),
+        reason,
+      );
+  });
+
+  for (const { resource, statements, texts } of compiled) {
+    test(`${resource.name}: contain the caller's scopes`, () => {
+      assert.ok(texts.length > 50);
+      for (const text of texts) assert.deepEqual(unlimited(text), [], text);
+    });
+
+    test(`${resource.name}: do not contain hidden columns`, () => {
+      for (const text of texts) assert.deepEqual(hiddenIn(text), [], text);
+    });
+
+    test(`${resource.name}: differ from those of other callers in their names`, () => {
+      const names = new Set([...all(resource)].map(({ name }) => name).filter((name) => name !== ''));
+      for (const { name } of statements) assert.ok(!names.has(name), name);
+    });
+
+    test(`${resource.name}: the check detects statements of other callers`, () => {
+      const other = resource.operations;
+      for (const statement of [
+        other.read.statement(other.read.plan(input)),
+        other.list.statement(other.list.plan(input)),
+        other.history.statement(other.history.plan(input)),
+        other.create.statement({ ...plan, body: {}, idempotency: undefined }),
+        other.remove.statement(other.remove.plan(input)),
+        other.restore?.statement(other.restore.plan(input)),
+      ])
+        if (statement !== undefined) assert.notDeepEqual(unlimited(statement.text), [], statement.text);
+      for (const statement of [
+        other.read.statement(other.read.plan(input)),
+        other.list.statement(other.list.plan(input)),
+      ])
+        assert.notDeepEqual(hiddenIn(statement?.text ?? ''), []);
+    });
+  }
+});
+
+describe('statements on behalf of callers without limits', () => {
+  /** Returns the definitions without their scopes and field groups. */
+  const withoutLimits = ({ text, ...source }: { readonly file: string; readonly text: string }) => ({
+    ...source,
+    text: text.replace(/^scopes:\n(?: .*\n)*/gm, '').replace(/, group: \w+/g, ''),
+  });
+  const compiledFrom = async (sources: readonly { readonly file: string; readonly text: string }[]) =>
+    compileResource(checkSources(await sourcesWith(...sources)), '/api', Object.values(effects));
+  test('are the same with and without scopes and field groups', async () => {
+    const sources = [{ ...jobs, text: `${jobs.text}${more}` }, parts, unlimitedTasks];
+    const grants = compileGrants([{ object: '*', action: '*' }]);
+    const [limited, plain] = [await compiledFrom(sources), await compiledFrom(sources.map(withoutLimits))];
+    assert.ok(limited.some(({ definition }) => definition.scopes.length > 0));
+    assert.ok(plain.every(({ definition }) => definition.scopes.length === 0));
+    for (const [index, resource] of limited.entries()) {
+      if (scopeConditions[resource.name] === undefined) continue;
+      const view = resource.viewFor(grants);
+      assert.equal(view.operations, resource.operations);
+      // Custom fields can belong to the field groups that the definition declares. Entity tags contain a hash of the columns.
+      const withoutGroups = (text: string | undefined) =>
+        text
+          ?.replaceAll(
+            `(_f."field_group" is null or _f."field_group" in ('rates'))`,
+            '_f."field_group" is null',
+          )
+          .replaceAll(/'-[0-9a-f]{8}'/g, "'-hash'");
+      const texts = (each: ResourceView) =>
+        [...all(each)].map(({ name, text, many }) => [name, withoutGroups(text), withoutGroups(many?.text)]);
+      const other = plain[index] ?? assert.fail();
+      assert.equal(other.name, resource.name);
+      assert.deepEqual(texts(view), texts(other));
+    }
+  });
+});

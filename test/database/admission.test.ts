@@ -23,6 +23,7 @@ const bounds: AdmissionLimits = {
     batch: [records, { perOrganization: 1, total: 1 }],
     list: [scans],
     scan: [scans],
+    aggregate: [scans],
     export: [scans],
     stream: [scans],
     module: [records],

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
+import { noGrants } from '../../engine/records/index.ts';
 import { ByteOutput } from '../../engine/sql/output.ts';
 import { prepare } from '../../engine/sql/statement.ts';
 import { bodyText } from '../support/arbitraries.ts';
@@ -11,7 +12,7 @@ import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { exactRecord, numberText } from '../support/reading.ts';
 
 const numRuns = Number(process.env.PROPERTY_RUNS ?? 60);
-const principal = { kind: 'key', actor: null, name: null, user: null, grants: {} } as const;
+const principal = { kind: 'key', actor: null, name: null, user: null, grants: noGrants } as const;
 
 onBothDrivers(
   'JSON of records',

@@ -43,16 +43,34 @@ const beyondSchemas = [
   /^crm_x\.yaml.*names that start with/,
   /^events\.yaml.*is reserved for event subscriptions/,
   /^members\.yaml.*is reserved for members/,
+  /^fields\.yaml.*is reserved for custom fields/,
   /two files define the resource/,
-  /is not a valid RE2 regular expression/,
+  /is not a valid RE2 regular expression|is not a valid JSON Schema/,
   /needs the same column as/,
   /the file name must be/,
   /A default is a fixed value/,
   /is already the current name|is also the name of a (field|resource)|is still declared|is already renamed from/,
-  /is declared twice/,
+  /is declared twice|is a filter, but also a parameter of aggregates/,
+  /no record could be created|must not form a cycle/,
   /is already the singular of/,
-  /is not in "enum"|differ only in case or spaces/,
+  /^things\.yaml.*the board needs "a" in "filters"/,
+  /is not in "enum"|a new record could not have a value|differ only in case or spaces/,
   /the fields need 1652 columns/,
+  /cannot be one of several resources|would be longer than 63 characters/,
+  // Rules that exclude each other, or the value of an omitted field.
+  /is greater than "max|the value is 0 if it is omitted|the default must be at least|must be between -\(2\^53|compare values differently|must be an email address/,
+  /the default must be an object such as|the default\.rooms must be|integers in the default/,
+  /has a sequence and is unique already|unknown scope/,
+  // Conditions of checks.
+  /unknown field "b"|the expression must be|is not a field of the condition|cannot depend on the caller|would reveal the values|must read a field/,
+  /is a money field\. Write|is not a value of "|unknown field "paid"\. Write/,
+  // Conditions, and groups of fields that are used together.
+  /unknown field "idd"|a \(text\) cannot be compared|cannot be in "my_team"|a scope cannot read|is now called "a"|"a"\. Available: id/,
+  /"a" already contains the lines|is also the name of a resource that refers to quotes/,
+  // Expressions of computed fields and rollups, and types that depend on another file.
+  /cannot be computed from itself|depend on the current (time|date)|and "a" would reveal its values|must not form a cycle|cannot be moved by a duration|is too long, together/,
+  /"(sum|max)" of an? \w+ field needs|unknown field "limit"|has scopes, but|which an expression cannot read/,
+  /lists are ordered by "a"|is searched by every caller|is unique together with|which belongs to the group/,
 ];
 
 describe('editors mark what `crm check` rejects', () => {

@@ -15,10 +15,15 @@ common: all
 fields:
   name: { type: string, max_length: 90, description: Name of the lead. }
   zone: { type: string }
-  city: { type: string, renamed_from: town }
+  city: { type: string, renamed_from: town, enum: [Berlin, Paris] }
 filters: [name, { field: zone, operators: [eq] }]
 unique: [name, zone]
 search: [name]
+screen: { icon: target, columns: [city] }
+scopes:
+  north: zone == "N"
+  ada: name == "Ada"
+checks: [{ that: name != city, fields: [name], message: No city. }]
 `,
 };
 
@@ -68,6 +73,24 @@ search: [name, fax]
   );
 });
 
+test('values are closed, and checks are added, with their locations', () => {
+  const overlay = (that: string) =>
+    `extends: leads\nfields:\n  city: { closed: true }\nchecks: [{ that: ${that}, fields: [city], message: No. }]\n`;
+  const [leads] = check({ 'own/leads.yaml': overlay('city != zone') });
+  assert.deepEqual(
+    leads?.checks.map(({ condition, message }) => [condition.source, message]),
+    [
+      ['name != city', 'No city.'],
+      ['city != zone', 'No.'],
+    ],
+  );
+  const city = leads?.fields.find(({ name }) => name === 'city');
+  assert.deepEqual(city?.values?.accepted, ['Berlin', 'Paris', '']);
+  assert.throws(() => check({ 'own/leads.yaml': overlay('city != nam') }), {
+    message: 'own/leads.yaml:4:26  unknown field "nam". Did you mean "name"?',
+  });
+});
+
 test('a field that only the overlay has is retired', () => {
   const [leads] = check({
     'own/leads.yaml':
@@ -77,6 +100,96 @@ test('a field that only the overlay has is retired', () => {
     leads?.retired.map((field) => field.name),
     ['note'],
   );
+});
+
+test('scopes are added or replaced', () => {
+  const [leads] = check({
+    'own/leads.yaml':
+      'extends: leads\nscopes:\n  north: zone in ["N", "NE"]\n  new: fax != null\nfields:\n  fax: { type: string }\n',
+  });
+  assert.deepEqual(
+    leads?.scopes.map(({ name, condition }) => [name, condition.source]),
+    [
+      ['north', 'zone in ["N", "NE"]'],
+      ['ada', 'name == "Ada"'],
+      ['new', 'fax != null'],
+    ],
+  );
+});
+
+test('filters and searched fields are removed and added', () => {
+  const [leads] = check({
+    'own/leads.yaml':
+      'extends: leads\nfields:\n  fax: { type: string }\nfilters: { remove: [name], add: [fax, { field: zone, operators: [in] }] }\nsearch: { remove: [name], add: [city] }\n',
+  });
+  assert.deepEqual(
+    leads?.filters.map(({ field, operators }) => [field.name, ...operators]),
+    [
+      ['fax', 'eq'],
+      ['zone', 'in'],
+    ],
+  );
+  assert.deepEqual(
+    leads?.search.map(({ name }) => name),
+    ['city'],
+  );
+  const [none] = check({ 'own/leads.yaml': 'extends: leads\nfilters: { remove: [name, zone] }\n' });
+  assert.deepEqual(none?.filters, []);
+  assert.deepEqual(
+    none?.search.map(({ name }) => name),
+    ['name'],
+  );
+});
+
+test('the keys of a screen are changed one by one', () => {
+  const [leads] = check({
+    'own/leads.yaml': 'extends: leads\nscreen: { section: Sales, columns: [zone] }\nlabel: Prospects\n',
+  });
+  assert.equal(leads?.label.many, 'Prospects');
+  assert.deepEqual(
+    [leads?.screen.section, leads?.screen.icon, leads?.screen.columns.map(({ name }) => name)],
+    ['Sales', 'target', ['zone']],
+  );
+});
+
+test('a retired resource keeps its table and is not related to others', () => {
+  const definitions = checkSources([
+    ...Object.entries(shipped).map(([file, text]) => ({ file, text, isShipped: true })),
+    {
+      file: 'shipped/visits.yaml',
+      text: 'common: none\nfields:\n  lead_id: { type: reference, to: leads, nullable: true }\n  lead_name: { type: joined, through: lead_id, show: [name] }\n  next_id: { type: int64, computed: id + 1 }\n',
+      isShipped: true,
+    },
+    { file: 'own/leads.yaml', text: 'extends: leads\nretired: true\n' },
+    {
+      file: 'own/visits.yaml',
+      text: 'extends: visits\nfields:\n  lead_id: { retired: true }\n  lead_name: { retired: true }\n  next_id: { retired: true }\n',
+    },
+  ]);
+  const [leads, visits] = definitions;
+  assert.deepEqual([leads?.isRetired, visits?.isRetired], [true, false]);
+  assert.deepEqual(
+    visits?.fields.map(({ name }) => name),
+    ['id', 'organization_id'],
+  );
+  assert.deepEqual(
+    visits?.retired.map(({ name }) => name),
+    ['lead_id'],
+  );
+});
+
+test('a retired resource leaves the relations of other resources', () => {
+  const sources = (retired: string) => [
+    { file: 'common.yaml', text: shipped['shipped/common.yaml'] },
+    { file: 'leads.yaml', text: 'common: none\nfields: {}\n' },
+    {
+      file: 'visits.yaml',
+      text: `common: none\n${retired}fields:\n  lead_id: { type: reference, to: leads, nullable: true }\n`,
+    },
+  ];
+  const relations = (retired: string) => checkSources(sources(retired))[0]?.expansion.map(({ name }) => name);
+  assert.deepEqual(relations(''), ['visits']);
+  assert.deepEqual(relations('retired: true\n'), []);
 });
 
 const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lines: string[]])[] = [
@@ -119,6 +232,20 @@ const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lin
     { 'own/x.yaml': 'extends: leads\nfields:\n  birthday: { nullable: true }\n' },
     'own/x.yaml:3:3  unknown field "birthday" of leads. A new field needs "type".',
   ],
+  [
+    { 'own/x.yaml': 'extends: leads\nfilters: { remove: [zon], add: [nme] }\nsearch: { remove: [zone] }\n' },
+    'own/x.yaml:2:21  "zon" is not in "filters" of leads. Did you mean "zone"?',
+    'own/x.yaml:2:33  unknown field "nme". Did you mean "name"?',
+    'own/x.yaml:3:20  "zone" is not in "search" of leads. Available: name',
+  ],
+  [
+    { 'own/x.yaml': 'extends: leads\nfilters: { delete: [zone] }\n' },
+    'own/x.yaml:2:12  unknown key "delete"',
+  ],
+  [
+    { 'own/x.yaml': 'extends: leads\nfilters: {}\n' },
+    'own/x.yaml:2:10  filters must be a list, or a map such as { remove: [ status ], add: [ created_at ] }',
+  ],
   // Issues in the merged definition are reported in the file that causes them.
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  name: { maxlength: 3 }\n' },
@@ -139,6 +266,16 @@ const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lin
   [
     { 'own/x.yaml': 'extends: leads\nsort: { by: nme }\n' },
     'own/x.yaml:2:13  unknown field "nme". Did you mean "name"?',
+  ],
+  [
+    { 'own/x.yaml': 'extends: leads\nscopes:\n  near: zone == "N" || zne == "S"\n' },
+    'own/x.yaml:3:24  unknown field "zne". Did you mean "zone"?',
+  ],
+  // A change in the overlay can make a shipped scope invalid.
+  [
+    { 'own/x.yaml': 'extends: leads\nfields:\n  zone: { group: place }\n' },
+    'shipped/leads.yaml:12:10  "zone" belongs to the group "place", so a scope cannot read it',
+    'own/x.yaml:3:11  "zone" is unique together with "name", which is not in the group "place"',
   ],
 ];
 

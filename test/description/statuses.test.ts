@@ -97,7 +97,7 @@ for (const driver of drivers) {
       send(instance.url, `${method.toUpperCase()} ${path}`, call);
     /** Creates a record of a path's resource from the example for its create operation. */
     const make = (template: string): Promise<Answer> => {
-      const path = template.replace(/\/(?:\{id\}|\{id\}\/history|batch|import)$/, '');
+      const path = template.replace(/\/(?:\{id\}|\{id\}\/history|batch|import|aggregate)$/, '');
       const create = operations(path).find((each) => each.template === path && each.method === 'post');
       return instance.call(`POST ${path}`, { key, body: exampleOf(create?.operation.requestBody) });
     };
@@ -184,7 +184,7 @@ for (const driver of drivers) {
         const body = 'requestBody' in operation && { body: {} };
         const collection = !template.endsWith('{id}');
         if (collection) {
-          const wrong = `${pathOf(template, '1')}?${template.endsWith('/history') ? 'cursor' : 'page'}=x`;
+          const wrong = `${pathOf(template, '1')}?${template.endsWith('/history') ? 'cursor' : template.endsWith('/aggregate') ? 'tz' : 'page'}=x`;
           if (method === 'get') assert.equal((await ask(method, wrong, { key })).status, 400);
           continue;
         }
@@ -258,7 +258,7 @@ function ofCaller(body: Json): Json {
   if (Array.isArray(body.data)) return { ...body, data: [ofCaller(object(body.data.at(0)))] };
   // Keep only the names of a change's properties, because the values belong to another resource.
   if ('position' in body) return Object.fromEntries(Object.keys(body).map((name) => [name, true]));
-  const { id, organization_id, created_at, updated_at, sla_due_date, ...same } = body;
+  const { id, organization_id, created_at, updated_at, sla_due_date, 'count()': count, ...same } = body;
   return Object.fromEntries(
     Object.entries(same).filter(([name]) => !name.endsWith('_by_id') && name !== 'owner_id'),
   );

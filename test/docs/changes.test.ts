@@ -58,19 +58,19 @@ interface Toy {
 /** Toys, keyed by the name of the change in docs/changes.md. */
 const toys: Readonly<Record<string, Toy>> = {
   'a field type': {
-    files: ['engine/fields/money.ts'],
+    files: ['engine/fields/measure.ts'],
     edits: [
       {
         file: 'engine/fields/field-types.ts',
         before: 'import { booleanType }',
-        insert: "import { moneyType } from './money.ts';\n",
+        insert: "import { measureType } from './measure.ts';\n",
       },
       {
         file: 'engine/fields/field-types.ts',
         before: '  joined: joinedType,',
-        insert: '  money: moneyType,\n',
+        insert: '  measure: measureType,\n',
       },
-      { file: 'docs/maintainers.md', before: '## ', insert: '`money`\n\n' },
+      { file: 'docs/maintainers.md', before: '## ', insert: '`measure`\n\n' },
     ],
   },
   'a filter operator': {

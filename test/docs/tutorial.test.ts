@@ -14,7 +14,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { inherited } from '../support/command-process.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
-import { crm, migrated, project, until } from '../support/process.ts';
+import { crm, project, unmigrated, until } from '../support/process.ts';
 import { patienceMs } from '../support/promised.ts';
 import { copyFolder } from '../support/templates.ts';
 
@@ -156,7 +156,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
     git(home.path, 'clone', '-q', origin, at('crm'));
     nextVersion(origin);
     commit('The next version');
-    await copyFolder(migrated, at('data'));
+    await copyFolder(unmigrated, at('data'));
     mkdirSync(at('bin'));
     for (const name of ['npm', 'npx', 'told', 'press', 'stop']) {
       writeFileSync(at('bin', name), shim);

@@ -14,6 +14,7 @@ for (const [name, effect] of Object.entries(effects)) {
         const bound: unknown[] = [];
         const text = effect.expression({
           source: '_some _w',
+          order: '',
           row: '_w',
           columns: 't."a" as "a"',
           resource: "lea'ds",
@@ -59,6 +60,7 @@ test('names of expressions are unique', () => {
           action: 'create',
           written: '_written',
           source: '_written _w',
+          order: '',
           row: '_w',
           columns: 't."a" as "a"',
           placeholder: () => '$1',

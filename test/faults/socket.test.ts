@@ -201,7 +201,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     files.remove();
     assertRefused(
       outcome,
-      /1 migration\(s\) are pending, but a running server is using the database: stop it first/,
+      /1 migration is pending, but a running server is using the database: stop it first/,
     );
   });
 

@@ -301,7 +301,7 @@ describe('rejected starts', { concurrency: 2 }, () => {
     const refused = await crm(['serve', '--json'], { ...environment, PORT: '0' });
     assertRefused(
       refused,
-      /^crm: the database is behind by \d+ migration\(s\): .* Run "npm run crm -- migrate"/,
+      /^crm: the database is behind by \d+ migrations?: .* Run "npm run crm -- migrate"/,
     );
     for (const [table, found] of Object.entries(await contents(environment))) {
       assert.deepEqual([table, found], ['crm_migrations', []]);

@@ -9,7 +9,7 @@ import { gzipSync } from 'node:zlib';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { publicUrl } from '../support/channels.ts';
 import { type HostileBody, hostileBodies, hostileFiles, usualTypes } from '../support/hostile/bodies.ts';
-import { type Client, type Got, startClient } from '../support/hostile/client.ts';
+import { type Client, type Got, shared, startClient } from '../support/hostile/client.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
 import {
   assertKnown,
@@ -29,12 +29,12 @@ import { startProvider } from '../support/providers.ts';
 import { openScreens } from '../support/screens.ts';
 
 /**
- * Maximum time without returning to the event loop, in runs of the calibration loop (2 ms on an idle
+ * Maximum time without returning to the event loop, in units of the calibration loop (2 ms on an idle
  * machine).
  */
 const mostStall = 50;
 /**
- * Maximum CPU time for a request, for each MiB of its body, and for each line of a file, in runs of the
+ * Maximum CPU time for a request, for each MiB of its body, and for each line of a file, in units of the
  * calibration loop.
  */
 const mostCpu = { request: 60, mebibyte: 60, line: 0.05 };
@@ -305,7 +305,7 @@ for (const driver of drivers) {
       limit: number,
     ): Promise<number> {
       const plain = bytes(Math.min(limit, most));
-      const raw = encoding === undefined ? plain : gzipSync(plain, { level: 1 });
+      const raw = shared(encoding === undefined ? plain : gzipSync(plain, { level: 1 }));
       const label = `${target.method} ${target.route.url}, ${name} (${plain.length} bytes)`;
       const isFile = 'field' in target.expected;
       const size = { bytes: plain.length, lines: isFile ? plain.reduce(newlines, 0) : 0 };

@@ -24,9 +24,13 @@ const other = 'somebody.else@example.com';
  * hashes, IP addresses and accounts.
  */
 const nobodys = [
+  // Labels that administrators enter, and values that are deleted together with their records.
+  'crm_custom_fields',
+  'crm_custom_values',
   'crm_api_keys',
   // Its rows are sealed and expire.
   'crm_erasures',
+  'crm_default_views',
   'crm_event_resources',
   'crm_event_subscriptions',
   'crm_grants',
@@ -35,8 +39,10 @@ const nobodys = [
   'crm_ledger',
   'crm_name_uses',
   'crm_profiles',
+  'crm_teams',
   'crm_request_counts',
   'crm_resets',
+  'crm_sequences',
   'crm_users',
 ];
 
@@ -80,6 +86,17 @@ onBothDrivers('erasure', (instance) => {
       await unmatchedPayment(instance(), org.id, { payload });
     await sql`insert into crm_messages (organization_id, recipient, body, template, status)
       values (${org.id}::bigint, ${'+491705550199'}, 'Hello', 'x', 'sent')`.execute(tables);
+    // Notes about the person's own record and about another one.
+    await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text)
+      select ${org.id}::bigint, resource, record, ${org.user}::bigint, text from (values
+        ('leads', ${id}::bigint, 'Quillfeather is away'),
+        ('cases', ${left}::bigint, 'Call Quillfeather'), ('cases', ${left}::bigint, ${other})) n(resource, record, text)`.execute(
+      tables,
+    );
+    await sql`insert into crm_saved_views (organization_id, user_id, resource, name, query, is_shared)
+      values (${org.id}::bigint, ${org.user}::bigint, 'leads', 'One', ${`email=${encodeURIComponent(email)}`}, false)`.execute(
+      tables,
+    );
     return { id: String(id), deleted: String(deleted), contact: String(contact), left: Number(left) };
   };
   before(async () => {
@@ -119,6 +136,8 @@ onBothDrivers('erasure', (instance) => {
       crm_messages: 1,
       crm_payment_events: 2,
       crm_event_deliveries: 0,
+      crm_notes: 2,
+      crm_saved_views: 1,
     });
     assert.equal((await call(`GET /api/v1/leads/${ids.id}`)).email, email);
 

@@ -2,6 +2,7 @@
 // time and the previous record.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { noGrants } from '../../engine/records/index.ts';
 import { records } from '../../engine/records/records.ts';
 import { runForId, tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { changeLogRetention } from '../../plugins/change-log/retention.ts';
@@ -352,7 +353,7 @@ onBothDrivers(
           name: 'test',
           organization,
           user: null,
-          grants: {},
+          grants: noGrants,
         } as const;
         let deletion: Promise<Answer> | undefined;
         const contact = await transaction(database, async (tables) => {

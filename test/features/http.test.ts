@@ -44,6 +44,11 @@ onBothDrivers(
       });
     }
 
+    test('a request can last longer than the highest time limit of a statement', () => {
+      const highestMs = 600_000;
+      assert.ok(instance().app.server.timeout > highestMs);
+    });
+
     describe('pages of other origins', () => {
       const call = (request: string, headers: Record<string, string>, as?: string) =>
         instance().call(request, { headers, ...(as !== undefined && { key: as }) });

@@ -10,7 +10,8 @@ import { gzipSync } from 'node:zlib';
 import type { Actor } from '../../engine/effects/index.ts';
 import { type Tables, transaction } from '../../engine/tables/handle.ts';
 import { revokeKey } from '../../plugins/access/api-keys/keys.ts';
-import { changeProfile, createProfile, type Grant } from '../../plugins/access/profiles/profiles.ts';
+import type { Grant } from '../../plugins/access/profiles/grants.ts';
+import { changeProfile, createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { command } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -121,6 +122,38 @@ onBothDrivers(
         }),
         writesNothing({
           as: 'acme',
+          does: `${leads}?delimiter=dot`,
+          with: 'last_name\nx',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'delimiter must be one of: comma, semicolon, tab, pipe' },
+        }),
+        writesNothing({
+          as: 'acme',
+          does: `${leads}?column[Surname]=surname&column[Sex]=&column[Id]=id`,
+          with: 'Surname,Sex,Id,email\nx,f,1,a@b.example',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'surname is not a field of this resource; id is read-only' },
+        }),
+        writesNothing({
+          as: 'acme',
+          does: `${leads}?column[Surname]=last_name`,
+          with: 'last_name,Surnames\nx,y',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'column[Surname] is not a column of the file' },
+        }),
+        writesNothing({
+          as: 'acme',
+          does: `${leads}?column[Surname]=last_name`,
+          with: 'last_name,Surname\nx,y',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'last_name appears twice' },
+        }),
+        writesNothing({
+          as: 'acme',
           does: leads,
           with: 'last_name,last_name\na,b',
           ...as(csv),
@@ -189,6 +222,32 @@ onBothDrivers(
       );
       const line = await load('', ndjson, Buffer.from('{"last_name":"M\xfcller"}\n{}', 'latin1'));
       assert.deepEqual([line.json.created, line.json.failed], [1, 1]);
+    });
+
+    test('CSV with other delimiters and column names: each column contains the field to which it is assigned', async () => {
+      for (const [delimiter, character] of [
+        ['semicolon', ';'],
+        ['tab', '\t'],
+        ['pipe', '|'],
+      ] as const) {
+        const rows = [
+          ['Surname', 'E-mail', 'last_name', 'x,y'],
+          [`Ames, ${delimiter}`, 'a@b.example', 'ignored', '1'],
+        ];
+        const body = rows.map((cells) => cells.join(character)).join('\n');
+        const query = new URLSearchParams({
+          delimiter,
+          'column[Surname]': 'last_name',
+          'column[E-mail]': 'email',
+          'column[last_name]': '',
+        });
+        const answer = await load(`?${query}`, csv, body, { prefer: 'handling=lenient' });
+        assert.deepEqual(answer.json, { ...none, created: 1, ignored: ['last_name', 'x,y'] });
+        const name = encodeURIComponent(`Ames, ${delimiter}`);
+        const list = await instance().call(`GET /api/v1/leads?q=${name}`, { key: acme.key });
+        const [record] = list.json.data as { last_name: string; email: string }[];
+        assert.deepEqual([record?.last_name, record?.email], [`Ames, ${delimiter}`, 'a@b.example']);
+      }
     });
 
     test('CSV cells are parsed by field type: an empty cell is absent, "" is an empty string', async () => {

@@ -7,7 +7,8 @@ import { crc32 } from 'node:zlib';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { listRows } from '../../engine/tables/rows.ts';
 import { keyRows, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
-import { changeProfile, createProfile, type Grant } from '../../plugins/access/profiles/profiles.ts';
+import type { Grant } from '../../plugins/access/profiles/grants.ts';
+import { changeProfile, createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   command,
@@ -305,7 +306,12 @@ onBothDrivers('API keys', (instance) => {
           assert.equal(answer.status, expected, `${action} with ${JSON.stringify(granted)}: ${answer.text}`);
           if (expected === 200 || expected === 201) continue;
           assertErrorShape(answer);
-          assert.equal(answer.json.error, `Your profile does not grant ${action} on ${definition.name}`);
+          const grant = `${definition.name}:${action}`;
+          assert.equal(
+            answer.json.error,
+            `Your profile does not grant ${action} on ${definition.name}. An administrator can add the grant ${grant}.`,
+          );
+          assert.equal(answer.json.grant, grant);
         }
       }
     });

@@ -69,6 +69,7 @@ describe('slow readers', () => {
       write: all,
       list: all,
       scan: all,
+      aggregate: all,
       export: all,
       stream: all,
       batch: all,

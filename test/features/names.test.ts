@@ -62,6 +62,7 @@ onBothDrivers(
         'org rename': (name) => command('org', 'rename', 'acme', '--name', name),
         'profile create': (name) =>
           command('profile', 'create', name, '--org', 'acme', '--grant', 'leads:list'),
+        'team create': (name) => command('team', 'create', name, '--org', 'acme'),
         'key create': (name) =>
           command('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', name),
         'a new organization in the browser': (name) =>
@@ -78,6 +79,7 @@ onBothDrivers(
             expires: 'never',
           }),
         'a profile in the browser': (name) => ofAcme('profiles', 'create', { name }),
+        'a team in the browser': (name) => ofAcme('teams', 'create', { name }),
         'an integration in the browser': (name) =>
           ofAcme('integrations', 'add', { name, provider: 'whatsapp', secret: 'secret' }),
       }).map(([place, give]) => [

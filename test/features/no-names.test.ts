@@ -35,14 +35,17 @@ const allowed: Readonly<Record<string, string>> = {
   email: "a column of the platform's users",
   subject: 'part of an email',
   phone: 'a type in other tools, in advice about errors',
+  timezone: 'a format of strings',
+  country: 'a format of strings',
+  amount: 'the number in a value of the type money',
 };
 
 /**
- * Matches the word "case" in JavaScript, in SQL before "when" or a trigger's column, and for upper and lower case.
+ * Matches the word "case" in JavaScript, in SQL before "when" or its operand, and for upper and lower case.
  * Any other use names the resource.
  */
 const otherCase =
-  /\bcase (?=')|\bcase (?=when\b|old\.|new\.)|(?:upper|lower)-?case|case-(?:in)?sensitive|snakeCase|\bin case or\b|\bcase (?=lost\b)/gi;
+  /\bcase (?=')|\bcase (?=when\b|old\.|new\.|l\.|_f\.|coalesce\(|json_typeof\(|\$\{)|(?:upper|lower)-?case|case-(?:in)?sensitive|snakeCase|\bin case or\b|\bcase (?=lost\b)/gi;
 
 /** Removes comments. Strings are matched first, so that "//" in a string does not start a comment. */
 const withoutComments = (text: string): string =>

@@ -1,7 +1,7 @@
 // The API description: valid, complete and without secrets. `send` checks every response against it.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { validate } from '@scalar/openapi-parser';
+import { Validator } from '@seriousme/openapi-schema-validator';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { ajvFor, inAjv } from '../support/described.ts';
 import { type Answer, type Call, type Organization, onBothDrivers, send } from '../support/instance.ts';
@@ -52,8 +52,8 @@ onBothDrivers('The API description', (instance) => {
   test('needs no key, is JSON, and is valid OpenAPI 3.1', async () => {
     assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
     assert.match(String(document.openapi), /^3\.1\.\d+$/);
-    const { valid, errors } = await validate(structuredClone(document));
-    assert.deepEqual([valid, errors ?? []], [true, []]);
+    const { valid, errors = [] } = await new Validator().validate(structuredClone(document));
+    assert.deepEqual([valid, errors], [true, []]);
   });
 
   test('has an entity tag, returns 304 if it matches, and is compressed', async () => {
@@ -125,11 +125,11 @@ onBothDrivers('The API description', (instance) => {
     ];
     assert.ok(routes.length > 0);
     for (const definition of definitions) {
-      for (const more of ['', '/:id', '/:id/history', '/batch', '/import'])
+      for (const more of ['', '/aggregate', '/:id', '/:id/history', '/batch', '/import'])
         assert.ok(paths.includes(pathOf(definition) + more), more);
     }
     const templates = paths.filter((path) => path.startsWith('/api/v1/'));
-    assert.equal(templates.length, 5 * definitions.length);
+    assert.equal(templates.length, 6 * definitions.length);
     for (const path of paths) {
       assert.ok(instance().app.hasRoute({ url: path, method: 'TRACE' }), `${path} is a route`);
     }
@@ -246,21 +246,21 @@ onBothDrivers('The API description', (instance) => {
   }
 
   test('/docs has a strict Content-Security-Policy and loads nothing from other hosts', async () => {
-    for (const path of ['/docs', '/docs/']) {
+    for (const path of ['/docs', '/docs/', '/docs/leads']) {
       const page = await send(instance().url, `GET ${path}`);
       assert.deepEqual([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8']);
       const policy = new Map(
         (page.headers.get('content-security-policy') ?? '')
-          .split('; ')
+          .split(';')
           .map((directive) => directive.split(/ (.*)/s).slice(0, 2) as [string, string]),
       );
       assert.equal(policy.get('default-src'), "'none'");
-      assert.match(policy.get('script-src') ?? '', /^'self'( 'sha256-[\w+/]+=*')*$/);
+      for (const name of ['script-src', 'style-src', 'connect-src']) assert.equal(policy.get(name), "'self'");
       for (const name of ['frame-ancestors', 'base-uri']) assert.equal(policy.get(name), "'none'");
-      assert.doesNotMatch([...policy.values()].join(' '), /https?:|\*|'unsafe-eval'/);
-      const references = [...page.text.matchAll(/\b(?:src|href|action)="([^"]*)"/g)].map(
-        ([, to]) => to ?? '',
-      );
+      assert.doesNotMatch([...policy.values()].join(' '), /https?:|\*|'unsafe-/);
+      const references = [
+        ...new Set([...page.text.matchAll(/\b(?:src|href|action)="([^"]*)"/g)].map(([, to = '']) => to)),
+      ];
       assert.ok(references.length > 0);
       for (const reference of references) assert.match(reference, /^\/(?!\/)|^#|^data:/, reference);
       assert.doesNotMatch(page.text, /@import|url\(\s*['"]?(?:https?:)?\/\//);

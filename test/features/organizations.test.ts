@@ -66,7 +66,10 @@ onBothDrivers(
 
     /** Inserts a row into each of these tables that is empty, whatever its columns are. */
     const fill = async ({ id, user }: Organization): Promise<void> => {
-      const filled: Record<string, string> = { crm_organizations: id, crm_users: user };
+      const filled: Record<string, string> = {
+        ...{ crm_organizations: id, crm_users: user },
+        crm_memberships: user,
+      };
       // Uses of names are stored every 30 seconds. The number of rows does not change if all of them exist.
       for (const { name, definition } of instance().resources) {
         const names = ['', ...definition.fields.map((field) => field.name)];
@@ -75,6 +78,9 @@ onBothDrivers(
           from crm_api_keys k, unnest(${names}::text[]) u (name) where k.organization_id = ${id}
           on conflict do nothing`.execute(tables());
       }
+      // The properties of custom fields are checked when they are read.
+      await sql`insert into crm_custom_fields (organization_id, resource, name, type, options, created_at)
+        values (${id}, 'leads', 'shoe_size', 'integer', '{}', now())`.execute(tables());
       const value = (type: string): unknown => {
         if (type.startsWith('timestamp')) return new Date();
         if (/int|numeric|double|xid/.test(type)) return '7';
@@ -324,7 +330,10 @@ onBothDrivers(
           .split('\n')
           .map((line) => JSON.parse(line) as Record<string, unknown> & { kind: string });
         const kinds = Map.groupBy(lines, ({ kind }) => kind);
-        assert.deepEqual([...kinds.keys()], ['organization', 'profile', 'member', 'record', 'change']);
+        assert.deepEqual(
+          [...kinds.keys()],
+          ['organization', 'profile', 'member', 'team', 'custom_field', 'record', 'note', 'change'],
+        );
         const { text: recordText } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
           key: acme.key,
         });

@@ -6,6 +6,7 @@ import { readable, signIn } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson, type Person } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { recordStatements } from '../support/statements.ts';
 
 const overlay = {
   file: 'resources/own-leads.yaml',
@@ -119,6 +120,49 @@ onBothDrivers(
       assertNotMember(await send('POST /leads', { owner_id: Number(former.id) }), former);
     });
 
+    test('a retry replays the stored response if the owner has left in the meantime', async () => {
+      const leaving = await makePerson(instance(), [{ organization: acme }]);
+      const record = { owner_id: Number(leaving.id) };
+      const requests = [
+        ['POST /leads', record, 'left'],
+        ['POST /leads/batch', { records: [record] }, 'left-batch'],
+      ] as const;
+      const post = () =>
+        Promise.all(requests.map(([request, body, key]) => send(request, body, { 'idempotency-key': key })));
+      const first = await post();
+      await leave(leaving);
+      for (const [index, replayed] of (await post()).entries()) {
+        assert.equal(replayed.headers.get('idempotency-replayed'), 'true', replayed.text);
+        assert.deepEqual([replayed.status, replayed.text], [first[index]?.status, first[index]?.text]);
+      }
+      const other = { ...record, last_name: 'Other' };
+      const reused = await send('POST /leads', other, { 'idempotency-key': 'left' });
+      assert.deepEqual([reused.status, reused.json.code], [422, 'idempotency_key_reused']);
+      assertNotMember(await send('POST /leads', record, { 'idempotency-key': 'new' }), leaving);
+    });
+
+    test('only writes that name a user look up members', async () => {
+      const { id } = await create();
+      const lookups = async (request: string, body: object) => {
+        const statements = await recordStatements(instance().database, async () => {
+          const { status, text } = await send(request, body);
+          assert.ok(status < 300, text);
+        });
+        return statements.filter(({ text }) => /_m\."user_id" = _v/.test(text)).length;
+      };
+      for (const [value, count] of [
+        [{}, 0],
+        [{ owner_id: null }, 0],
+        [{ owner_id: Number(ann.id) }, 1],
+      ] as const) {
+        assert.equal(await lookups('POST /leads', value), count);
+        assert.equal(await lookups(`PATCH /leads/${id}`, value), count);
+        assert.equal(await lookups(`PUT /leads/${id}`, value), count);
+        assert.equal(await lookups('POST /leads/batch', { records: [{}, value] }), count);
+        assert.equal(await lookups('PATCH /leads/batch', { records: [{ id, ...value }] }), count);
+      }
+    });
+
     test('owner_id=me selects the caller’s records, and none without a user', async () => {
       const mine = await create();
       await create({ owner_id: Number(bob.id) });
@@ -140,9 +184,12 @@ onBothDrivers(
     test('forms offer the members by name, and keep a former member', async () => {
       const browser = await signIn(instance(), ann);
       const base = '/setup/o/acme/data/leads';
-      const options = async (path: string) => [
-        ...readable((await browser.get(path)).text).matchAll(/<option value="(\d*)"( selected)?>([^<]*)</g),
-      ];
+      const options = async (path: string) => {
+        const [select] =
+          /<select [^>]*name="owner_id".*?<\/select>/s.exec(readable((await browser.get(path)).text)) ??
+          assert.fail('there is no select for the owner');
+        return [...select.matchAll(/<option value="(\d*)"( selected)?>([^<]*)</g)];
+      };
       const offered = await options(`${base}/new`);
       assert.deepEqual(
         offered.filter(([, , selected]) => selected !== undefined).map(([, id, , label]) => [id, label]),

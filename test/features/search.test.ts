@@ -3,9 +3,11 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { searchLimits } from '../../engine/query/search.ts';
+import { noGrants } from '../../engine/records/index.ts';
 import { type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
 import { dataOf } from '../support/reading.ts';
 import { assertErrorShape } from '../support/scenario.ts';
+import { vacuum } from '../support/tables.ts';
 
 const people = [
   { first_name: 'Ada', last_name: 'Lovelace', company: 'Analytical Engines', email: 'ada@x.example' },
@@ -75,11 +77,16 @@ onBothDrivers('?q=', (instance) => {
     assert.deepEqual(await names('q=hopper', beta.key), []);
   });
 
-  test('contacts and accounts can be searched, and other resources ignore the parameter', async () => {
+  test('the other resources can be searched, too', async () => {
     assert.equal(dataOf(await search('q=LOVE', alpha.key, 'contacts')).length, 1);
     assert.equal(dataOf(await search('q=engines', alpha.key, 'accounts')).length, 1);
-    await instance().call('POST /api/v1/cases', { key: alpha.key, body: { subject: 'One' } });
-    assert.equal(dataOf(await search('q=nothing', alpha.key, 'cases')).length, 1);
+    const { key } = alpha;
+    await instance().call('POST /api/v1/cases', { key, body: { subject: 'Broken engine' } });
+    await instance().call('POST /api/v1/opportunities', { key, body: { name: 'Ten engines' } });
+    for (const list of ['cases', 'opportunities']) {
+      assert.equal(dataOf(await search('q=ENGINE', key, list)).length, 1);
+      assert.equal(dataOf(await search('q=nothing', key, list)).length, 0);
+    }
   });
 
   test('rejects queries that are too long, repeated or contain U+0000', async () => {
@@ -118,7 +125,7 @@ async function planOf({ driver, database, resources }: Instance, { id }: Organiz
     name: null,
     organization: id,
     user: null,
-    grants: {},
+    grants: noGrants,
   } as const;
   const { list } = leads.operations;
   const query = { q: 'lovelace engines' };
@@ -128,7 +135,7 @@ async function planOf({ driver, database, resources }: Instance, { id }: Organiz
   const run = (text: string) => database.run({ name: '', text, values: [] });
   await run(`insert into leads (organization_id, created_at, updated_at, last_name, company)
     select ${id}, now(), now(), md5(n::text), md5((n + 7)::text) from generate_series(1, 5000) n`);
-  await run('vacuum analyze leads');
+  await vacuum(database, 'leads');
   // PGlite does not accept placeholders without values, so it explains the statement with its values.
   const explained =
     driver === 'embedded'

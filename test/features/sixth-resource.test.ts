@@ -359,6 +359,7 @@ onBothDrivers(
         'ledger_number',
         'budget',
         'kick_off',
+        'parent_id.in',
         'fields',
         'expand',
       ]);

@@ -241,7 +241,10 @@ for (const driver of drivers) {
           ? instance.resources.map(({ name }) => stream.replace('/api/v1/:resource', `/api/v1/${name}`))
           : [stream],
       );
-      const withoutHead = declared.filter((each) => !each.startsWith('HEAD '));
+      // An aggregate has at most 1,000 groups, which are sent together.
+      const withoutHead = declared.filter(
+        (each) => !each.startsWith('HEAD ') && !each.includes('/aggregate '),
+      );
       assert.deepEqual([...new Set(withoutHead)].sort(), [...new Set(tested)].sort());
     });
 

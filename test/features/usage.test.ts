@@ -33,8 +33,15 @@ for (const driver of drivers) {
       await call(acme.key, 'POST leads', { company: 'x', unknown: 1 });
       await call(acme.key, 'GET leads?rating[in]=Hot&sort=source&fields=id,phone');
       await call(acme.key, 'GET opportunities?expand=account_id');
+      await call(
+        acme.key,
+        'GET opportunities/aggregate?group_by=close_date.month,stage&measure=sum(probability)',
+      );
       await call(acme.key, 'POST people/batch', { records: [{ email: 'a@example.com' }], match: ['email'] });
       await call(beta.key, 'GET leads?status=New');
+      const deletedKey = await beta.makeKey();
+      await call(deletedKey.key, 'GET leads?rating=Hot');
+      await tablesOf(instance.database).deleteFrom('crm_api_keys').where('id', '=', deletedKey.id).execute();
       await instance.app.close();
 
       assert.deepEqual(await uses([{ resource: 'leads' }, { resource: 'cases' }]), [
@@ -50,8 +57,17 @@ for (const driver of drivers) {
         'beta leads status',
       ]);
       assert.deepEqual(
-        await uses([...fields('opportunities', 'account_id', 'amount'), ...fields('people', 'email')]),
-        ['acme opportunities account_id', 'acme people email'],
+        await uses([
+          ...fields('opportunities', 'account_id', 'amount', 'close_date', 'probability', 'stage'),
+          ...fields('people', 'email'),
+        ]),
+        [
+          'acme opportunities account_id',
+          'acme opportunities close_date',
+          'acme opportunities probability',
+          'acme opportunities stage',
+          'acme people email',
+        ],
       );
     });
 

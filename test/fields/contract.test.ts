@@ -7,6 +7,7 @@ import {
   beyond,
   computed,
   everyType,
+  hasIds,
   kinds,
   referring,
   stored,
@@ -15,6 +16,7 @@ import {
   wrongValues,
 } from '../support/every-type.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { makePerson } from '../support/people.ts';
 import {
   compareValues,
   type Exact,
@@ -41,13 +43,20 @@ onBothDrivers(
     let main: Organization;
     /** ID of a record that references can point to. */
     let known: string;
+    /** ID of a member. */
+    let member: string;
     before(async () => {
       main = await instance().organization('main');
+      member = (await makePerson(instance(), [{ organization: main }])).id;
       known = numberText(exactRecord((await send(`POST ${list}`, '{}')).text).id);
     });
     const send = (request: string, body?: string, key = main.key) =>
       instance().call(request, body === undefined ? { key } : { key, body });
-    const values = (type: FieldType) => (type.refers ? [...valuesOf(type), known] : valuesOf(type));
+    const values = (type: FieldType) => [
+      ...valuesOf(type),
+      ...(type.refers ? [known] : []),
+      ...(type.users ? [member] : []),
+    ];
     const pathOf = (record: ExactRecord) => `${list}/${numberText(record.id)}`;
     const all = async (query: string, key: string) => (await walk(instance(), list, query, key)).flat();
 
@@ -115,14 +124,16 @@ onBothDrivers(
       });
 
       test(`${name}: sorts and filters lists by value`, async () => {
-        const { key } = await instance().organization(`sorting-${name.replaceAll('_', '-')}`);
+        const organization = await instance().organization(`sorting-${name.replaceAll('_', '-')}`);
+        const { key } = organization;
         const add = async (value: string) => {
           const answer = await send(`POST ${list}`, objectText([[`n_${name}`, value]]), key);
           assert.equal(answer.status, 201, answer.text);
           return numberText(exactRecord(answer.text).id);
         };
         const first = await add('null');
-        const given = type.refers ? [first, 'null'] : valuesOf(type);
+        const { id: user } = await makePerson(instance(), [{ organization }]);
+        const given = hasIds(type) ? [type.refers ? first : user, 'null'] : valuesOf(type);
         for (const value of [...given, ...given]) await add(value);
         await assertSorted(key, `n_${name}`, type);
         await assertFiltered(key, `n_${name}`, type, given);
@@ -191,11 +202,11 @@ onBothDrivers(
       }
     }
 
-    for (const [name, type] of stored.filter(([, { refers }]) => !refers)) {
+    for (const [name, type] of stored.filter(([, each]) => !hasIds(each))) {
       test(`${name}: rejects absent and null if required`, async () => {
         const field = `r_${name}`;
         const others = stored
-          .filter(([other, { refers }]) => other !== name && !refers)
+          .filter(([other, each]) => other !== name && !hasIds(each))
           .map(([other, each]) => [`r_${other}`, valuesOf(each)[0] ?? ''] as const);
         const accepted = await send(
           'POST /api/v1/tight',

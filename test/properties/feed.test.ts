@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
+import { noGrants } from '../../engine/records/index.ts';
 import { records } from '../../engine/records/records.ts';
 import { runForId, transaction } from '../../engine/tables/handle.ts';
 import { Copy } from '../support/copy.ts';
@@ -84,7 +85,7 @@ for (const driver of drivers) {
         name: 'test',
         organization: acme.id,
         user: null,
-        grants: {},
+        grants: noGrants,
       } as const;
       const undone = new Error('rolled back');
       const made: number[] = [];

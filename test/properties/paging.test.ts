@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
-import type { Field } from '../../engine/fields/field.ts';
+import type { Field } from '../../engine/fields/index.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import { everyType, valuesOf } from '../support/every-type.ts';
 import { type Instance, onBothDrivers } from '../support/instance.ts';
@@ -15,6 +15,7 @@ import {
   type ExactRecord,
   exact,
   exactRecord,
+  matches,
   numberText,
   objectText,
   walk,
@@ -103,10 +104,8 @@ function expected({ definition }: Resource, all: readonly ExactRecord[], ask: As
   }
   const ascending = all
     .filter((record) =>
-      [...wanted].every(([{ name, type }, values]) =>
-        values.some(
-          (value) => record[name] !== null && compareValues(type.json, record[name] ?? null, value) === 0,
-        ),
+      [...wanted].every(([field, values]) =>
+        values.some((value) => matches(field, record[field.name] ?? null, value)),
       ),
     )
     .toSorted(

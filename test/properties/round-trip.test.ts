@@ -4,7 +4,11 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
+import { commandLine } from '../../engine/effects/actor.ts';
 import { formatNames, formatOf } from '../../engine/records/formats.ts';
+import { transaction } from '../../engine/tables/handle.ts';
+import { addMembership } from '../../plugins/access/identity/index.ts';
+import { profileId } from '../../plugins/access/profiles/profiles.ts';
 import { bodyText } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -26,6 +30,14 @@ onBothDrivers(
         test(`${name} as ${format}: keeps any values of every type`, async () => {
           const { type } = formatOf(format);
           const target = await instance().organization(`target-${driver}-${++runs}`);
+          // Generated integers can be the ID of the source's user.
+          await transaction(instance().database, async (tables) =>
+            addMembership(tables, commandLine(instance().config), {
+              user: { id: source.user, email: 'admin@source.example' },
+              organization: target.id,
+              profile: await profileId(tables, target.id, 'administrator'),
+            }),
+          );
           const path = `/api/v1/${name}`;
           /** Returns an organization's export without the columns that the server sets. */
           const exportOf = async ({ key }: Organization) => {

@@ -7,6 +7,7 @@ import base from '../../engine/definition/resource.schema.json' with { type: 'js
 import { type OperatorName, operatorOf, operators } from '../../engine/query/operators.ts';
 import type { QueryPart } from '../../engine/query/part.ts';
 import { listParameters, type PartName, queryParts, querySchema } from '../../engine/query/parts.ts';
+import { noGrants } from '../../engine/records/index.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -18,7 +19,7 @@ const principal = {
   name: null,
   organization: '42',
   user: null,
-  grants: {},
+  grants: noGrants,
 } as const;
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
 
@@ -104,7 +105,11 @@ for (const [name, operator] of Object.entries(operators)) {
       for (const field of definition.fields) {
         if (field.type[needs] === undefined) continue;
         for (const values of words?.map((word) => [word]) ?? [['7262'], ['7262', '7263']]) {
-          const where = operator.where(field, { values, placeholder: () => '$7' });
+          const where = operator.where(field, {
+            values,
+            placeholder: () => '$7',
+            visibleIds: () => undefined,
+          });
           assert.ok(where.includes(`t."${field.name}"`), where);
           assert.equal(where.includes('$7'), words === undefined, where);
           assert.ok(!where.includes('726'), where);

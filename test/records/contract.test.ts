@@ -6,7 +6,8 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { effects } from '../../engine/effects/effects.ts';
 import { actionNames } from '../../engine/records/access.ts';
 import type { Body } from '../../engine/records/body.ts';
-import { routedOperations } from '../../engine/records/operations.ts';
+import { noGrants } from '../../engine/records/index.ts';
+import { operationsOf, routedOperation } from '../../engine/records/operations.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -15,7 +16,14 @@ const resources = compileResource(
   '/api',
   Object.values(effects),
 );
-const principal = { kind: 'key', actor: '3', name: null, organization: '42', user: '7', grants: {} } as const;
+const principal = {
+  kind: 'key',
+  actor: '3',
+  name: null,
+  organization: '42',
+  user: '7',
+  grants: noGrants,
+} as const;
 
 /** Returns a body with every required field. */
 const bodyOf = ({ definition: { fields } }: (typeof resources)[number]): Body =>
@@ -25,7 +33,8 @@ const bodyOf = ({ definition: { fields } }: (typeof resources)[number]): Body =>
 
 for (const resource of resources) {
   const paths = resource.openApi.paths ?? {};
-  for (const { operation, compiled } of routedOperations(resource.operations)) {
+  for (const { name, operation } of operationsOf(resource.definition)) {
+    const compiled = routedOperation(resource.operations, name);
     const { method, path, action, status, isBatch = false } = operation;
     describe(`${method} ${resource.name}${path}`, () => {
       const described = paths[`/api/${resource.name}${path.replace(':id', '{id}')}`]?.[

@@ -7,6 +7,7 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { HttpError } from '../../engine/errors.ts';
 import type { Query } from '../../engine/query/part.ts';
 import type { Body } from '../../engine/records/body.ts';
+import { noGrants } from '../../engine/records/index.ts';
 import type { OperationInput } from '../../engine/records/operation.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -24,7 +25,14 @@ const [leads, cases, loose, tight] = ['leads', 'cases', 'loose', 'tight'].map(re
   Resource,
 ];
 
-const principal = { kind: 'key', actor: '3', name: null, organization: '42', user: '7', grants: {} } as const;
+const principal = {
+  kind: 'key',
+  actor: '3',
+  name: null,
+  organization: '42',
+  user: '7',
+  grants: noGrants,
+} as const;
 const input = (query: Query = {}, strict = false): OperationInput => ({
   caller: { principal, requestId: 'r' },
   query,

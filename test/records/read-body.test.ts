@@ -271,6 +271,17 @@ describe('parseExactJson', () => {
     });
   }
 
+  test('numbers of more than 500 characters keep their text', () => {
+    for (const source of [`0.${'0'.repeat(498)}1`, `-0.${'0'.repeat(498)}`, '9'.repeat(501)]) {
+      assert.deepEqual(parseExactJson(`[${source},1,"",${source}]`), [
+        new ExactNumber(source),
+        1,
+        '',
+        new ExactNumber(source),
+      ]);
+    }
+  });
+
   test('parses 100,000 long numbers and keys in less than a second', () => {
     const text = `{${Array.from({ length: 30_000 }, (_, index) => `"k${index}":9007199254740993.${index}`)}}`;
     const value = takes(1000, () => parseExactJson(text) as object);

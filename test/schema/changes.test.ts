@@ -45,22 +45,29 @@ const edits: readonly (readonly [
     'fields: { title: { type: string }, code: { type: string }, note: { type: string, nullable: true } }',
   ],
   [
-    'an index, a reference and a search',
-    `fields: { title: { type: string, unique: true }, code: { type: string }, note: { type: string }, account_id: { type: reference, to: accounts, nullable: true } }
+    'an index, a reference, a search and a rule',
+    `fields: { title: { type: string, unique: true, min_length: 2 }, code: { type: string }, note: { type: string }, account_id: { type: reference, to: accounts, nullable: true } }
     filters: [code, account_id]
     search: [title]`,
   ],
   [
-    'types',
-    `fields: { title: { type: string, unique: true }, code: { type: integer }, note: { type: timestamp, nullable: true }, account_id: { type: string, nullable: true } }
+    'types and a rule',
+    `fields: { title: { type: string, unique: true }, code: { type: integer, min: 0 }, note: { type: timestamp, nullable: true }, account_id: { type: string, nullable: true } }
     filters: [code, account_id]
     search: [title]`,
   ],
   [
     'names',
     `renamed_from: things
-    fields: { name: { type: string, unique: true, renamed_from: title }, number: { type: integer, renamed_from: code }, at: { type: timestamp, nullable: true, renamed_from: note }, account_id: { type: string, nullable: true } }
+    fields: { name: { type: string, unique: true, renamed_from: title }, number: { type: integer, min: 0, renamed_from: code }, at: { type: timestamp, nullable: true, renamed_from: note }, account_id: { type: string, nullable: true } }
     filters: [number, account_id]
+    search: [name]`,
+    'items',
+  ],
+  [
+    'a retired field with a rule',
+    `fields: { name: { type: string, unique: true }, number: { type: integer, min: 0, retired: true }, at: { type: timestamp, nullable: true }, account_id: { type: string, nullable: true } }
+    filters: [account_id]
     search: [name]`,
     'items',
   ],
@@ -69,6 +76,21 @@ const edits: readonly (readonly [
     'fields: { name: { type: string } }',
     'items',
     { drop: ['items.number', 'items.at', 'items.account_id'] },
+  ],
+  [
+    'a reference',
+    'fields: { name: { type: string }, parent_id: { type: reference, to: items, nullable: true } }',
+    'items',
+  ],
+  [
+    'a stored rollup',
+    `fields: { name: { type: string }, parent_id: { type: reference, to: items, nullable: true }, parts: { type: integer, rollup: { count: true, of: items, by: parent_id, stored: true } } }`,
+    'items',
+  ],
+  [
+    'another condition',
+    `fields: { name: { type: string }, parent_id: { type: reference, to: items, nullable: true }, parts: { type: integer, rollup: { count: true, of: items, by: parent_id, where: name != "", stored: true } } }`,
+    'items',
   ],
   ['a dropped resource', undefined, undefined, { drop: ['items'] }],
 ];
@@ -222,7 +244,7 @@ describe('schema changes', { concurrency: 1 }, () => {
   });
 
   test('a reference is dropped before the table that it refers to, which would drop its foreign key', () => {
-    const table: TableShape = { columns: {}, indexes: {}, foreignKeys: {}, triggers: {} };
+    const table: TableShape = { columns: {}, indexes: {}, foreignKeys: {}, checks: {}, triggers: {} };
     const key = {
       columns: ['organization_id', 'owner_id'],
       to: 'owners',

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
 import { modelOf } from '../../app/instance.ts';
+import { compileResources } from '../../app/serve/build.ts';
 import { type CitusKind, citusModel } from '../../engine/schema/citus.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { idempotencyRetention } from '../../plugins/api/idempotency/index.ts';
@@ -84,7 +85,11 @@ suite('a database on Citus', { concurrency: 1 }, () => {
 
   before(async () => {
     watched = watchStatements();
-    const sources = await sourcesWith(...everyType);
+    const receipts = {
+      file: 'receipts.yaml',
+      text: 'singular: receipt\ncommon: all\nfields: { number: { type: string, sequence: "{0}" } }\n',
+    };
+    const sources = await sourcesWith(...everyType, receipts);
     const found = await routesOf(() => startInstance('postgresql', { sources, environment }));
     instance = found.built;
     routes = found.routes(instance.app);
@@ -107,15 +112,32 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     const spread = [...kinds].filter(([, kind]) => kind === 'distributed').map(([name]) => name);
     for (const { name } of instance.resources) assert.ok(spread.includes(name), name);
     assert.deepEqual(spread.filter((name) => name.startsWith('crm_')).sort(), [
+      'crm_custom_fields',
+      'crm_custom_values',
+      'crm_default_views',
       'crm_idempotency',
       'crm_ledger',
       'crm_messages',
+      'crm_notes',
       'crm_payment_events',
       'crm_received_messages',
+      'crm_saved_views',
+      'crm_sequences',
     ]);
     assert.deepEqual(
       [...kinds].filter(([, kind]) => kind === 'local').map(([name]) => name),
       ['crm_inbox', 'crm_erasures', 'crm_event_deliveries', 'crm_request_counts'],
+    );
+  });
+
+  test('rejects resources whose triggers write other tables', async () => {
+    const sources = await sourcesWith({
+      file: 'shops.yaml',
+      text: 'common: all\ncustom_fields: true\nfields:\n  name: { type: string }\n',
+    });
+    await assert.rejects(
+      () => citusModel(instance.config, modelOf(compileResources(instance.config, sources))),
+      /shops has custom fields, whose trigger writes another table/,
     );
   });
 
@@ -164,6 +186,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
       for (const target of await targetsOf(world, route)) await send(instance, target);
     }
     await stored('crm_received_messages');
+    assert.equal((await api('POST receipts', {})).status, 201);
     await idempotencyRetention(tablesOf(instance.database));
     const spread = [...kinds].flatMap(([name, kind]) => (kind === 'distributed' ? [name] : []));
     const touched = new Set<string>();

@@ -65,6 +65,16 @@ const cases: readonly Case[] = [
   },
   {
     from: string,
+    to: '{ type: list, max_items: 2 }',
+    values: [
+      [text('a;b'), ['a;b']],
+      [text(''), []],
+    ],
+    lost: ["repeat('x', 501)"],
+    says: /is not a list of strings/,
+  },
+  {
+    from: string,
     to: '{ type: boolean }',
     values: [
       [text('TRUE'), true],
@@ -220,6 +230,91 @@ for (const driver of drivers) {
       await end();
     });
 
+    test("converts to a user only IDs of the organization's members, also from numbers", async () => {
+      const number = orNull('int64');
+      await begin(number);
+      await model.sql(
+        `with u as (insert into crm_users (email, password_hash) values ('ann@a.example', ''), ('eve@a.example', '') returning id, email), p as (insert into crm_profiles (organization_id, name) values (1, 'Some') returning id) insert into crm_memberships (organization_id, user_id, profile_id) select 1, u.id, p.id from u, p where u.email like 'ann%'`,
+      );
+      const idOf = (name: string) => `(select id from crm_users where email like '${name}%')`;
+      const [[ann] = []] = await model.sql(`select ${idOf('ann')}`);
+      await insert(idOf('ann'), 'null', idOf('eve'));
+      const user = '{ type: user, nullable: true }';
+      await assert.rejects(change(user), /things\.value is not the ID of a member in 1 record, for example/);
+      await model.discard();
+      await change(user, { using: new Map([['things.value', 'null']]) });
+      assert.deepEqual((await shown()).map(String), [String(ann), 'null', 'null']);
+      await change(string);
+      await change(user);
+      await change(number);
+      assert.deepEqual((await shown()).map(String), [String(ann), 'null', 'null']);
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('converts texts and numbers to amounts of money, and keeps their currencies', async () => {
+      const amount = (currency: string, rest = '') =>
+        `{ type: money, currency: ${currency}, nullable: true${rest} }`;
+      await begin(string);
+      await insert(text('12.50 EUR'), text(''), text('3'));
+      await assert.rejects(
+        change(amount('any')),
+        /value is not an amount with a currency, such as 12\.50 EUR in 1 record/,
+      );
+      await model.discard();
+      await model.sql("delete from things where value = '3'");
+      await change(amount('any'));
+      assert.deepEqual(await shown(), [{ amount: 12.5, currency: 'EUR' }, null]);
+      await assert.rejects(change(orNull('number')), /from money \(currency: any\) to number/);
+      await assert.rejects(change(amount('EUR')), /from money \(currency: any\) to money \(currency: EUR\)/);
+      await change(string);
+      assert.deepEqual(await shown(), ['12.50 EUR', '']);
+      await change(amount('EUR'));
+      await change(orNull('number'));
+      assert.deepEqual(await shown(), [12.5, null]);
+      await change(amount('USD'));
+      assert.deepEqual(await shown(), [{ amount: 12.5, currency: 'USD' }, null]);
+      await assert.rejects(change(amount('EUR')), /from money \(currency: USD\) to money \(currency: EUR\)/);
+      await assert.rejects(change(amount('USD', ', min: 20')), /value is less than 20 in 1 record/);
+      await model.discard();
+      await change(amount('USD', ', min: 12.5'));
+      await assert.rejects(model.sql('update things set value = 1 where value > 0'), /things_value_rules/);
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('converts values to lists of one value, and names lists that are too long', async () => {
+      await begin('{ type: integer }');
+      await insert('7');
+      await change('{ type: list, of: integer }');
+      assert.deepEqual(await shown(), [[7]]);
+      await insert("'{1,2}'::int[]");
+      await assert.rejects(
+        change('{ type: list, of: integer, max_items: 1 }'),
+        /value contains more than 1 value in 1 record/,
+      );
+      await model.discard();
+      await assert.rejects(change(string), /cannot be converted from list to string/);
+      await change('{ type: list, of: integer, max_items: 2 }');
+      await assert.rejects(model.sql("update things set value = '{1,2,3}'"), /things_value_rules/);
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('names duplicates under a lookup, which compares unique values', async () => {
+      const unique = (rest = '') => `{ type: string, unique: true${rest} }`;
+      await begin(unique());
+      await insert(text('Ada'), text('ada'));
+      await assert.rejects(change(unique(', lookup: caseless')), /value has a duplicate value in 2 records/);
+      await model.discard();
+      await model.sql("delete from things where value = 'Ada'");
+      await change(unique(', lookup: caseless'));
+      await assert.rejects(insert(text('ADA')), /things_value_unique/);
+      await change(unique(', lookup: caseless, max_length: 9'));
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
     test('uses the result of --using for values that do not fit, if the result fits', async () => {
       await begin(string);
       await insert(text('12 pcs'), text('7'));
@@ -247,6 +342,97 @@ for (const driver of drivers) {
       await assert.rejects(change(unique), /value has a duplicate value in 2 records, for example/);
       await model.discard();
       await change(unique, given("value || ' ' || id"));
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('names values that violate new rules, and enforces the rules afterwards', async () => {
+      await begin('{ type: number }');
+      await insert('5', '-1', '12.5');
+      const ranged = '{ type: number, min: 0, max: 10 }';
+      const { checks } = await (async () => {
+        model.write({ things: things(ranged) });
+        return model.change();
+      })();
+      assert.deepEqual(
+        checks.map(({ name, says, refuses }) => [name, says, refuses]),
+        [
+          ['things.value', 'is less than 0', true],
+          ['things.value', 'is greater than 10', true],
+        ],
+      );
+      await assert.rejects(
+        change(ranged),
+        /value is less than 0 in 1 record, for example \d+ of organization/,
+      );
+      await model.discard();
+      await change(ranged, { using: new Map([['things.value', 'least(greatest(value, 0), 10)']]) });
+      assert.deepEqual(await shown(), [5, 0, 10]);
+      await assert.rejects(model.sql('update things set value = 11'), /things_value_rules/);
+      // A wider range needs no check. A new type keeps the rule, whose constraint is created again.
+      await change('{ type: number, min: 0, max: 100 }');
+      await assert.rejects(
+        change('{ type: integer, min: 6, default: 6 }'),
+        /value is not a 32-bit integer or violates a rule in 2 records/,
+      );
+      await model.discard();
+      await change('{ type: integer, min: 5, default: 5 }', {
+        using: new Map([['things.value', "'7'"]]),
+      });
+      assert.deepEqual(await shown(), [5, 7, 10]);
+      await assert.rejects(model.sql('update things set value = 4'), /things_value_rules/);
+      // A new field's replacement is checked, too.
+      const more = '  size: { type: integer, required: true, max: 3 }\n';
+      const intent = (value: string) => ({ using: new Map([['things.size', value]]) });
+      await assert.rejects(
+        change('{ type: integer, min: 5, default: 5 }', intent("'4'"), more),
+        /violates a rule/,
+      );
+      await model.discard();
+      await change('{ type: integer, min: 5, default: 5 }', intent("'3'"), more);
+      // The constraint of a renamed field is replaced, and a removed rule's constraint is dropped.
+      await change(
+        '{ type: integer, min: 5, default: 5 }',
+        {},
+        more.replace('size:', 'width:').replace('max: 3', 'max: 3, renamed_from: size'),
+      );
+      await assert.rejects(model.sql('update things set width = 4'), /things_width_rules/);
+      await change('{ type: integer }', {}, '  width: { type: integer, required: true }\n');
+      await model.sql('update things set value = 0, width = 4');
+      assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('names records that violate a new check, format or list of values', async () => {
+      await begin(string);
+      await insert(text('Ada@Engines.example'), text('ada@engines.example'), text('ada'));
+      const email = (rest = '') => `{ type: string, format: email${rest} }`;
+      await assert.rejects(change(email()), /value is not an email address in 1 record/);
+      await model.discard();
+      await change(email(), { using: new Map([['things.value', "''"]]) });
+      assert.deepEqual(await shown(), ['Ada@Engines.example', 'ada@engines.example', '']);
+      await assert.rejects(model.sql("update things set value = 'x'"), /things_value_rules/);
+      await assert.rejects(change(email(', unique: true')), /value has a duplicate value in 2 records/);
+      await model.discard();
+      await change('{ type: string, unique: true }');
+      await assert.rejects(change(email(', unique: true')), /value has a duplicate value in 2 records/);
+      await model.discard();
+      await change('{ type: string, enum: [ada, none] }');
+      const closed = '{ type: string, enum: [ada, none], closed: true }';
+      await assert.rejects(change(closed), /value is not one of ada, none in 2 records/);
+      await model.discard();
+      await change(closed, { using: new Map([['things.value', "'ada'"]]) });
+      assert.deepEqual(await shown(), ['ada', 'ada', '']);
+      const check = (rest: string) =>
+        `  size: { type: integer, default: 2 }\nchecks: [{ that: 'value != "ada" || size ${rest}', fields: [size], message: Too small. }]\n`;
+      await assert.rejects(change(closed, {}, check('> 2')), /things do not meet .* in 2 records/);
+      await model.discard();
+      await change(closed, {}, check('> 1'));
+      await assert.rejects(model.sql('update things set size = 1'), /things_size_check/);
+      await assert.rejects(change(closed, {}, check('> 2')), /things do not meet .* in 2 records/);
+      await model.discard();
+      await change(closed, {}, check('> 0'));
+      await model.sql('update things set size = 1');
       assert.deepEqual(await model.drift(), []);
       await end();
     });

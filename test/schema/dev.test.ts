@@ -85,6 +85,7 @@ for (const driver of drivers.slice(-1)) {
       await tells('unknown type "strin". Did you mean "string"?\nThe previous definitions are still served.');
       assert.equal((await call('GET leads?page_size=1')).status, 200);
       files.add('leads', right);
+      await tells('The files are valid, and their definitions are already served.');
       told.length = 0;
     });
 

@@ -105,7 +105,7 @@ for (const driver of drivers) {
       const { statements } = await createMigration(config, modelOf(resources), 'unique');
       assert.match(statements[0] ?? '', /^do \$check\$ .*leads\.email has a duplicate value in /s);
       assert.deepEqual(statements.slice(1), [
-        `create unique index "leads_email_unique" on "leads" ("organization_id", left("email", 100), (case when length("email") > 100 then md5("email") else '' end)) where "email" <> '';`,
+        `create unique index "leads_email_unique" on "leads" ("organization_id", left(lower("email"), 100), (case when length(lower("email")) > 100 then md5(lower("email")) else '' end)) where lower("email") <> '';`,
       ]);
       const unique = () => sql(`select 1 from pg_indexes where indexname = 'leads_email_unique'`);
       await assert.rejects(applyPending(database, config), (error) => {

@@ -91,9 +91,29 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
       'a field that a partner endpoint writes',
       (own) => {
         own.edit('leads', /^ {2}company: .*\n/m, '');
+        own.edit('leads', /^ {2}- \{ field: company,.*\n/m, '');
         own.edit('leads', /^search: .*$/m, 'search: [email]');
       },
       /leads\.yaml {2}"company" of leads is missing, but webhooks\/inbound-leads\/index\.ts needs it\n/,
+    ],
+    [
+      'transitions, closed values, checks and locks of fields that partner endpoints write',
+      (own) => {
+        own.edit(
+          'leads',
+          /^ {4}default: Open - Not Contacted\n/m,
+          '    closed: true\n    transitions: { Open - Not Contacted: [Working - Contacted] }\n$&',
+        );
+        own.edit(
+          'leads',
+          /^search: /m,
+          'checks: [{ that: company != "x", fields: [company], message: No. }]\nlocked: company == "x"\n$&',
+        );
+        own.edit('leads', /^ {4}suggested:$/m, '    closed: true\n    enum:');
+        own.edit('opportunities', /Closed Won, /, '');
+        own.edit('opportunities', /^( {2}stage:\n {4}type: string\n)/m, '$1    closed: true\n');
+      },
+      /"source" must not be "closed": webhooks\/inbound-leads[\s\S]*no check of leads can read "company" \(company != "x"\): webhooks\/inbound-leads\/index\.ts writes it\n\S*leads\.yaml {2}leads cannot have "locked": webhooks\/inbound-leads\/index\.ts writes it[\s\S]*"status" must not have "transitions": webhooks\/payments[\s\S]*"stage" must accept "Closed Won": webhooks\/payments/,
     ],
     [
       'a resource that a payment hook writes',
@@ -143,6 +163,28 @@ describe('a removed field of each type', () => {
       );
     }
   });
+
+  test("suggests the field's group, and says when its values are visible again", async () => {
+    const note = '  note: { type: text, group: consent';
+    const others = [
+      '  name: { type: string }',
+      ...types.map((type) => `  f_${type}: { type: ${type}, nullable: true }`),
+    ];
+    model.write(file([...others, `${note} }`]));
+    await model.create();
+    model.write(file(others));
+    await assert.rejects(model.create(), ({ message }: UserError) =>
+      message.includes('  note: { type: text, group: consent, retired: true }'),
+    );
+    model.write(file([...others, `${note}, retired: true }`]));
+    await model.create();
+    model.write(file([...others, '  note: { type: text }']));
+    const { api } = await model.change();
+    assert.deepEqual(
+      api.map(({ name, text }) => [name, text]),
+      [['things.note', 'is visible again, with its stored values']],
+    );
+  });
 });
 
 describe("a migration's statements", () => {
@@ -169,6 +211,7 @@ describe("a migration's statements", () => {
       (own) => {
         own.edit('opportunities', 'account_id: { type', 'payer_id: { type');
         own.edit('opportunities', 'field: account_id', 'field: payer_id');
+        own.edit('opportunities', '[stage, account_id,', '[stage, payer_id,');
       },
       /"account_id" was removed.*\n {2}account_id: \{ type: reference, to: accounts, nullable: true, retired: true \}.*\n.*\n {2}renamed_from: account_id .* at "payer_id"/,
       ['opportunities.account_id'],
@@ -183,6 +226,7 @@ describe("a migration's statements", () => {
       (own) => {
         own.edit('opportunities', 'close_date:', 'closing:');
         own.edit('opportunities', 'field: close_date', 'field: closing');
+        own.edit('opportunities', 'owner_id, close_date,', 'owner_id, closing,');
       },
       /^\S*opportunities\.yaml {2}"close_date" was removed.*\n {2}close_date: \{ type: timestamp, nullable: true, retired: true \}/,
       ['opportunities.close_date'],

@@ -154,18 +154,21 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
 
   test("applies an older node's grants and revocations under each name of a resource renamed twice", async () => {
     const named = (name: string, from: string) =>
-      model.write({ [name]: `renamed_from: ${from}\ncommon: all\nfields:\n  code: { type: string }\n` });
+      model.write({
+        [name]: `renamed_from: ${from}\ncommon: all\nfields:\n  code: { type: string, group: inner }\n`,
+      });
     await model.sql(`insert into crm_profiles (organization_id, name) values (1, 'Some')`);
     const grant = (action: string) =>
       model.sql(
-        `insert into crm_grants (organization_id, profile_id, object, action) select 1, id, 'things', '${action}' from crm_profiles where name = 'Some'`,
+        `insert into crm_grants (organization_id, profile_id, object, action) select 1, id, object, '${action}' from crm_profiles, (values ('things'), ('things.inner')) v (object) where name = 'Some'`,
       );
-    const grants = async () =>
+    const grants = async (suffix = '') =>
       String(
         await model.sql(
-          `select object, action from crm_grants where object in ('things', 'items', 'wares') order by 1, 2`,
+          `select object, action from crm_grants where object in ('things${suffix}', 'items${suffix}', 'wares${suffix}') order by 1, 2`,
         ),
       );
+    const inner = '.inner';
     write('  code: { type: string }\n');
     await model.create({ drop: ['things.score'] });
     await migrate();
@@ -177,10 +180,12 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await model.create();
     await migrate();
     await grant('update');
-    await model.sql(`delete from crm_grants where object = 'things' and action = 'read'`);
+    await model.sql(`delete from crm_grants where object in ('things', 'things.inner') and action = 'read'`);
     assert.equal(await grants(), 'items,update,things,update,wares,update');
+    assert.equal(await grants(inner), 'items.inner,update,things.inner,update,wares.inner,update');
     await finished();
     assert.equal(await grants(), 'wares,update');
+    assert.equal(await grants(inner), 'wares.inner,update');
   });
 
   test('finishes the steps of a migration before the next one changes the same table', async () => {

@@ -229,9 +229,9 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await model.sql(`update things set score = id % 1000, code = id % 1000, _version = 0`);
     const versions = `select min(_version), max(_version) from things where id between ${rows / 2 + 1} and ${rows}`;
     const before = String(await model.sql(versions));
-    model.write(typed('int64', 'integer'));
+    model.write(typed('int64', 'integer, min: 0'));
     await model.create();
-    await writing('other types of two fields with indexes', async () => {
+    await writing('other types of two fields with indexes and a rule', async () => {
       let isOver = false;
       const migrated = migrate().finally(() => {
         isOver = true;
@@ -255,7 +255,13 @@ suite('migrations while others write', { concurrency: 1 }, () => {
   test('every other change: no row is read while writes wait, and no write fails', async () => {
     const link = (name: string, more = '') =>
       `  ${name}: { type: reference, to: accounts, nullable: true${more} }\n`;
-    const changes: readonly (readonly [what: string, fields: string, search?: string, column?: string])[] = [
+    const closed = 'type: string, enum: [draft, sold], closed: true, default: draft';
+    const values = (email: string, state: string) =>
+      '  tags: { type: list }\n  price: { type: money, currency: EUR, nullable: true }\n  details: { type: json, nullable: true }\n' +
+      `  email: { ${email} }\n  state: { ${state.replace(/^type: string$/, 'type: string, default: draft')} }\n`;
+    const parts = (values: string) =>
+      `  parent_id: { type: reference, to: things, nullable: true }\n  parts: { type: integer, rollup: { ${values}, of: things, by: parent_id, stored: true } }\n`;
+    const changes: readonly (readonly [what: string, fields: string, more?: string, column?: string])[] = [
       [
         'a field with a default',
         '  fax: { type: string, default: none }\n  note: { type: string, nullable: true }\n',
@@ -273,18 +279,49 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       ],
       ['unique', '  fax: { type: string, default: none }\n  memo: { type: string, unique: true }\n'],
       [
-        'a shorter text and fewer values',
-        '  fax: { type: string, default: none, max_length: 9, enum: [none] }\n  memo: { type: string, unique: true }\n',
+        'a shorter text, fewer values and a rule',
+        '  fax: { type: string, default: none, max_length: 9, enum: [none], closed: true }\n  memo: { type: string, unique: true }\n',
+      ],
+      [
+        'a check, and no rule',
+        '  fax: { type: string, default: none }\n',
+        'checks: [{ that: fax == "none" || name != "x", fields: [fax], message: Not none. }]\n',
       ],
       ['a search', '  fax: { type: string, default: none }\n', 'search: [name]\n'],
       ['a reference', link('account_id'), 'search: [name]\n'],
       ['a reference of another name', link('customer_id', ', renamed_from: account_id')],
       ['retired', link('customer_id', ', retired: true')],
       ['a drop', ''],
+      ['a list, an amount, a document and two texts', values('type: string', 'type: string')],
+      ['filters by a list and an amount', values('type: string', 'type: string'), 'filters: [tags, price]\n'],
+      ['a format and closed values', values('type: string, format: email', closed)],
+      ['unique without case', values('type: string, format: email, unique: true', closed)],
+      [
+        'transitions and a calculated default',
+        `${values('type: string, format: email, unique: true', `${closed}, transitions: { draft: [sold] }`)}  due_at: { type: timestamp, nullable: true, default_from: now }\n`,
+      ],
+      ['a trash', values('type: string, format: email, unique: true', closed), 'trash: 30 days\n'],
+      ['no trash', values('type: string, format: email', closed)],
+      ['a list of references', '  account_ids: { type: references, to: accounts }\n'],
+      [
+        'a reference to one of two resources',
+        '  subject: { type: reference, to: [accounts, contacts], nullable: true }\n',
+      ],
+      ['another drop', ''],
+      ['a computed field', '  double: { type: int64, computed: id * 2 }\n', 'filters: [name, double]\n'],
+      ['another expression', '  double: { type: int64, computed: id * 3 }\n', 'filters: [name, double]\n'],
+      ['a reference to the same resource', '  parent_id: { type: reference, to: things, nullable: true }\n'],
+      ['a stored rollup', parts('count: true'), 'filters: [name, parts]\n'],
+      ['another condition', parts('count: true, where: name != ""'), 'filters: [name, parts]\n'],
+      ['a sequence', '  number: { type: string, sequence: "N-{0000}" }\n', 'filters: [name, number]\n'],
+      ['the last drop', ''],
     ];
-    for (const [what, fields, search = '', column] of changes) {
-      model.write(things(fields, `filters: [name]\n${search}`));
-      const drop = ['score', 'code', 'fax', 'memo', 'customer_id'].map((name) => `things.${name}`);
+    for (const [what, fields, more = '', column] of changes) {
+      model.write(things(fields, more.startsWith('filters:') ? more : `filters: [name]\n${more}`));
+      const drop = [
+        ...['score', 'code', 'fax', 'memo', 'customer_id', 'tags', 'price', 'details', 'email', 'state'],
+        ...['due_at', 'account_ids', 'subject_account_id', 'subject_contact_id', 'number', 'parent_id'],
+      ].map((name) => `things.${name}`);
       const { undecided } = await model.change();
       await model.create({
         drop: drop.filter((name) => undecided.some((each) => each.includes(` ${name}`))),

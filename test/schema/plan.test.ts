@@ -32,10 +32,11 @@ interface Plan {
     count: number;
     examples: { id: string; value: string | null }[];
   }[];
-  readonly api: readonly { kind: string; name: string; breaks: boolean }[];
+  readonly api: readonly { kind: string; name: string; text: string; breaks: boolean }[];
   readonly partners: readonly { file: string; name: string }[];
   readonly undecided: readonly string[];
   readonly database?: { pending: string[]; problems: string[]; drift: string[] };
+  readonly grants: readonly { organization: string; profile: string; grant: string; reason: string }[];
   readonly clean: boolean;
 }
 
@@ -77,18 +78,81 @@ for (const driver of drivers) {
       assert.deepEqual(database, { pending: [], unfinished: [], problems: [], waiting: [], drift: [] });
     });
 
+    test('names the profiles that lose access, which --check does not accept', async () => {
+      const text = own.text('leads');
+      own.add('leads', `${text}\nscopes:\n  own: owner_id == me\n`);
+      own.edit('leads', 'lead_score: { type: int64,', 'lead_score: { type: int64, group: scoring,');
+      await sql("insert into crm_profiles (organization_id, name) values (1, 'Sales')");
+      await sql(
+        `insert into crm_grants (organization_id, profile_id, object, action)
+         select organization_id, id, object, action from crm_profiles,
+           (values ('leads', 'list'), ('leads', 'update:own'), ('leads.scoring', 'read'), ('*', 'read')) v (object, action)`,
+      );
+      try {
+        assert.deepEqual((await plan('--check')).grants, []);
+        own.add('leads', text);
+        const { grants, clean, code } = await plan('--check');
+        assert.deepEqual([clean, code], [false, 1]);
+        const names = 'accounts, cases, contacts, leads, opportunities, events, members, *';
+        const profile = { organization: 'alpha', profile: 'Sales' };
+        assert.deepEqual(grants, [
+          {
+            ...profile,
+            grant: 'leads.scoring:read',
+            reason: `object "leads.scoring" does not exist. Available: ${names}`,
+          },
+          {
+            ...profile,
+            grant: 'leads:update:own',
+            reason: 'leads does not define scopes, but the grant names "own"',
+          },
+        ]);
+        const line =
+          'alpha: the grant leads:update:own of the profile "Sales" allows nothing: leads does not';
+        for (const command of [['plan'], ['plan', '--markdown'], ['migrate']])
+          assert.ok((await crm(command, environment)).stdout.includes(line), command.join(' '));
+      } finally {
+        await sql("delete from crm_profiles where name = 'Sales'");
+        own.add('leads', text);
+      }
+    });
+
     test('--check fails for a change to the API that breaks clients, although the tables do not change', async () => {
       const text = own.text('leads');
       for (const [from, to, code] of [
         ['  company: { type: string,', '  company: { type: string, required: true,', 1],
         ['  - { field: rating, operators: [eq, ne, in] }', '  - { field: rating, operators: [eq] }', 1],
         ['enum: [Hot, Warm, Cold]', 'enum: [Hot, Warm, Cold, Lost]', 0],
+        ['  timezone: { type: string,', '  timezone: { type: string, group: place,', 1],
+        ['sort:', 'scopes: { hot: rating == "Hot" }\nsort:', 0],
       ] as const) {
         own.edit('leads', from, to);
         const { statements, api, ...result } = await plan('--check', '--offline');
         assert.ok(api.length > 0, to);
         assert.deepEqual([statements, result.clean, result.code], [[], code === 0, code], to);
         own.add('leads', text);
+      }
+    });
+
+    test('reports a change of on_delete to callers, although the tables do not change', async () => {
+      const text = own.text('contacts');
+      for (const [rule, change, code] of [
+        ['restrict', 'stricter contacts.account_id now prevents its record from being deleted', 1],
+        [
+          'cascade',
+          'stricter contacts.account_id now has its own record deleted together with the record that it refers to',
+          1,
+        ],
+        ['clear', undefined, 0],
+      ] as const) {
+        own.edit('contacts', 'to: accounts,', `to: accounts, on_delete: ${rule},`);
+        const { statements, api, ...result } = await plan('--check', '--offline');
+        assert.deepEqual(
+          api.map(({ kind, name, text }) => `${kind} ${name} ${text}`),
+          change === undefined ? [] : [change],
+        );
+        assert.deepEqual([statements, result.code], [[], code]);
+        own.add('contacts', text);
       }
     });
 
@@ -169,7 +233,11 @@ for (const driver of drivers) {
       const drop = /drops leads\.instagram_handle: 13 records have a value/;
       assert.match(told.stdout, drop);
       const pasted = (await crm(['plan', '--markdown'], environment)).stdout;
-      assert.match(pasted, /^### Plan\n\n\| statement \| lock \| rows \|/);
+      assert.match(
+        pasted,
+        /^### Plan\n\n1 changed table, 7 API changes \(6 break clients\)\.\n\n\| statement \| lock \| rows \|/,
+      );
+      assert.match(told.stdout, /^1 changed table, 7 API changes \(6 break clients\)\.\n\nThe database:\n/);
       assert.match(pasted, drop);
       assert.doesNotMatch(pasted, /3000000000/, 'a pull request must not contain record values');
     });
@@ -315,6 +383,7 @@ for (const driver of drivers) {
     test('reports everything except row counts without a database', async () => {
       const text = own.text('leads');
       own.edit('leads', 'lead_score: { type: integer,', 'lead_score: { type: string,');
+      own.edit('leads', '  measures: [lead_score]\n', '');
       const { statements, database } = await plan('--offline');
       assert.equal(find(statements, /type text/).rows, undefined);
       assert.equal(database ?? null, null);

@@ -57,7 +57,7 @@ for (const driver of drivers) {
       environment = { ...patient, ...storage.environment, ...own.environment };
       own.add(
         'projects',
-        'common: all\nfields:\n  due: { type: timestamp, nullable: true }\nfilters: [due]\n',
+        'common: all\nfields:\n  due: { type: timestamp, nullable: true }\n  code: { type: string, sequence: "P-{00}" }\nfilters: [due]\n',
       );
       await migrate('projects');
       ids = await serving(async ({ call }) => {
@@ -67,6 +67,9 @@ for (const driver of drivers) {
           return made.json.id;
         };
         const account = await post('accounts', { name: 'Acme' });
+        await post('projects', {});
+        const project = await post('projects', {});
+        assert.equal((await call(`DELETE /api/v1/projects/${project}`, { key })).status, 200);
         assert.equal(await isRepeated(call), false);
         return {
           account,
@@ -88,8 +91,12 @@ for (const driver of drivers) {
       );
       own.edit('projects', 'due: {', 'ends: { renamed_from: due,');
       own.edit('projects', 'filters: [due]', 'filters: [ends]');
+      own.edit('projects', 'code: {', 'number: { renamed_from: code,');
       own.edit('cases', /account_id:\s+\{/, 'customer_id: { renamed_from: account_id,');
       own.edit('cases', 'through: account_id', 'through: customer_id');
+      own.edit('cases', 'field: account_id', 'field: customer_id');
+      own.edit('cases', 'priority, account_id', 'priority, customer_id');
+      own.edit('cases', 'queue_id: { type: int64,', 'queue_id: { type: int64, group: routing,');
       own.add('tickets', `renamed_from: cases\n${alias.replaceAll(', ', '\n')}\n${own.text('cases')}`);
       own.drop('cases');
       const statements = await migrate('names');
@@ -106,7 +113,9 @@ for (const driver of drivers) {
         'alter table "tickets" rename constraint "cases_account_id_foreign" to "tickets_customer_id_foreign";',
         'alter table "tickets" rename constraint "cases_pkey" to "tickets_pkey";',
         `update "crm_grants" set "object" = 'tickets' where "object" = 'cases';`,
+        `update "crm_grants" set "object" = 'tickets.routing' where "object" = 'cases.routing';`,
         `update "crm_ledger" set "object" = 'tickets' where "object" = 'cases';`,
+        `update "crm_sequences" set "field" = 'projects.number' where "field" = 'projects.code';`,
       ]) {
         assert.ok(statements.includes(expected), `${expected} in\n${statements.join('\n')}`);
       }
@@ -128,6 +137,8 @@ for (const driver of drivers) {
             ['Broken', ids.account, 'Acme'],
           );
         }
+        const project = await call('POST /api/v1/projects', { key, body: {} });
+        assert.equal(project.json.number, 'P-03', 'the sequence also knows deleted records');
         assert.equal(await isRepeated(call), true, 'a batch under the old name is not written again');
         assert.equal((await call(`DELETE /api/v1/accounts/${ids.account}`, { key })).status, 200);
         const unlinked = await read(`tickets/${ids.case}`);
@@ -174,6 +185,35 @@ for (const driver of drivers) {
       assert.equal(code, 1);
       assert.match(stderr, /leads\.yaml:\d+:3 {2}renamed_from: no field in \S+ has been named "zones"/);
       own.edit('leads', '  zone_name: { renamed_from: zones,', '  zone: {');
+    });
+
+    test('a field with values can get a sequence, which continues after them', async () => {
+      own.edit('accounts', /\n {2}name:/, '\n  note_1: { type: string }\n  name:');
+      await migrate('notes');
+      const ids = await serving(({ call }) =>
+        Promise.all(
+          ['X-07', 'X-3', 'other', '', 'X-3'].map(
+            async (note) =>
+              (await call('POST /api/v1/accounts', { key, body: { name: note, note_1: note } })).json.id,
+          ),
+        ),
+      );
+      own.edit('accounts', 'note_1: { type: string }', 'note_1: { type: string, sequence: "X-{00}" }');
+      const { checks } = await crmJson(['plan'], environment);
+      assert.partialDeepStrictEqual(checks, [
+        { name: 'accounts.note_1', says: 'has a duplicate value', count: 2 },
+      ]);
+      await rows(storage.environment, `delete from accounts where id = ${ids[4]} returning id`);
+      const statements = await migrate('numbered');
+      assert.ok(
+        statements.some((statement) => /create unique index .*"accounts_note_1_unique"/.test(statement)),
+      );
+      await serving(async ({ call }) => {
+        const noteOf = async (id: unknown) => (await call(`GET /api/v1/accounts/${id}`, { key })).json.note_1;
+        assert.deepEqual(await Promise.all(ids.slice(0, 4).map(noteOf)), ['X-07', 'X-3', 'other', '']);
+        const created = await call('POST /api/v1/accounts', { key, body: { name: 'New' } });
+        assert.equal(created.json.note_1, 'X-08');
+      });
     });
   });
 }

@@ -152,10 +152,15 @@ suite('a running node', { concurrency: 1 }, () => {
     await grant('read');
     own.edit('leads', '  timezone: { type: string,', '  zone: { type: string, renamed_from: timezone,');
     own.edit('leads', 'lead_score: { type: int64,', 'lead_score: { type: string,');
+    own.edit('leads', '  measures: [lead_score]\n', '');
     own.edit('leads', 'linkedin_url: { type: string,', 'linkedin_url: { type: integer,');
     own.edit('leads', /^ {2}instagram_handle:.*\n/m, '');
     own.edit('leads', '  linkedin_url:', '  code: { type: date, required: true }\n  linkedin_url:');
-    own.add('tickets', `renamed_from: cases\n${own.text('cases').replace('int64, nullable: true', 'int64')}`);
+    const notNull = own
+      .text('cases')
+      .replace('int64, nullable: true', 'int64')
+      .replace('{ field: queue_id, operators: [in, is_null] }', '{ field: queue_id, operators: [in] }');
+    own.add('tickets', `renamed_from: cases\n${notNull}`);
     own.drop('cases');
     own.drop('projects');
     const intent = [

@@ -32,6 +32,7 @@ describe('forms of the admin UI', () => {
   test('the table contains every form', async () => {
     await screens.invitation();
     await screens.newProfile();
+    await screens.newTeam();
     await screens.newDelivery();
     await screens.newEventDelivery();
     const actions = new Set<string>();
@@ -47,7 +48,12 @@ describe('forms of the admin UI', () => {
       for (const [, href = ''] of answer.text.matchAll(/href="(\/setup\/o\/acme\/(?!data\/)[\w-]+\/[^"]*)"/g))
         await crawl(readable(href), depth - 1);
     };
-    for (const page of ['/setup/me', ...sections, '/setup/o/acme/members?show=invitations'])
+    for (const page of [
+      '/setup/me',
+      ...sections,
+      '/setup/o/acme/members?show=invitations',
+      '/setup/o/acme/teams?show=team-members',
+    ])
       await crawl(page, 2);
     const expected = formNames.filter((form) => !/login|(invite|reset)\/$|end-session|replay-all/.test(form));
     // data.test.ts covers the forms of records.

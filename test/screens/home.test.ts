@@ -1,9 +1,10 @@
 // The organization's home page lists problems that need attention, each with its next step, worst first.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { transaction } from '../../engine/tables/handle.ts';
+import { sql } from 'kysely';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { revokeKey } from '../../plugins/access/api-keys/keys.ts';
-import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { administratorOf, optionOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { delivered, integrate } from '../support/partners.ts';
 import { command, makePerson } from '../support/people.ts';
@@ -31,7 +32,7 @@ const linesOf = async (browser: Visitor, slug = 'acme') => {
 test('lists each problem with its next step, or that no problems were found', async () => {
   const well = await admin.get('/setup/o/acme');
   assert.match(well.text, /Nothing needs your attention\./);
-  assert.match(well.text, /href="\/setup\/o\/acme\/data\/leads">Leads</);
+  assert.match(well.text, /href="\/setup\/o\/acme\/data\/leads"><span class="tile[^>]*>L<\/span>Leads</);
 
   const ending = await acme.makeKey({ expiresAt: new Date(Date.now() + 3 * dayMs) });
   await acme.makeKey({ expiresAt: new Date(Date.now() + 30 * dayMs) });
@@ -75,4 +76,60 @@ test('lists each problem with its next step, or that no problems were found', as
   assert.deepEqual(await linesOf(reader), [], 'shown only to administrators');
   const beta = await instance.organization('beta');
   assert.deepEqual(await linesOf(await signIn(instance, administratorOf(beta)), 'beta'), []);
+});
+
+test('a subscription whose deliveries fail is not shown as healthy', async () => {
+  const gamma = await instance.organization('gamma');
+  const browser = await signIn(instance, administratorOf(gamma));
+  const page = '/setup/o/gamma/events';
+  const profile = await optionOf(browser, `${page}/add`, 'read-only');
+  const fields = { url: 'https://events.example/hook', resource: 'leads', action: 'create', profile };
+  await browser.submit(`${page}/add`, `${page}/add`, fields);
+  const badge = async () =>
+    /<span class="badge state (\w+)">([^<]*)</.exec((await browser.get(page)).text)?.slice(1);
+  assert.deepEqual(await badge(), ['good', 'Enabled']);
+  await sql`update crm_event_subscriptions set failing_since = now() - interval '1 hour'
+    where organization_id = ${gamma.id}::bigint`.execute(tablesOf(instance.database));
+  assert.deepEqual(await badge(), ['bad', 'Failing']);
+  assert.match((await linesOf(browser, 'gamma'))[0] ?? '', /^warn: .*deliveries are failing/);
+});
+
+test('charts show the number and the sum of the records in each stage that the member can list', async () => {
+  const chartOf = async (browser: Visitor) => {
+    const { text } = await browser.get('/setup/o/acme');
+    const [chart = ''] = /<section class="chart"[\s\S]*?<\/section>/.exec(text) ?? [];
+    return [...chart.matchAll(/<tr><th scope="row">([\s\S]*?)<\/tr>/g)].map(([, row = '']) =>
+      [
+        ...[...row.matchAll(/>([^<>]+)</g)].map(([, part = '']) => readable(part.trim())).filter(Boolean),
+        /rect width="(\d+)"/.exec(row)?.[1],
+      ].join(' '),
+    );
+  };
+  assert.deepEqual(await chartOf(admin), [], 'no chart without records');
+  for (const [stage, amount] of [
+    ['Prospecting', '1000.5'],
+    ['Prospecting', '500'],
+    ['Closed Won', '0'],
+  ])
+    assert.equal(
+      (
+        await instance.call('POST /api/v1/opportunities', {
+          key: acme.key,
+          body: { name: 'x', stage, amount: Number(amount) },
+        })
+      ).status,
+      201,
+    );
+  assert.deepEqual(await chartOf(admin), [
+    'Prospecting 2 1,500.5 100',
+    'Qualification 0 0',
+    'Needs Analysis 0 0',
+    'Value Proposition 0 0',
+    'Negotiation 0 0',
+    'Closed Won 1 0 50',
+    'Closed Lost 0 0',
+  ]);
+  const grants = [{ object: 'leads', actions: ['list', 'read'] as const }];
+  const other = await makePerson(instance, [{ organization: acme, grants }]);
+  assert.deepEqual(await chartOf(await signIn(instance, other)), []);
 });

@@ -231,7 +231,7 @@ for (const driver of drivers) {
       while (next !== undefined) {
         const page: Answer = await admin.get(next);
         assert.equal(page.status, 200);
-        changes += [...page.text.matchAll(/<li><p>(?:Changed|Created) by/g)].length;
+        changes += [...page.text.matchAll(/<p>(?:Changed|Created) by/g)].length;
         pages++;
         next = readable(/<a href="([^"]*)">Older changes/.exec(page.text)?.[1] ?? '') || undefined;
       }

@@ -245,6 +245,22 @@ describe('invalid input in the admin UI', () => {
       'this invitation is no longer open',
     ],
 
+    'team: no name': [() => at('teams', 'create', { name: '' }), badName],
+    'team: a name of 10 kB': [() => at('teams', 'create', { name: long }), badName],
+    'team: an unknown one renamed': [
+      () => at('teams', 'rename', { id: '999999999', name: 'x' }),
+      'this team does not exist',
+    ],
+    'team: no member selected': [() => at('teams', 'add', { team: '1', member: '' }), 'choose a member'],
+    'team: a member of an unknown one': [
+      () => at('teams', 'add', { team: '999999999', member: own.id }),
+      'this team does not exist',
+    ],
+    'team: an unknown membership removed': [
+      () => at('teams', 'remove', { id: '999999999' }),
+      'this person is not a member of the team',
+    ],
+
     'profile: no name': [() => at('profiles', 'create', { name: '' }), badName],
     'profile: a name of 10 kB': [() => at('profiles', 'create', { name: long }), badName],
     'profile: the same name twice': [

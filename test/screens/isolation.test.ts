@@ -13,6 +13,7 @@ import { removeMember } from '../../plugins/access/members/members.ts';
 import { changeProfile, deleteProfile } from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/access/secrets/sealing.ts';
+import { addTeamMember, deleteTeam, renameTeam } from '../../plugins/access/teams/teams.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
 import {
   changeSecrets,
@@ -221,6 +222,9 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       ],
       ['crm_profiles', (tables, beta, id) => changeProfile(tables, actor, beta, id, [])],
       ['crm_profiles', (tables, beta, id) => deleteProfile(tables, actor, beta, id)],
+      ['crm_teams', (tables, beta, id) => renameTeam(tables, actor, beta, id, 'changed')],
+      ['crm_teams', (tables, beta, id) => addTeamMember(tables, actor, beta, id, id)],
+      ['crm_teams', (tables, beta, id) => deleteTeam(tables, actor, beta, id)],
       ['crm_users', (tables, beta, id) => removeMember(tables, actor, beta, id)],
       ['crm_users', (tables, beta, id) => createMemberReset(tables, actor, beta, id)],
       ['crm_integrations', (tables, beta, id) => setIntegrationEnabled(tables, actor, beta, id, false)],

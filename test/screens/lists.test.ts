@@ -29,7 +29,7 @@ after(() => instance.close());
 
 const keys = '/setup/o/acme/keys';
 const rowsOf = ({ text }: Answer): string[] =>
-  [...text.matchAll(/<th scope="row">(?:<a[^>]*>)?(.*?)</g)].map(([, title = '']) => readable(title));
+  [...text.matchAll(/<th scope="row"[^>]*>(?:<a[^>]*>)?(.*?)</g)].map(([, title = '']) => readable(title));
 const linkIn = ({ text }: Answer, label: string): string =>
   readable(new RegExp(`<a[^>]*href="([^"]*)"[^>]*>${label}<`).exec(text)?.[1] ?? '');
 
@@ -93,7 +93,9 @@ test('activity pages and their CSV file contain every line once', async () => {
   const shown: string[] = [];
   for (let path = `${activity}?action=create&object=leads`; shown.length < 170; ) {
     const page = await admin.get(path);
-    const rows = rowsOf(page).map((title) => /^Lead (\d+) created$/.exec(title)?.[1] ?? title);
+    const rows = [
+      ...page.text.matchAll(/<th scope="row"[^>]*><a href="[^"]*\/(\d+)">Lead “Line” created</g),
+    ].map(([, id = '']) => id);
     assert.equal(rows.length, 50);
     shown.push(...rows);
     path = linkIn(page, 'Next page');
@@ -128,4 +130,30 @@ test('activity is filtered by actor, action, object, record and time', async () 
   for (const line of lines) assert.match(line, /^20[^,]*Z,admin@acme\.example,user,revoke,key,\d+$/);
   const added = await admin.get(`${activity}?action=revoke&by=object&value=key`);
   assert.equal(added.headers.get('location'), `${activity}?action=revoke&object=key`);
+});
+
+test('activity names records, also deleted ones, and links to them', async () => {
+  const call = async (request: string, body: object) =>
+    (await instance.call(request, { key: acme.key, body })).json;
+  const { id } = await call('POST /api/v1/leads', { first_name: 'Zoë', last_name: 'Quast' });
+  const { id: nameless } = await call('POST /api/v1/leads', {});
+  await call(`PATCH /api/v1/leads/${id}`, { phone: '1' });
+  await instance.call(`DELETE /api/v1/leads/${id}`, { key: acme.key });
+  const { text } = await admin.get('/setup/o/acme/activity?object=leads');
+  const entries = [...text.matchAll(/<th scope="row"[^>]*><a href="([^"]*)">(.*?)</g)].map(
+    ([, href = '', title = '']) => [readable(title), readable(href)],
+  );
+  const url = '/setup/o/acme/data/leads';
+  assert.deepEqual(entries.slice(0, 4), [
+    ['Lead “Zoë Quast” deleted', `${url}/${id}`],
+    ['Lead “Zoë Quast” updated', `${url}/${id}`],
+    [`Lead ${nameless} created`, `${url}/${nameless}`],
+    ['Lead “Zoë Quast” created', `${url}/${id}`],
+  ]);
+  assert.equal((await admin.get(`${url}/${id}`)).status, 200, 'a deleted record has a page');
+  const { text: keys } = await admin.get('/setup/o/acme/activity?object=key&action=revoke');
+  assert.match(keys, /<a href="\/setup\/o\/acme\/keys">API key “Robot/);
+  const { text: form } = await admin.get('/setup/o/acme/activity?by=from');
+  assert.match(form, /<select id="filter-by" name="by"><option value="from" selected>from<.*value="until"/);
+  assert.match(form, /<input type="date" id="in-value" name="value"/);
 });

@@ -7,7 +7,7 @@ import { activityOf, dump, exchange } from '../support/people.ts';
 import { openScreens, type Screens, sections } from '../support/screens.ts';
 
 const csp =
-  "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;form-action 'self';frame-ancestors 'none';base-uri 'none'";
+  "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;font-src 'self';form-action 'self';frame-ancestors 'none';base-uri 'none'";
 
 describe('security of the admin UI', () => {
   let instance: Instance;
@@ -68,7 +68,8 @@ describe('security of the admin UI', () => {
         /(?:src|href|action)="(?!\/(?!\/)|data:,|#content")/,
         'only URLs of this origin',
       );
-      for (const [form] of answer.text.matchAll(/<form(?![^>]* method="post")[\s\S]*?<\/form>/g)) {
+      // Forms that close a dialog send nothing.
+      for (const [form] of answer.text.matchAll(/<form(?![^>]* method="(?:post|dialog)")[\s\S]*?<\/form>/g)) {
         assert.match(form, /^<form role="search"[^>]* method="get"/, 'only search forms use GET');
         assert.doesNotMatch(form, /_csrf|password/);
       }
@@ -96,16 +97,21 @@ describe('security of the admin UI', () => {
     for (const [name, type] of [
       ['setup.css', 'text/css'],
       ['setup.js', 'text/javascript'],
+      ['icons.svg', 'image/svg+xml'],
+      ['inter-latin.woff2', 'font/woff2'],
     ] as const) {
       test(`asset ${name}`, async () => {
-        const answer = await visitor(instance).get(`/setup/assets/${name}`);
+        const answer = await visitor(instance).get(`/setup/assets/any/${name}`);
         assert.equal(answer.status, 200);
-        assert.equal(answer.headers.get('content-type'), `${type}; charset=utf-8`);
+        assert.equal(
+          answer.headers.get('content-type'),
+          type.startsWith('text/') ? `${type}; charset=utf-8` : type,
+        );
         assert.equal(answer.headers.get('x-content-type-options'), 'nosniff');
         assert.deepEqual(answer.headers.getSetCookie(), []);
         assert.doesNotMatch(
           answer.text,
-          /@import|url\((?!['"]?data:)|\/\/# sourceMappingURL|eval\(|innerHTML/,
+          /@import|url\((?!['"]?(?:data:|[\w-]+\.woff2))|\/\/# sourceMappingURL|eval\(|innerHTML/,
         );
       });
     }
@@ -143,7 +149,8 @@ describe('security of the admin UI', () => {
         ...['/setup/../docs', '/setup/%2e%2e/../x', '/setup@elsewhere.example', '/setup.elsewhere.example'],
         ...['/setup/\r\nset-cookie: a=b', '/setup/\t/x', '/setup/ x', ' /setup/me', '/SETUP/me', 'setup/me'],
         ...[
-          '/docs',
+          '/docs@elsewhere.example',
+          '/docs/../auth/logout',
           '/auth/logout',
           '',
           '/',

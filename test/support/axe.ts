@@ -18,8 +18,13 @@ export const ofColors = ['color-contrast', 'link-in-text-block'];
 /**
  * Returns axe's serious and critical violations on a page, one per line.
  * @param rules rules to check (default: all)
+ * @param strict rules of which minor violations are returned too
  */
-export async function objections(page: Page, rules?: readonly string[]): Promise<string[]> {
+export async function objections(
+  page: Page,
+  rules?: readonly string[],
+  strict: readonly string[] = [],
+): Promise<string[]> {
   // After a click, the page might not be complete yet.
   await page.waitForLoadState();
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe);
@@ -32,16 +37,16 @@ export async function objections(page: Page, rules?: readonly string[]): Promise
   )) as { violations: Violation[]; passed: number };
   assert.ok(passed > (rules === undefined ? 5 : 0), 'axe checked the page');
   return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .filter(({ id, impact }) => impact === 'serious' || impact === 'critical' || strict.includes(id))
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
 }
 
 /**
- * Checks that axe does not report violations on a page, and that the page is not wider than the window. Saves
+ * Checks that axe does not report violations on a page, that its landmarks have different names, and that the page is not wider than the window. Saves
  * a screenshot if SCREENSHOTS names a folder.
  */
 export async function look(page: Page, name: string): Promise<void> {
-  assert.deepEqual(await objections(page), [], name);
+  assert.deepEqual(await objections(page, undefined, ['landmark-unique']), [], name);
   const overflow = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
   assert.ok(Number(overflow) <= 0, `${name} is ${overflow} pixels too wide`);
   const folder = process.env.SCREENSHOTS;

@@ -18,7 +18,6 @@ const external = [
   '@electric-sql/pglite',
   'rate-limiter-flexible',
   'pg-native',
-  '@scalar/*',
   '@simplewebauthn/*',
   '@zxcvbn-ts/*',
   'csv-stringify',

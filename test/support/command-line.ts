@@ -1,5 +1,6 @@
 // Test support: runs modules' commands on an open instance without starting a process for each command.
 import { Command } from '@commander-js/extra-typings';
+import { pruneCommand } from '../../app/commands/retention-command.ts';
 import { modules } from '../../app/modules.ts';
 import { buildService } from '../../app/serve/build.ts';
 import type { CommandResult } from '../../engine/modules/command-line.ts';
@@ -24,7 +25,7 @@ export async function runCommand(
   };
   const results: Promise<CommandResult>[] = [];
   const program = new Command('crm');
-  for (const { commands } of modules) {
+  for (const commands of [...modules.map((module) => module.commands), pruneCommand]) {
     await commands?.({
       program,
       config: () => config,

@@ -5,8 +5,21 @@ import type { Source } from '../../engine/yaml/load.ts';
 /** Every registered field type with its name. */
 export const types: readonly (readonly [name: string, type: FieldType])[] =
   Object.entries<FieldType>(fieldTypes);
-export const stored = types.filter(([, type]) => type.columns !== undefined);
+/**
+ * The stored types whose values are strings, numbers or boolean values. `test/features/references.test.ts` and
+ * `test/features/structured-values.test.ts` cover the others.
+ */
+export const stored = types.filter(
+  ([, type]) =>
+    type.columns !== undefined &&
+    type.element === undefined &&
+    type.priced === undefined &&
+    type.nested === undefined,
+);
 export const computed = types.filter(([, type]) => type.columns === undefined);
+
+/** Returns whether valid values other than null are IDs, which depend on the stored records or members. */
+export const hasIds = ({ refers, users }: FieldType): boolean => refers === true || users === true;
 
 /** The first type that references records, and the first type whose text can be joined into other records. */
 export const referring = stored.find(([, type]) => type.refers)?.[0] ?? '';
@@ -20,7 +33,7 @@ export const line = (field: string, typeName: string, options = '') =>
 export const needs = (type: FieldType): string =>
   type.joins
     ? `, through: n_${referring}, show: [n_${textual}]`
-    : `, nullable: true${type.refers ? ', to: loose' : ''}`;
+    : `${type.element ? '' : ', nullable: true'}${type.refers ? ', to: loose' : ''}${type.priced ? ', currency: any' : ''}`;
 
 const identity = [
   'fields:',
@@ -41,7 +54,7 @@ export const looseFields = [
 /** Fields of every type that can be required. */
 const tightFields = [
   ...identity,
-  ...stored.filter(([, type]) => !type.refers).map(([name]) => line(`r_${name}`, name, ', required: true')),
+  ...stored.filter(([, type]) => !hasIds(type)).map(([name]) => line(`r_${name}`, name, ', required: true')),
 ].join('\n');
 
 /** Two resources with all registered field types: `loose` and `tight`. */
@@ -69,11 +82,12 @@ const edges: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns the JSON texts of values that a type must accept. For references, this is only null, because other
- * IDs depend on the stored records.
+ * Returns the JSON texts of values that a type must accept. For references and users, this is only null, because other
+ * IDs depend on the stored records and members.
  */
-export function valuesOf({ json, examples, refers }: FieldType): string[] {
-  const more = refers ? [] : (edges[String(json.format ?? json.type)] ?? []);
+export function valuesOf(type: FieldType): string[] {
+  const { json, examples } = type;
+  const more = hasIds(type) ? [] : (edges[String(json.format ?? json.type)] ?? []);
   return [...new Set([...examples.map((example) => JSON.stringify(example)), ...more])];
 }
 

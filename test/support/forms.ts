@@ -49,15 +49,21 @@ export function formsOf({ text }: Pick<Answer, 'text'>): Form[] {
   return [...text.matchAll(/<form[^>]* method="post"[^>]* action="([^"]*)"[^>]*>([\s\S]*?)<\/form>/g)].map(
     ([, action = '', inside = '']) => ({
       action: readable(action),
-      values: Object.fromEntries(
-        [...inside.matchAll(/<input[^>]*>/g)].flatMap(([input]) => {
+      values: Object.fromEntries([
+        ...[...inside.matchAll(/<select[^>]* name="([^"]*)"[^>]*>([\s\S]*?)<\/select>/g)].flatMap(
+          ([, name = '', options = '']) => {
+            const value = /<option value="([^"]*)" selected/.exec(options)?.[1];
+            return value === undefined ? [] : [[name, readable(value)]];
+          },
+        ),
+        ...[...inside.matchAll(/<input[^>]*>/g)].flatMap(([input]) => {
           const name = / name="([^"]*)"/.exec(input)?.[1];
           const value = / value="([^"]*)"/.exec(input)?.[1];
           return name === undefined || value === undefined || input.includes('checkbox')
             ? []
             : [[name, readable(value)]];
         }),
-      ),
+      ]),
     }),
   );
 }

@@ -14,7 +14,8 @@ import { transaction } from '../../engine/tables/handle.ts';
 import type { Source } from '../../engine/yaml/load.ts';
 import { createKey } from '../../plugins/access/api-keys/keys.ts';
 import { createUser } from '../../plugins/access/identity/users.ts';
-import { createProfile, type Grant, profileId } from '../../plugins/access/profiles/profiles.ts';
+import type { Grant } from '../../plugins/access/profiles/grants.ts';
+import { createProfile, profileId } from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { createOrganization } from '../../plugins/tenants/organizations/organizations.ts';
 import { assertDescribed, describe as describeResponses } from './described.ts';
@@ -75,6 +76,7 @@ export interface Organization {
   readonly makeKey: (options?: {
     profile?: string;
     user?: string | null;
+    onBehalfOf?: string | null;
     expiresAt?: Date | null;
   }) => Promise<{ id: string; key: string }>;
 }
@@ -193,6 +195,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
       profile,
       name: 'admin',
       user,
+      onBehalfOf: null,
       expiresAt: null,
     });
     return { id, user, key: plaintext };
@@ -200,6 +203,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
   const makeKey: Organization['makeKey'] = ({
     profile = 'administrator',
     user = null,
+    onBehalfOf = null,
     expiresAt = null,
   } = {}) =>
     transaction(database, async (tables) => {
@@ -208,6 +212,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
         profile: await profileId(tables, made.id, profile),
         name: profile,
         user,
+        onBehalfOf,
         expiresAt,
       });
       return { id: key.id, key: key.plaintext };

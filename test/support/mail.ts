@@ -61,11 +61,9 @@ export async function startMailServer(): Promise<MailServer> {
   return made;
 }
 
-/** Returns the links and codes in a message, in order. */
-export const linksIn = ({ text }: Arrived): { path: string; code: string }[] => {
-  const codes = [...text.matchAll(/[A-Z2-9]{4}(?:-[A-Z2-9]{4}){3}/g)].map(([code]) => code);
-  return [...text.matchAll(/https?:\/\/\S+/g)].map(([link], index) => ({
-    path: new URL(link).pathname,
-    code: codes[index] ?? '',
-  }));
-};
+/** Returns the links in a message with their codes, in order. */
+export const linksIn = ({ text }: Arrived): { path: string; code: string }[] =>
+  [...text.matchAll(/https?:\/\/\S+/g)].map(([link]) => {
+    const { pathname, hash } = new URL(link);
+    return { path: pathname, code: hash.slice(1) };
+  });

@@ -71,7 +71,7 @@ export async function modelWith(driver: Driver) {
       if (resource === undefined) throw new Error(name);
       const { columns, joins } = resource.context.projection;
       const rows = await sql(
-        `select row_to_json(_r)::text from (select ${columns} from "${name}" t${joins} order by t."id") _r`,
+        `select row_to_json(_r)::text from (select ${columns} from "${name}" t${joins(() => 'null')} order by t."id") _r`,
       );
       return rows.map(([text]) => parseExactJson(String(text)));
     },

@@ -303,9 +303,11 @@ export interface Storage {
 /** Creates an empty database. The embedded database's folder does not exist yet. */
 export const emptyStorage = (driver: Driver): Promise<Storage> => storageWith(driver);
 
+/** A database without tables. */
+export const unmigrated: Content = { key: 'nothing', fill: async () => {} };
+
 /** Creates a database without tables. The embedded database's folder already exists. */
-export const unmigratedStorage = (driver: Driver): Promise<Storage> =>
-  storageWith(driver, { key: 'nothing', fill: async () => {} });
+export const unmigratedStorage = (driver: Driver): Promise<Storage> => storageWith(driver, unmigrated);
 
 /** A database after `crm migrate`. */
 export const migrated: Content = {

@@ -1,3 +1,4 @@
+import { type Field, lookupOf } from '../../engine/fields/index.ts';
 import type { Answer, Instance } from './instance.ts';
 
 /** A JSON value in which each number is represented by its text. */
@@ -121,4 +122,13 @@ export async function rowHashes(
     hashes[name] = String(rows[0]?.[0] ?? '');
   }
   return hashes;
+}
+
+/** Returns whether a filter for a value finds a stored value. */
+export function matches({ type, comparison }: Field, stored: Exact, value: Exact): boolean {
+  if (stored === null) return false;
+  if (comparison === undefined) return compareValues(type.json, stored, value) === 0;
+  const { keyOf } = lookupOf(comparison);
+  const key = keyOf(String(stored));
+  return key !== '' && key === keyOf(String(value));
 }

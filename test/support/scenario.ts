@@ -72,11 +72,13 @@ export function errorOf(answer: Answer): Readonly<Record<string, unknown>> {
 /** Checks that an error is JSON with a message, a code and the request ID, and does not reveal internals. */
 export function assertErrorShape(answer: Answer): void {
   assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
-  const { error, code, fields, more, request_id, ...others } = answer.json;
+  const { error, code, fields, more, referrers, grant, request_id, ...others } = answer.json;
   assert.equal(typeof error, 'string');
   assert.deepEqual(Object.keys(others), []);
+  if (grant !== undefined) assert.ok(answer.status === 403 && String(error).endsWith(`the grant ${grant}.`));
   assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is not an error code`);
   assert.ok(fields === undefined || Array.isArray(fields));
+  assert.equal(referrers !== undefined, code === 'referenced');
   // At most 100 fields are listed, and `more` is the number of omitted fields.
   if (more !== undefined) assert.deepEqual([typeof more, (fields as unknown[]).length], ['number', 100]);
   assert.match(String(request_id), /^[\w.:-]+$/);

@@ -4,6 +4,7 @@ import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { profileId } from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/access/secrets/sealing.ts';
+import { addTeamMember, createTeam } from '../../plugins/access/teams/teams.ts';
 import { feedEnd } from '../../plugins/change-log/feed.ts';
 import { createSubscription, sendTest } from '../../webhooks/subscriptions/subscriptions.ts';
 import { administratorOf, optionOf, shownIn, signIn, type Visitor } from './forms.ts';
@@ -15,7 +16,7 @@ import { until } from './process.ts';
 /** The organization's pages. */
 export const sections = [
   ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'],
-  ...['events', 'event-deliveries'],
+  ...['events', 'event-deliveries', 'teams'],
 ].map((name) => `/setup/o/acme/${name}`);
 
 /** An administrator of acme with a browser session. */
@@ -40,6 +41,8 @@ export interface Screens {
   /** Creates an invitation with the form. */
   readonly invitation: () => Promise<{ path: string; code: string; email: string }>;
   readonly newProfile: () => Promise<string>;
+  /** Creates a team with a member and returns the IDs of the team and the membership. */
+  readonly newTeam: () => Promise<{ team: string; membership: string }>;
   /** Creates an event delivery and returns its ID. */
   readonly newEventDelivery: () => Promise<string>;
   /** Creates an integration with a processed delivery and returns their IDs. */
@@ -73,10 +76,12 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     const path = new URL(shownIn(answer, 'link')).pathname;
     return { path, code: shownIn(answer, 'invitation-code'), email: fields.email };
   };
-  const newProfile = async () => {
+  const newProfile = async (grant?: string) => {
     const name = fresh('profile');
     await admin.submit(profiles, `${profiles}/create`, { name });
-    return profileId(tablesOf(instance.database), acme.id, name);
+    const id = await profileId(tablesOf(instance.database), acme.id, name);
+    if (grant !== undefined) await admin.submit(profiles, `${profiles}/change`, { id, grant });
+    return id;
   };
   const newDelivery = async () => {
     const { id: integration } = await integrate(instance, acme, 'telegram');
@@ -124,6 +129,17 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     );
   };
   const newMember = async () => (await makePerson(instance, [{ organization: acme }])).id;
+  const newTeam = async () => {
+    const member = await newMember();
+    const team = await transaction(instance.database, async (tables) => {
+      const id = await createTeam(tables, command(instance), acme.id, fresh('team'));
+      await addTeamMember(tables, command(instance), acme.id, id, member);
+      return id;
+    });
+    const rows = tablesOf(instance.database).selectFrom('crm_team_members').select('id');
+    const { id } = await rows.where('team_id', '=', team).executeTakeFirstOrThrow();
+    return { team, membership: id };
+  };
   const lastInvite = async () => {
     const rows = tablesOf(instance.database).selectFrom('crm_invites').select('id');
     return String((await rows.orderBy('id', 'desc').executeTakeFirst())?.id);
@@ -162,6 +178,12 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     '/setup/o/acme/profiles/create': async () => ({ name: fresh('profile') }),
     '/setup/o/acme/profiles/change': async () => ({ id: await newProfile(), grant: 'leads:list' }),
     '/setup/o/acme/profiles/delete': async () => ({ id: await newProfile() }),
+    '/setup/o/acme/profiles/view-as': async () => ({ id: await newProfile('leads:list') }),
+    '/setup/o/acme/teams/create': async () => ({ name: fresh('team') }),
+    '/setup/o/acme/teams/rename': async () => ({ id: (await newTeam()).team, name: fresh('team') }),
+    '/setup/o/acme/teams/delete': async () => ({ id: (await newTeam()).team }),
+    '/setup/o/acme/teams/add': async () => ({ team: (await newTeam()).team, member: await newMember() }),
+    '/setup/o/acme/teams/remove': async () => ({ id: (await newTeam()).membership }),
     '/setup/o/acme/integrations/add': async () => ({
       provider: 'telegram',
       name: fresh('bot'),
@@ -209,6 +231,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     administrator,
     invitation,
     newProfile,
+    newTeam,
     newDelivery,
     newEventDelivery,
     settled,
@@ -237,6 +260,12 @@ export const formNames = [
   '/setup/o/acme/profiles/create',
   '/setup/o/acme/profiles/change',
   '/setup/o/acme/profiles/delete',
+  '/setup/o/acme/profiles/view-as',
+  '/setup/o/acme/teams/create',
+  '/setup/o/acme/teams/rename',
+  '/setup/o/acme/teams/delete',
+  '/setup/o/acme/teams/add',
+  '/setup/o/acme/teams/remove',
   '/setup/o/acme/integrations/add',
   '/setup/o/acme/integrations/switch',
   '/setup/o/acme/integrations/secrets',

@@ -1,5 +1,5 @@
 // Observes the statements that reach the database, without changing the engine.
-import type { Database, Runnable, Server } from '../../engine/database/database.ts';
+import type { Database, Primary, Runnable, Server } from '../../engine/database/database.ts';
 import { partsOf } from './scheduled.ts';
 
 /**
@@ -25,6 +25,27 @@ export async function recordStatements(
   return made;
 }
 
+/** A node of a plan that PostgreSQL ran. */
+export interface PlanNode {
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly 'Rows Removed by Join Filter'?: number;
+  readonly 'Shared Hit Blocks'?: number;
+  readonly 'Shared Read Blocks'?: number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+/** Runs a statement and returns the plan that PostgreSQL used. */
+export async function planOf(database: Database, { text, values }: Runnable): Promise<PlanNode> {
+  const explain = `explain (analyze, buffers, format json) ${text}`;
+  const rows = await database.run({ name: '', text: explain, values });
+  const [{ Plan: plan }] = (typeof rows[0]?.[0] === 'string' ? JSON.parse(rows[0][0]) : rows.flat()[0]) as [
+    { Plan: PlanNode },
+  ];
+  return plan;
+}
+
 /** Replaces the function that runs statements on the primary, for the duration of the work. */
 export async function replacingRun(
   database: Database,
@@ -32,11 +53,13 @@ export async function replacingRun(
   work: () => Promise<unknown>,
 ): Promise<void> {
   const { primary } = partsOf(database);
-  const { run, pipelines } = primary;
-  Object.assign(primary, { run: replace(run), pipelines: undefined });
+  const { run, pipelines, transaction } = primary;
+  const replaced: Primary['transaction'] = (inTransaction) =>
+    transaction((runInside) => inTransaction(replace(runInside)));
+  Object.assign(primary, { run: replace(run), pipelines: undefined, transaction: replaced });
   try {
     await work();
   } finally {
-    Object.assign(primary, { run, pipelines });
+    Object.assign(primary, { run, pipelines, transaction });
   }
 }

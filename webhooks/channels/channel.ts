@@ -1,3 +1,4 @@
+import type { FieldRequirements } from '../../engine/definition/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { indexable, type Webhooks } from '../endpoint/index.ts';
 
@@ -84,6 +85,8 @@ export interface Channel {
   /** Processes an event. Can run more than once for the same event, so it must be idempotent. */
   readonly process: (event: ChannelEvent, context: ChannelContext) => Promise<void>;
   readonly simulation: Simulation;
+  /** Resource fields that the channel accesses by name. It is not available if the resource is retired. */
+  readonly needs?: FieldRequirements;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { isServed } from '../../engine/modules/index.ts';
 import { literal } from '../../engine/sql/index.ts';
 import { ownProperty } from '../endpoint/index.ts';
 import type { Channel } from './channel.ts';
@@ -16,6 +17,16 @@ export const channels: Readonly<Record<string, Channel>> = {
   telegram,
   twilio,
 };
+
+/** Returns the channels that an instance with these retired resources can use, keyed by their name in URLs. */
+export const availableChannels = (
+  retired: readonly { readonly name: string }[] = [],
+): Readonly<Record<string, Channel>> =>
+  Object.fromEntries(
+    Object.entries(channels).filter(
+      ([, { needs }]) => needs === undefined || isServed({ needs: [needs] }, retired),
+    ),
+  );
 
 /** Returns the channel with this name, or undefined if it does not exist. */
 export const channelOf = (name: string): Channel | undefined => ownProperty(channels, name);

@@ -11,5 +11,5 @@ export {
   type SimulatedEvent,
   type Simulation,
 } from './channel.ts';
-export { channelLabel, channelOf, channels } from './channels.ts';
+export { availableChannels, channelLabel, channelOf, channels } from './channels.ts';
 export { leadAdsNeeds } from './meta-lead-ads.ts';

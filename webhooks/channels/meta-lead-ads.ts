@@ -42,7 +42,7 @@ export const leadAdsNeeds: FieldRequirements = {
         (name) => [name, { types: ['string', 'text'] }],
       ),
     ),
-    source: { types: ['string', 'text'], writable: true },
+    source: { types: ['string', 'text'], writable: true, values: ['Meta Lead Ads'] },
     meta_leadgen_id: { types: ['string'], lookup: 'exact' },
   },
 };
@@ -55,6 +55,7 @@ export const leadAdsNeeds: FieldRequirements = {
 export const metaLeadAds: Channel = {
   ...meta,
   label: 'Meta Lead Ads',
+  needs: leadAdsNeeds,
   tokenLabel: 'Page access token',
   tokenHelp:
     'Used to fetch leads. Create a non-expiring system user token with the leads_retrieval permission for the page.',

@@ -4,7 +4,7 @@
 export { indexable, ownProperty, stringFields } from './body.ts';
 export { sealedCheck } from './check.ts';
 export { failure, requestOf, secretScheme, success } from './description.ts';
-export { convertLead, findLead, type LeadTraits } from './leads.ts';
+export { convertedStatus, convertLead, findLead, type LeadTraits } from './leads.ts';
 export { fetchJson, UnreachableError } from './outbound.ts';
 export { creatingPartnerRecords, type Partner, partnerRecords } from './records.ts';
 export { matchesAnySecret, signatures, signedWith } from './secrets.ts';

@@ -1,7 +1,8 @@
 import { int64 } from '../../engine/fields/index.ts';
 import type { ExistingRecords } from '../../engine/records/index.ts';
 
-const convertedStatus = 'Closed - Converted';
+/** The status of a lead whose payment has arrived. */
+export const convertedStatus = 'Closed - Converted';
 /** A lead's final statuses. */
 const finalStatuses = [convertedStatus, 'Closed - Not Converted'];
 /** Minimum number of digits in an international phone number. */

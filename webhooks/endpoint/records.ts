@@ -2,6 +2,7 @@ import {
   type Caller,
   creatingRecords,
   type ExistingRecords,
+  noGrants,
   type RecordResource,
   type Records,
   records,
@@ -19,7 +20,7 @@ export interface Partner {
 }
 
 const callerOf = ({ organization, requestId, name }: Partner): Caller => ({
-  principal: { kind: 'partner', actor: null, name, organization, user: null, grants: {} },
+  principal: { kind: 'partner', actor: null, name, organization, user: null, grants: noGrants },
   requestId,
 });
 

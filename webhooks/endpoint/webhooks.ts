@@ -104,6 +104,8 @@ function wrongSecrets(): WrongSecrets {
 export interface WebhookServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
+  /** Resources that endpoints and channels cannot write. */
+  readonly retiredResources?: readonly Resource[];
   readonly secrets: InstanceSecrets;
   readonly settings: LiveSettings;
 }
@@ -148,10 +150,11 @@ export const endpoint: Module<WebhookServices> = {
       },
     },
   },
-  register: (app, { database, resources, secrets, settings }) => {
+  register: (app, { database, resources, retiredResources = [], secrets, settings }) => {
     app.decorate('webhooks', {
       database,
       resources,
+      retiredResources,
       secrets,
       settings,
       secretUse: secretUse(app, database),

@@ -12,8 +12,8 @@ import {
   sealing,
 } from '../../plugins/access/secrets/index.ts';
 import {
+  availableChannels,
   channelOf,
-  channels,
   PermanentError,
   type ProviderRequest,
   RetryableError,
@@ -75,6 +75,8 @@ async function passToChannel(
   const channel = channelOf(row.provider);
   if (channel === undefined)
     throw new RetryableError(`this version does not support the channel "${row.provider}"`);
+  if (!Object.hasOwn(availableChannels(webhooks.retiredResources), row.provider))
+    throw new PermanentError(`${channel.needs?.resource} is retired`);
   const [secret, token] = await Promise.all([open(row.secret), open(row.token)]);
   const { provider, endpoint } = row;
   await channel.process(
@@ -130,7 +132,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   renewSealed(app, database, sealed, 'crm_integrations', sealedColumns);
 
   app.decorateRequest('integration', null);
-  for (const [provider, channel] of Object.entries(channels)) {
+  for (const [provider, channel] of Object.entries(availableChannels(webhooks.retiredResources))) {
     const path = endpointPath(provider, ':endpoint');
     // Looks up the integration before the body is read.
     const onRequest = async (request: FastifyRequest) => {

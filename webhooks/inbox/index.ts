@@ -25,6 +25,8 @@ export const inboxModule: Module<
   name: 'inbox',
   tables: inboxTables,
   needs: [leadAdsNeeds],
+  // Only one of the channels needs the resource.
+  isDivisible: true,
   register: (app) => channelEndpoints(app, app.webhooks),
   metrics: ({ database }) => [queueMetrics(database, 'inbox', inboxQueue)],
   pages: (screens, services) => {
@@ -32,6 +34,7 @@ export const inboxModule: Module<
     addDeliveries(screens, services, {
       name: 'deliveries',
       title: 'Deliveries',
+      icon: 'inbox',
       purpose: 'Events that providers deliver to your integrations appear here.',
       columns: { time: 'Received', owner: 'From' },
       queue: inboxQueue,

@@ -14,7 +14,7 @@ import {
   type ObjectContext,
   rowsPerPage,
 } from '../../plugins/admin-ui/shell/index.ts';
-import { type Channel, channelLabel, channelOf, channels } from '../channels/index.ts';
+import { availableChannels, type Channel, channelLabel, channelOf } from '../channels/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 import {
@@ -57,10 +57,17 @@ const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): In
 const originOf = ({ request, services: { settings } }: ObjectContext<WebhookServices>) =>
   withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
 
-const problemOf = ({ provider }: IntegrationInfo, { settings }: WebhookServices) =>
-  provider === 'twilio' && settings.current.public_url === ''
-    ? 'public_url is not set in config.yaml, so deliveries cannot be verified'
-    : null;
+function problemOf(
+  { provider }: IntegrationInfo,
+  { settings, retiredResources }: WebhookServices,
+): string | null {
+  if (provider === 'twilio' && settings.current.public_url === '')
+    return 'public_url is not set in config.yaml, so deliveries cannot be verified';
+  const resource = channelOf(provider)?.needs?.resource;
+  return resource === undefined || Object.hasOwn(availableChannels(retiredResources), provider)
+    ? null
+    : `${resource} is retired, so deliveries are rejected`;
+}
 
 const stateOf = (integration: IntegrationInfo, services: WebhookServices): DisplayValue => ({
   text: integration.enabled ? 'Enabled' : 'Disabled',
@@ -72,6 +79,8 @@ const stateOf = (integration: IntegrationInfo, services: WebhookServices): Displ
 const integrations = defineObject<IntegrationInfo, WebhookServices>({
   name: 'integrations',
   title: 'Integrations',
+  group: 'Integrations',
+  icon: 'plug',
   plural: 'integrations',
   source: integrationRows,
   missing: () => missingIntegration,
@@ -112,11 +121,12 @@ const integrations = defineObject<IntegrationInfo, WebhookServices>({
     add: {
       label: 'Add integration',
       isOnce: true,
-      page: ({ urlOf }, form) => {
+      page: ({ urlOf, services }, form) => {
         const provider = field(form, 'provider');
-        const channel = channelOf(provider);
+        const available = availableChannels(services.retiredResources);
+        const channel = Object.hasOwn(available, provider) ? available[provider] : undefined;
         if (channel === undefined) {
-          const links = Object.entries(channels).map(([name, { label }]) => ({
+          const links = Object.entries(available).map(([name, { label }]) => ({
             label,
             href: `${urlOf('add')}?provider=${name}`,
           }));
@@ -143,6 +153,8 @@ const integrations = defineObject<IntegrationInfo, WebhookServices>({
           secret: field(form, 'secret'),
           token: field(form, 'token'),
         };
+        if (!Object.hasOwn(availableChannels(services.retiredResources), input.provider))
+          throw new UserError('this provider does not exist');
         const { id, path, verifyToken } = await transact((tables) =>
           addIntegration(tables, actor, sealing(services.secrets), input),
         );

@@ -1,10 +1,15 @@
+import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { type CommandLine, type CommandResult, formatTable, jsonResult } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { readSettings, type SettingsConfig } from '../settings/index.ts';
 import { partnerStatus } from './status.ts';
 
-type Line = CommandLine<{ readonly config: SettingsConfig; readonly database: Database }>;
+type Line = CommandLine<{
+  readonly config: SettingsConfig;
+  readonly database: Database;
+  readonly retiredResources?: readonly Resource[];
+}>;
 
 /** Adds the `partners` command. */
 export function partnerCommands(line: Line): void {
@@ -18,8 +23,9 @@ export function partnerCommands(line: Line): void {
 }
 
 const show = ({ withInstance }: Line): Promise<CommandResult> =>
-  withInstance(async ({ config, database }) => {
-    const endpoints = await partnerStatus(tablesOf(database), await readSettings(config));
+  withInstance(async ({ config, database, retiredResources }) => {
+    const settings = await readSettings(config);
+    const endpoints = await partnerStatus(tablesOf(database), settings, retiredResources);
     const rows = endpoints.map(({ name, path, state, problem, secrets }) => [
       name,
       path,

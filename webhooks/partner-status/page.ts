@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { isServed } from '../../engine/modules/index.ts';
 import { countRows, tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
@@ -13,7 +14,7 @@ import {
   sectionList,
 } from '../../plugins/admin-ui/shell/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
-import { type UnmatchedPayment, unmatchedPayments } from '../payments/index.ts';
+import { paymentsModule, type UnmatchedPayment, unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
 
 /** Payments without a lead. */
@@ -31,10 +32,14 @@ const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> 
 };
 
 /** Adds a read-only page that shows the partner endpoints' status and payments without a lead. */
-export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
+export function partnerPage(
+  app: FastifyInstance,
+  { database, settings, retiredResources = [] }: WebhookServices,
+): void {
+  const hasPayments = isServed(paymentsModule, retiredResources);
   /** Returns the endpoints relevant to an organization, without other organizations' payment hooks. */
   const endpointsOf = async ({ membership: { slug, formerSlugs } }: CurrentMember) =>
-    (await partnerStatus(tablesOf(database), settings.current)).filter(
+    (await partnerStatus(tablesOf(database), settings.current, retiredResources)).filter(
       ({ organization }) => organization === null || [slug, ...formerSlugs].includes(organization),
     );
   addHomeCheck(app, async (member) => {
@@ -61,18 +66,24 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
   section(app, database, {
     name: 'partners',
     title: 'Partners',
+    group: 'Integrations',
+    icon: 'handshake',
     load: async (member, request) => {
       const { organization, slug } = member.membership;
       const path = `/setup/o/${slug}/partners`;
-      const isPayments = parametersOf(request).show === 'payments';
+      const isPayments = hasPayments && parametersOf(request).show === 'payments';
       const unmatched = await countRows(tablesOf(database), unmatchedPayments, organization);
       const chips = [
         { label: 'Endpoints', href: path, current: !isPayments },
-        {
-          label: `Payments without a lead (${unmatched})`,
-          href: linkWithParameters(path, {}, { show: 'payments' }),
-          current: isPayments,
-        },
+        ...(hasPayments
+          ? [
+              {
+                label: `Payments without a lead (${unmatched})`,
+                href: linkWithParameters(path, {}, { show: 'payments' }),
+                current: isPayments,
+              },
+            ]
+          : []),
       ];
       if (isPayments) return { ...(await listPayments(member, request)), chips };
       return {

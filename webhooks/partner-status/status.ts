@@ -1,7 +1,8 @@
+import { isServed } from '../../engine/modules/index.ts';
 import { organizationSlugs, type Tables } from '../../engine/tables/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
 import { fingerprint, ownProperty, secretUses } from '../endpoint/index.ts';
-import { inboundLeadsPath } from '../inbound-leads/index.ts';
+import { inboundLeadsModule, inboundLeadsPath } from '../inbound-leads/index.ts';
 import { hookOf, paymentPath } from '../payments/index.ts';
 import type { Settings } from '../settings/index.ts';
 
@@ -20,8 +21,15 @@ export interface EndpointStatus {
   readonly secrets: readonly { readonly place: number; readonly last_used_at: string | null }[];
 }
 
-/** Returns the status of all partner endpoints, based on the settings and the stored last-use times. */
-export async function partnerStatus(tables: Tables, settings: Settings): Promise<EndpointStatus[]> {
+/**
+ * Returns the status of the partner endpoints that the instance serves, based on the settings and the stored last-use times.
+ * @param retired the retired resources
+ */
+export async function partnerStatus(
+  tables: Tables,
+  settings: Settings,
+  retired: readonly { readonly name: string }[] = [],
+): Promise<EndpointStatus[]> {
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   const slugs = new Set(await organizationSlugs(tables));
   const uses = await secretUses(tables);
@@ -45,13 +53,17 @@ export async function partnerStatus(tables: Tables, settings: Settings): Promise
   const missingProblem = (slug: string) => (slugs.has(slug) ? '' : `organization "${slug}" does not exist`);
   const senderSlug = booking_forms_whatsapp.organization;
   return [
-    status(
-      'inbound_leads',
-      inboundLeadsPath,
-      inbound_leads.secrets,
-      null,
-      slugs.size === 0 ? 'no organization exists' : '',
-    ),
+    ...(isServed(inboundLeadsModule, retired)
+      ? [
+          status(
+            'inbound_leads',
+            inboundLeadsPath,
+            inbound_leads.secrets,
+            null,
+            slugs.size === 0 ? 'no organization exists' : '',
+          ),
+        ]
+      : []),
     status(
       'booking_forms_whatsapp',
       bookingFormsPath,

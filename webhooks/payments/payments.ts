@@ -6,6 +6,7 @@ import type { Module } from '../../engine/modules/index.ts';
 import { type Records, readBody } from '../../engine/records/index.ts';
 import { findOrganization, type RowSource, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import {
+  convertedStatus,
   convertLead,
   creatingPartnerRecords,
   findLead,
@@ -29,7 +30,7 @@ const needs: readonly FieldRequirements[] = [
     fields: {
       email: { types: ['string'], lookup: 'caseless' },
       phone: { types: ['string'], lookup: 'digits' },
-      status: { types: ['string'] },
+      status: { types: ['string'], values: [convertedStatus] },
     },
   },
   {
@@ -38,7 +39,7 @@ const needs: readonly FieldRequirements[] = [
     fields: {
       name: text,
       amount: { types: ['number'], writable: true },
-      stage: text,
+      stage: { ...text, values: ['Closed Won'] },
       probability: { types: ['integer', 'int64', 'number'], writable: true },
       close_date: { types: ['timestamp'], writable: true },
       description: text,

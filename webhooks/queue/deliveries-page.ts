@@ -8,6 +8,7 @@ import {
   type DisplayValue,
   defineObject,
   field,
+  type IconName,
   type ObjectServices,
   parametersOf,
 } from '../../plugins/admin-ui/shell/index.ts';
@@ -34,6 +35,7 @@ interface Deliveries {
   /** The page's name (in the URL) and title. */
   readonly name: string;
   readonly title: string;
+  readonly icon: IconName;
   /** Text shown if the list is empty. */
   readonly purpose: string;
   /** Column titles for the time and the owner. */
@@ -44,10 +46,12 @@ interface Deliveries {
 const isDone = ({ status }: QueueItem): boolean => status !== 'waiting';
 
 /** Declares a queue's items, newest first, with buttons to replay one item or all failed items. */
-const deliveriesOf = ({ name, title, purpose, columns, queue }: Deliveries) =>
+const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries) =>
   defineObject<QueueItem, ObjectServices>({
     name,
     title,
+    group: 'Integrations',
+    icon,
     plural: 'deliveries',
     source: itemRows(queue),
     missing: (id) => missingItem(queue, id),

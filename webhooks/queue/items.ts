@@ -86,14 +86,28 @@ export async function replayItem(
   await recordChanges(tables, actor, { organization, action: 'replay', object: queue.item, objectId: id });
 }
 
-/** Requeues the items between two IDs (inclusive), regardless of their state. Returns the number of items. */
+/**
+ * Requeues the items between two IDs (inclusive), regardless of their state. Returns the number of items.
+ * @param range `where` contains additional conditions
+ */
 export async function replayRange(
   tables: Tables,
   queue: Queue,
   organization: string,
-  { owner, from, to }: { readonly owner?: string; readonly from: string; readonly to: string },
+  {
+    owner,
+    from,
+    to,
+    where = [],
+  }: {
+    readonly owner?: string;
+    readonly from: string;
+    readonly to: string;
+    readonly where?: readonly RawBuilder<unknown>[];
+  },
 ): Promise<number> {
-  return requeue(tables, queue, organization, owner, sql`i.id between ${from}::bigint and ${to}::bigint`);
+  const isBetween = sql`i.id between ${from}::bigint and ${to}::bigint`;
+  return requeue(tables, queue, organization, owner, sql.join([isBetween, ...where], sql` and `));
 }
 
 /** Requeues all dead items. Returns the number of items. */

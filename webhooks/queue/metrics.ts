@@ -18,12 +18,16 @@ interface Backlog {
  * per delivery. As a result, several nodes can together exceed the limit slightly.
  */
 export function backlog(database: Database, { table }: Queue): Backlog {
-  const counts = ttlCache('backlogs', async (organization) => {
-    const { rows } = await sql<{ count: string }>`
-      select count(*)::text as count from ${sql.table(table)}
-      where organization_id = ${organization}::bigint and status = 'waiting'`.execute(tablesOf(database));
-    return { count: Number(rows[0]?.count) };
-  });
+  const counts = ttlCache(
+    'backlogs',
+    async (organization) => {
+      const { rows } = await sql<{ count: string }>`
+        select count(*)::text as count from ${sql.table(table)}
+        where organization_id = ${organization}::bigint and status = 'waiting'`.execute(tablesOf(database));
+      return { count: Number(rows[0]?.count) };
+    },
+    (organization) => organization,
+  );
   return {
     admit: async (organization, max) => {
       const cached = await counts.get(organization);

@@ -21,10 +21,12 @@ export {
   withoutSlash,
 } from './settings.ts';
 export {
+  assertServed,
   configuredSlugs,
   disabledEndpoints,
   type Leaf,
   leaves,
+  type RetiredNeedOf,
   unknownOrganizations,
   unsetVariables,
 } from './warnings.ts';

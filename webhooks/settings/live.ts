@@ -31,14 +31,17 @@ const emptyMs = 1000;
 /**
  * Reads the settings and watches the file.
  * @param onLoad called with each valid version of the file
+ * @param check called with each version of the file before it takes effect, and throws a UserError if it is invalid
  * @throws YamlError or UserError if the file cannot be loaded initially
  */
 export async function liveSettings(
   config: SettingsConfig,
   log: Log,
   onLoad: (file: SettingsFile) => Promise<void> = async () => {},
+  check: (file: SettingsFile) => void = () => {},
 ): Promise<LiveSettings> {
   const initial = await readSettingsFile(config);
+  check(initial);
   await onLoad(initial);
   let current = initial.settings;
   let problem: string | undefined;
@@ -48,6 +51,7 @@ export async function liveSettings(
       const { size } = await stat(config.settingsFile).catch(() => ({ size: -1 }));
       if (size === 0) await pause(emptyMs, undefined, { ref: false });
       const next = await readSettingsFile(config);
+      check(next);
       if (isClosed) return;
       current = next.settings;
       problem = undefined;

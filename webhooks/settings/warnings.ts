@@ -1,5 +1,5 @@
 import type { Environment } from '../../engine/config/index.ts';
-import { suggestionOrList, type YamlIssue } from '../../engine/yaml/index.ts';
+import { sortIssues, suggestionOrList, YamlError, type YamlIssue } from '../../engine/yaml/index.ts';
 import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
 import { defaults, type Settings } from './settings.ts';
 
@@ -26,31 +26,80 @@ interface DisabledEndpoint extends YamlIssue {
   readonly isShipped: boolean;
 }
 
-/** Returns warnings about endpoints disabled because their secret is missing or its variable is unset. */
-export function disabledEndpoints(
-  { unresolved, parsed }: SettingsFile,
-  environment: Environment,
-): DisabledEndpoint[] {
+/** Returns the retired resource because of which a module is not served, or undefined if it is served. */
+export type RetiredNeedOf = (module: string) => string | undefined;
+
+/** Returns the partner endpoints in the settings, each with its module and its path. */
+function endpointsIn({ unresolved }: Pick<SettingsFile, 'unresolved'>) {
   const { inbound_leads, booking_forms_whatsapp, payments = {} } = unresolved.partners;
-  const endpoints = [
-    { name: 'inbound_leads', path: ['inbound_leads'], ...inbound_leads },
-    { name: 'booking_forms_whatsapp', path: ['booking_forms_whatsapp'], ...booking_forms_whatsapp },
+  return [
+    {
+      name: 'inbound_leads',
+      module: 'inbound-leads',
+      path: ['inbound_leads'],
+      secretsPath: ['inbound_leads'],
+      ...inbound_leads,
+    },
+    {
+      name: 'booking_forms_whatsapp',
+      module: 'booking-forms',
+      path: ['booking_forms_whatsapp'],
+      secretsPath: ['booking_forms_whatsapp'],
+      ...booking_forms_whatsapp,
+    },
     ...Object.entries(payments).map(([customer, { verify }]) => ({
       name: `payments of ${customer}`,
-      path: ['payments', customer, 'verify'],
+      module: 'payments',
+      path: ['payments', customer],
+      secretsPath: ['payments', customer, 'verify'],
       secrets: verify.secrets,
     })),
   ];
-  return endpoints
-    .filter(({ secrets }) => !secrets.some((secret) => isNotBlank(secret, environment)))
-    .map(({ name, path, secrets }) => {
+}
+
+/**
+ * Checks that no endpoint is configured that the instance does not serve, because a resource that it writes is retired. An
+ * endpoint without a secret counts as configured only if it has an entry of its own.
+ * @throws YamlError with each entry
+ */
+export function assertServed(
+  file: SettingsFile,
+  environment: Environment,
+  retiredNeedOf: RetiredNeedOf,
+): void {
+  const issues = endpointsIn(file).flatMap(({ name, module, path, secrets }) => {
+    const resource = retiredNeedOf(module);
+    const isConfigured = module === 'payments' || secrets.some((secret) => isNotBlank(secret, environment));
+    if (resource === undefined || !isConfigured) return [];
+    const message = `${name} cannot be configured, because it writes ${resource}, which is retired. Remove its ${module === 'payments' ? 'entry' : 'secret'}, or "retired: true" of ${resource}.`;
+    return [file.parsed.issueAt({ path: ['partners', ...path], key: true }, message)];
+  });
+  if (issues.length > 0) throw new YamlError(sortIssues(issues));
+}
+
+/**
+ * Returns warnings about endpoints disabled because their secret is missing or its variable is unset.
+ * @param retiredNeedOf excludes endpoints that are not served
+ */
+export function disabledEndpoints(
+  file: SettingsFile,
+  environment: Environment,
+  retiredNeedOf: RetiredNeedOf = () => undefined,
+): DisabledEndpoint[] {
+  const { parsed } = file;
+  return endpointsIn(file)
+    .filter(
+      ({ module, secrets }) =>
+        retiredNeedOf(module) === undefined && !secrets.some((secret) => isNotBlank(secret, environment)),
+    )
+    .map(({ name, secretsPath, secrets }) => {
       const unsetNames = secrets.flatMap(variableReferences);
       const reason =
         unsetNames.length === 0
           ? 'it has no secret'
           : `${unsetNames.join(' and ')} ${unsetNames.length === 1 ? 'is' : 'are'} not set`;
       const issue = parsed.issueAt(
-        { path: ['partners', ...path, 'secrets'] },
+        { path: ['partners', ...secretsPath, 'secrets'] },
         `${name} is off (501): ${reason}`,
       );
       return { ...issue, isShipped: Object.hasOwn(defaults.partners, name) };

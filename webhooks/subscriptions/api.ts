@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
+import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { Actor, AuditConfig } from '../../engine/effects/index.ts';
 import { errors, type FieldIssue, UserError } from '../../engine/errors.ts';
@@ -7,20 +8,22 @@ import { isRowId } from '../../engine/fields/index.ts';
 import { authorize, json, jsonId, rejectOtherMethods } from '../../engine/http/index.ts';
 import {
   type Action,
-  allows,
+  type CustomFields,
+  canReadAll,
   eventsObject,
+  type Grants,
+  organizationCustomFields,
   type Principal,
-  type RecordResource,
   readBody,
   type TextSigner,
 } from '../../engine/records/index.ts';
 import { findRow, listRows, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { profileGrants } from '../../plugins/access/identity/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { assertRetained, feedCursors, feedEnd } from '../../plugins/change-log/index.ts';
 import { type DetailedItem, detailedItems, ownedBy, states, withStatus } from '../queue/index.ts';
 import type { Settings } from '../settings/index.ts';
-import { profileGrants } from './deliver.ts';
-import { deliveryQueue } from './deliveries.ts';
+import { deliveryQueue, visibleTo } from './deliveries.ts';
 import { checkFilter, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,
@@ -38,7 +41,7 @@ import {
 interface SubscriptionServices {
   readonly config: AuditConfig;
   readonly database: Database;
-  readonly resources: readonly RecordResource[];
+  readonly resources: readonly Resource[];
   readonly sealing: Sealing;
   /** Verifies change feed cursors. */
   readonly signing: TextSigner;
@@ -118,8 +121,9 @@ export const operations: readonly ApiOperation[] = [
       isCreated: true,
     },
     handle: async ({ principal, organization, actor, tables, transact, body, reply }, services) => {
-      const input = inputOf(services, body()) as SubscriptionInput;
-      const profile = await profileOf(tables, principal);
+      const { profile, grants } = await ownProfile(services, tables, principal);
+      const customFields = await customFieldsFor(services, organization);
+      const input = inputOf(services, { grants, customFields }, body()) as SubscriptionInput;
       const { end: position } = await feedEnd(services.database);
       const { id, secret } = await transact((tx) =>
         createSubscription(tx, actor, services.sealing, { ...input, organization, profile, position }),
@@ -153,15 +157,17 @@ export const operations: readonly ApiOperation[] = [
     handle: async ({ principal, organization, actor, tables, transact, load, body }, services) => {
       const existing = await load();
       const values = body();
-      const input = inputOf(services, values, existing);
+      const grants = await grantsOf(tables, principal, existing);
+      // Otherwise, callers could redirect events that they are not allowed to read to their own URL.
+      const own =
+        inputFields.some((name) => values[name] !== undefined) && !readsAll(services, principal, grants)
+          ? await ownProfile(services, tables, principal)
+          : undefined;
+      const customFields = await customFieldsFor(services, organization);
       const change = {
-        ...input,
+        ...inputOf(services, { grants: own?.grants ?? grants, customFields }, values, existing),
         ...(values.state !== undefined && { state: values.state as 'on' | 'off' }),
-        // Otherwise, callers could redirect events that they are not allowed to read to their own URL.
-        ...(Object.values(input).some((value) => value !== undefined) &&
-          !(await canReadAll(services, tables, principal, existing)) && {
-            profile: await profileOf(tables, principal),
-          }),
+        ...(own && { profile: own.profile }),
       };
       await transact((tx) => changeSubscription(tx, actor, organization, existing.id, change));
       services.wake();
@@ -224,9 +230,11 @@ export const operations: readonly ApiOperation[] = [
     body: 'ReplayInput',
     success: { description: 'The number of deliveries queued immediately.', schema: 'Replayed' },
     failures: { 410: 'CursorExpired' },
-    handle: async ({ organization, actor, transact, load, body }, { database, signing, wake }) => {
-      const { id } = await load();
-      const range = await replayOf(database, signing, organization, body());
+    handle: async ({ principal, organization, actor, tables, transact, load, body }, services) => {
+      const { wake } = services;
+      const subscription = await load();
+      const { id } = subscription;
+      const range = await replayOf(services, { principal, tables, subscription }, body());
       const queued = await transact((tx) => replaySubscription(tx, actor, organization, id, range));
       wake();
       return { queued };
@@ -242,8 +250,10 @@ export const operations: readonly ApiOperation[] = [
       'Lists deliveries with their request and response headers. Deliveries are deleted after a retention period.',
     parameters: ['deliveries.before', 'deliveries.status'],
     success: { description: 'Up to 50 deliveries, newest first.', schema: 'DeliveryList' },
-    handle: async ({ organization, tables, load, request }) => {
-      const { id } = await load();
+    handle: async ({ principal, organization, tables, load, request }, services) => {
+      const subscription = await load();
+      const { id } = subscription;
+      const visible = await visibleDeliveries(services, { principal, tables, subscription });
       const { before, status } = request.query as Readonly<Record<string, unknown>>;
       if (before !== undefined && !isRowId(before))
         throw errors.invalidParameter('before', 'must be the ID of a delivery');
@@ -251,6 +261,7 @@ export const operations: readonly ApiOperation[] = [
         throw errors.invalidParameter('status', `must be one of ${states.join(', ')}`);
       const where = [
         ownedBy(deliveryQueue, id),
+        visible,
         ...(status === undefined ? [] : [sql.raw(withStatus(String(status)))]),
         ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
       ];
@@ -311,26 +322,96 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
   }
 }
 
-/** Returns whether a caller can read everything that a subscription's events can contain. */
-async function canReadAll(
-  { resources }: SubscriptionServices,
+/** Returns the grants of a subscription's profile. */
+async function grantsOf(
   tables: Tables,
-  { organization, grants }: Principal,
-  { id }: Subscription,
-): Promise<boolean> {
+  { organization }: Pick<Principal, 'organization'>,
+  { id }: Pick<Subscription, 'id'>,
+): Promise<Grants> {
   const { profile_id } = await tables
     .selectFrom('crm_event_subscriptions')
     .select('profile_id')
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .executeTakeFirstOrThrow();
-  const visibleGrants = await profileGrants(tables, `${organization}/${profile_id}`);
-  return resources.every(({ name }) => allows(grants, name, 'read') || !allows(visibleGrants, name, 'read'));
+  return profileGrants(tables, organization, profile_id);
+}
+
+/** Returns whether a caller can read everything that events can contain for a profile with these grants. */
+const readsAll = (
+  { resources }: Pick<SubscriptionServices, 'resources'>,
+  { grants }: Principal,
+  profile: Grants,
+): boolean =>
+  canReadAll(
+    resources.map(({ definition }) => definition),
+    grants,
+    profile,
+  );
+
+/** Returns the key of a caller's view, which is empty if the caller's grants are not limited. */
+const viewKey = ({ resources }: SubscriptionServices, { grants }: Principal): string =>
+  resources[0]?.viewFor(grants).context.view ?? '';
+
+/** A caller and the subscription whose deliveries it requests. */
+interface DeliveriesRequest extends Pick<SubscriptionRequest, 'principal' | 'tables'> {
+  readonly subscription: Subscription;
+}
+
+/**
+ * Returns the SQL condition for the deliveries that a caller sees.
+ * @throws HttpError 403 if the subscription's profile can read more than the caller
+ */
+async function visibleDeliveries(
+  services: SubscriptionServices,
+  { principal, tables, subscription }: DeliveriesRequest,
+): Promise<RawBuilder<unknown>> {
+  if (
+    viewKey(services, principal) !== '' &&
+    !readsAll(services, principal, await grantsOf(tables, principal, subscription))
+  )
+    throw errors.notPermitted(
+      "The subscription's profile can read records or fields that you are not allowed to read",
+    );
+  return visibleTo(principal, services.resources);
+}
+
+/**
+ * Returns a caller's profile and its grants, which determine the data in the events for the caller's subscriptions.
+ * @throws HttpError 403 if the caller is not allowed to read everything that the profile can
+ */
+async function ownProfile(
+  services: Pick<SubscriptionServices, 'resources'>,
+  tables: Tables,
+  principal: Principal,
+): Promise<{ readonly profile: string; readonly grants: Grants }> {
+  const profile = await profileOf(tables, principal);
+  const grants = await profileGrants(tables, principal.organization, profile);
+  if (!readsAll(services, principal, grants))
+    throw errors.notPermitted(
+      'Events would contain records or fields that you are not allowed to read, because your profile allows more than your key',
+    );
+  return { profile, grants };
+}
+
+/** Properties of {@link SubscriptionInput} in the body. */
+const inputFields = ['url', 'resources', 'actions', 'filter'] as const satisfies (keyof SubscriptionInput)[];
+
+const customFieldsFor = ({ database, resources }: SubscriptionServices, organization: string) =>
+  organizationCustomFields(database, resources, organization);
+
+/** The fields by which a subscription can filter records, which its profile can read. */
+interface FilterableFields {
+  /** The grants of the subscription's profile. */
+  readonly grants: Grants;
+  /** The custom fields of the organization. */
+  readonly customFields: CustomFields | undefined;
 }
 
 /** Validates a create or update request's body. @throws HttpError 400 listing all issues */
 function inputOf(
   { resources, urlPolicy }: SubscriptionServices,
+  { grants, customFields }: FilterableFields,
   values: Readonly<Record<string, unknown>>,
   existing?: Subscription,
 ): Partial<SubscriptionInput> {
@@ -338,7 +419,7 @@ function inputOf(
   const input = readSubscriptionInput(values, existing === undefined, resources, urlPolicy(), issues);
   const { filter = existing?.filter, resources: names = existing?.resources } = input;
   if (filter !== undefined && names !== undefined)
-    checkFilter({ filter, resources: names }, resources, issues);
+    checkFilter({ filter, resources: names }, resources, grants, customFields, issues);
   const { state } = values;
   if (existing !== undefined && state !== undefined && state !== 'on' && state !== 'off')
     issues.push({ field: 'state', message: 'state must be "on" or "off"' });
@@ -346,8 +427,13 @@ function inputOf(
   return input;
 }
 
-/** Returns the ID of a caller's profile, which determines the data in the events for their subscriptions. */
-async function profileOf(tables: Tables, { kind, actor, organization }: Principal): Promise<string> {
+/**
+ * Returns the ID of a caller's profile, which determines the data in the events for their subscriptions.
+ * @throws HttpError 403 for a key on behalf of a member, because its profile alone does not limit it
+ */
+async function profileOf(tables: Tables, { kind, actor, organization, grants }: Principal): Promise<string> {
+  if (grants.within !== undefined)
+    throw errors.notPermitted('API keys on behalf of a member cannot determine what a subscription sends');
   const row = await (kind === 'key'
     ? tables
         .selectFrom('crm_api_keys')
@@ -366,13 +452,12 @@ async function profileOf(tables: Tables, { kind, actor, organization }: Principa
 }
 
 /**
- * Parses the range to replay. @throws HttpError 400 if it is invalid, 410 if changes after the cursor may already have
- * been deleted
+ * Parses the range to replay. @throws HttpError 400 if it is invalid, 403 if the caller does not see the deliveries, 410
+ * if changes after the cursor may already have been deleted
  */
 async function replayOf(
-  database: Database,
-  signing: TextSigner,
-  organization: string,
+  services: SubscriptionServices,
+  deliveries: DeliveriesRequest,
   { after, from, to = from }: Readonly<Record<string, unknown>>,
 ): Promise<ReplayRange> {
   const invalid = (field: string, message: string) =>
@@ -385,9 +470,12 @@ async function replayOf(
         'must be the ID of a delivery. Alternatively, send "after" with a cursor from GET /events',
       );
     if (!isRowId(last)) throw invalid('to', 'must be the ID of a delivery');
-    return { from: first, to: last };
+    return { from: first, to: last, where: await visibleDeliveries(services, deliveries) };
   }
-  const position = typeof after === 'string' ? feedCursors(signing, organization).read(after) : undefined;
+  const { principal } = deliveries;
+  const { database, signing } = services;
+  const cursors = feedCursors(signing, principal.organization, viewKey(services, principal));
+  const position = typeof after === 'string' ? cursors.read(after) : undefined;
   if (position === undefined)
     throw invalid('after', 'must be a cursor from GET /events of this organization');
   assertRetained(position, await feedEnd(database));

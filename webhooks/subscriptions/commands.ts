@@ -12,7 +12,9 @@ import {
   type OrganizationContext,
   organizationOption,
 } from '../../engine/modules/index.ts';
-import { listRows, organizationId, transaction } from '../../engine/tables/index.ts';
+import { organizationCustomFields } from '../../engine/records/index.ts';
+import { listRows, organizationId, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { profileGrants } from '../../plugins/access/identity/index.ts';
 import { profileId } from '../../plugins/access/profiles/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
@@ -176,15 +178,22 @@ const create = (
       events,
       issues,
     ) as SubscriptionInput;
-    if (issues.length === 0) checkFilter(input, resources, issues);
-    if (issues.length > 0) throw new UserError(issues.map(({ message }) => message).join('\n'));
+    const rejectInvalid = () => {
+      if (issues.length > 0) throw new UserError(issues.map(({ message }) => message).join('\n'));
+    };
+    rejectInvalid();
     const { end: position } = await feedEnd(database);
+    const organization = await organizationId(tablesOf(database), org);
+    const customFields = await organizationCustomFields(database, resources, organization);
     const { id, secret } = await transaction(database, async (tables) => {
-      const organization = await organizationId(tables, org);
+      const idOfProfile = await profileId(tables, organization, profile);
+      const grants = await profileGrants(tables, organization, idOfProfile);
+      checkFilter(input, resources, grants, customFields, issues);
+      rejectInvalid();
       return createSubscription(tables, commandLine(config), sealing(secrets), {
         ...input,
         organization,
-        profile: await profileId(tables, organization, profile),
+        profile: idOfProfile,
         position,
       });
     });

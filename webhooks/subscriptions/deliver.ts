@@ -1,18 +1,25 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
-import type { Resource } from '../../engine/compile/index.ts';
+import type { Resource, ResourceView } from '../../engine/compile/index.ts';
 import { type Database, ttlCache } from '../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { type FieldIssue, HttpError, UserError } from '../../engine/errors.ts';
 import {
   allows,
+  type ChangeValues,
+  changeValues,
+  compileChange,
+  customFieldsIn,
   execute,
   type Grants,
-  grantMasks,
+  limitsChanges,
   loggedFieldNames,
   matching,
+  noGrants,
+  visibleCustomFields,
 } from '../../engine/records/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { profileGrants } from '../../plugins/access/identity/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import type { DeliveryClaim } from './deliveries.ts';
@@ -50,8 +57,8 @@ const isOver = ({ ageMs, attempts }: Pick<ClaimedItem<unknown>, 'ageMs' | 'attem
 
 /** Thrown if the event must not be sent. The message states the reason. */
 class Withheld extends Error {}
-/** Thrown if the record does not match the subscription's filter. */
-class FilteredOut extends Error {}
+/** Thrown if the event does not concern the subscription. The message is stored with the delivery. */
+class Skipped extends Error {}
 
 /** Creates the function that sends an event to a subscription's receiver. */
 export function deliverer(
@@ -71,12 +78,13 @@ export function deliverer(
     clearTimeout(grace);
     poster.close();
   });
-  const grants = ttlCache('grants', async (key) => ({
-    grants: await profileGrants(tablesOf(database), key),
-  }));
+  const grants = ttlCache('grants', async (key) => {
+    const [organization = '', profile = ''] = key.split('/');
+    return { grants: await profileGrants(tablesOf(database), organization, profile) };
+  });
   const events = eventBodies(database, resources, async (organization, profile) => {
     const cached = await grants.get(`${organization}/${profile}`);
-    return cached?.grants ?? {};
+    return cached?.grants ?? noGrants;
   });
 
   /** Subscriptions whose last delivery failed. */
@@ -90,8 +98,7 @@ export function deliverer(
       body = await events(item);
       secrets = await Promise.all([row.secret, row.previous_secret].map(sealing.open));
     } catch (cause) {
-      if (cause instanceof FilteredOut)
-        return { reason: '', values: { request: 'Not sent: the record does not match the filter.' } };
+      if (cause instanceof Skipped) return { reason: '', values: { request: `Not sent: ${cause.message}.` } };
       const isKnown = [Withheld, UserError, HttpError].some((kind) => cause instanceof kind);
       const reason = isKnown ? (cause as Error).message : `failed: ${(cause as Error).name}`;
       return cause instanceof Withheld || isOver(item)
@@ -127,17 +134,18 @@ export function deliverer(
   };
 }
 
-/** Loads a profile's grants. @param key the organization's and profile's IDs, separated by a slash */
-export async function profileGrants(tables: Tables, key: string): Promise<Grants> {
-  const [organization = '', profile = ''] = key.split('/');
-  const rows = await tables
-    .selectFrom('crm_grants')
-    .select(['object', 'action'])
-    .where('organization_id', '=', organization)
-    .where('profile_id', '=', profile)
-    .execute();
-  return grantMasks(rows);
-}
+/** Actions after which the record no longer exists for callers. */
+const deletions: readonly string[] = ['delete', 'trash', 'purge'];
+
+/** Past tenses of actions, for the types of events. */
+const pastTenses: Readonly<Record<string, string>> = {
+  create: 'created',
+  update: 'updated',
+  delete: 'deleted',
+  trash: 'trashed',
+  restore: 'restored',
+  purge: 'purged',
+};
 
 /**
  * Creates the function that builds an event's body. The body contains the record's current state as visible
@@ -148,39 +156,75 @@ function eventBodies(
   resources: readonly Resource[],
   grantsOf: (organization: string, profile: string) => Promise<Grants>,
 ): (item: ClaimedItem<DeliveryClaim>) => Promise<string> {
-  const readers = new Map(resources.map((resource) => [resource.name, readerOf(resource)]));
+  const byName = new Map(resources.map((resource) => [resource.name, resource]));
+  const readers = new WeakMap<ResourceView, RecordReader>();
+  const readerFor = (view: ResourceView): RecordReader => {
+    const reader = readers.get(view) ?? readerOf(view);
+    readers.set(view, reader);
+    return reader;
+  };
   return async ({ id, organization, row }) => {
     if (row.position === null) return `{"type":"test","timestamp":"${row.at}","data":{}}`;
-    const reader = readers.get(row.object);
-    if (reader === undefined) throw new Withheld(`the resource ${row.object} no longer exists`);
+    const resource = byName.get(row.object);
+    if (resource === undefined) throw new Withheld(`the resource ${row.object} no longer exists`);
     const grants = await grantsOf(organization, row.profile_id);
-    if (!allows(grants, row.object, 'read')) {
+    if (!allows(grants, resource.definition, 'read')) {
       throw new Withheld(`the subscription's profile does not grant read on ${row.object}`);
     }
+    const reader = readerFor(resource.viewFor(grants));
     const principal = { kind: 'partner', actor: null, name: null, organization, user: null, grants } as const;
     const caller = { principal, requestId: `event-${id}` };
-    const record =
-      row.action === 'delete'
-        ? undefined
-        : await reader.record(database, caller, String(row.object_id), row.filter);
-    const changedNames = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
+    const recordId = String(row.object_id);
+    const { action, changed } = (await reader.change?.(database, caller, recordId, row.position)) ?? {
+      action: row.action,
+      changed: (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name)),
+    };
+    const record = deletions.includes(action)
+      ? undefined
+      : await reader.record(database, caller, recordId, row.filter);
     const data = [
       `"position":"${row.position}"`,
-      `"action":"${row.action}"`,
+      `"action":"${action}"`,
       `"resource":${JSON.stringify(row.object)}`,
       `"id":${row.object_id}`,
       `"version":${row.version}`,
-      `"changed":${JSON.stringify(changedNames)}`,
+      `"changed":${JSON.stringify(changed)}`,
       `"record":${record ?? 'null'}`,
     ];
-    return `{"type":${JSON.stringify(`${row.object}.${row.action}d`)},"timestamp":"${row.at}","data":{${data.join(',')}}}`;
+    return `{"type":${JSON.stringify(`${row.object}.${pastTenses[action] ?? action}`)},"timestamp":"${row.at}","data":{${data.join(',')}}}`;
   };
 }
 
 type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 
+/** Reads a resource's records and changes for events. */
+interface RecordReader {
+  /** Names of the fields included in changes. */
+  readonly loggedNames: ReadonlySet<string>;
+  /**
+   * Reads a change as the subscription's profile sees it now; undefined if the profile sees all changes as they are stored.
+   * @throws Skipped if the profile cannot see the change
+   */
+  readonly change?: (
+    database: Database,
+    caller: Caller,
+    id: string,
+    position: string,
+  ) => Promise<Pick<ChangeValues, 'action' | 'changed'>>;
+  /**
+   * Reads a record as JSON. Returns undefined if it was deleted or the profile cannot read it.
+   * @throws Skipped if it does not match the filter; Withheld if the filter is no longer valid
+   */
+  readonly record: (
+    database: Database,
+    caller: Caller,
+    id: string,
+    filter: string,
+  ) => Promise<string | undefined>;
+}
+
 /** Creates a reader for a resource's records. */
-function readerOf({ name, context, operations, definition }: Resource) {
+function readerOf({ name, context, operations, definition }: ResourceView): RecordReader {
   // Reads must not use replicas, because replicas can be out of date.
   const { plan, statement, result } = operations.read;
   const hiddenFields = definition.fields.filter(({ sensitive }) => sensitive);
@@ -189,27 +233,30 @@ function readerOf({ name, context, operations, definition }: Resource) {
     .map(({ name }) => name);
   const query = hiddenFields.length === 0 ? {} : { fields: visibleNames.join(',') };
   const filters = matching(context);
+  const changes = compileChange(context);
   return {
     loggedNames: new Set(loggedFieldNames(definition)),
-    /**
-     * Reads a record as JSON. Returns undefined if it was deleted.
-     * @throws FilteredOut if it does not match the filter; Withheld if the filter is no longer valid
-     */
-    record: async (
-      database: Database,
-      caller: Caller,
-      id: string,
-      filter: string,
-    ): Promise<string | undefined> => {
+    ...(limitsChanges({ resources: [context], action: 'read' }) && {
+      change: async (database, caller, id, position) => {
+        const changePlan = changes.plan({ caller, id, position });
+        const rows = await execute(database, { statement: changes.statement }, changePlan);
+        const [change] = rows.length === 0 ? [] : changeValues(changes.result(changePlan, rows));
+        if (change === undefined) throw new Skipped("the subscription's profile cannot read this change");
+        return change;
+      },
+    }),
+    record: async (database, caller, id, filter) => {
       const { organization } = caller.principal;
       if (filter !== '') {
         const issues: FieldIssue[] = [];
-        const parsedQuery = parseFilter(filter, name, filters, issues);
+        const all = await customFieldsIn(database, { context }, caller);
+        const customFields = visibleCustomFields(all?.get(name) ?? [], definition, caller.principal.grants);
+        const parsedQuery = parseFilter(filter, name, filters, customFields, issues);
         // The resource definition has changed. Ignoring the invalid filter would send all records.
         const [issue] = issues;
         if (issue !== undefined) throw new Withheld(issue.message);
         const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
-        if (rows.length === 0) throw new FilteredOut();
+        if (rows.length === 0) throw new Skipped('the record does not match the filter');
       }
       const readPlan = plan({ caller, query, id });
       const rows = await execute(database, { statement }, readPlan);

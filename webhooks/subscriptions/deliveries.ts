@@ -1,4 +1,31 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { Resource } from '../../engine/compile/index.ts';
+import { allows, limitsChanges, type Principal, visibleChanges } from '../../engine/records/index.ts';
+import { arrayText, literal } from '../../engine/sql/index.ts';
 import type { Queue } from '../queue/index.ts';
+
+/** The object of test events, which are not about a record. */
+export const testObject = '';
+
+/**
+ * Returns the SQL condition that delivery `i` is a test event, or is about a change that a caller can currently see to a
+ * resource that it can read. A subscription can include other resources, and its profile can have covered other records
+ * when the delivery was queued.
+ */
+export function visibleTo(principal: Principal, resources: readonly Resource[]): RawBuilder<unknown> {
+  const { grants, organization } = principal;
+  const readable = resources.filter(({ definition }) => allows(grants, definition, 'read'));
+  const isReadable = sql`i.object = any(${arrayText(readable.map(({ name }) => name))}::text[])`;
+  const view = { resources: readable.map(({ viewFor }) => viewFor(grants).context), action: 'read' } as const;
+  if (!limitsChanges(view)) return sql`(i.object = ${testObject} or ${isReadable})`;
+  const rows =
+    'select * from "crm_ledger" _l where _l."organization_id" = i.organization_id and _l."object" = i.object and _l."object_id" = i.object_id and _l."version" = i.version';
+  const changes = visibleChanges(rows, view, (value) => {
+    const parameter = value({ organization, caller: { principal } });
+    return typeof parameter === 'string' ? literal(parameter) : 'null';
+  });
+  return sql`(i.object = ${testObject} or (${isReadable} and exists (${sql.raw(changes)})))`;
+}
 
 /** The queue of events to be sent to subscriptions. */
 export const deliveryQueue: Queue = {

@@ -1,5 +1,7 @@
 import type { Fragment } from '../../engine/compile/index.ts';
+import type { ResourceDefinition } from '../../engine/definition/index.ts';
 import type { JsonSchema } from '../../engine/fields/index.ts';
+import { changeActionsText } from '../../engine/records/index.ts';
 import { type ApiOperation, operations, subscriptionsPath } from './api.ts';
 import { eventActions } from './input.ts';
 
@@ -103,8 +105,8 @@ function describe({ method, path, success, failures, body, parameters, ...operat
 
 const id = { name: 'id', in: 'path', required: true, description: "The subscription's ID.", schema: int64 };
 
-/** OpenAPI description of event subscriptions. */
-export const subscriptionsFragment: Fragment = {
+/** Returns the OpenAPI description of event subscriptions to changes to these resources. */
+export const subscriptionsFragment = (definitions: readonly ResourceDefinition[]): Fragment => ({
   paths: Object.fromEntries(
     [...Map.groupBy(operations, ({ path }) => path)].map(([path, all]) => [
       `${subscriptionsPath}${path.replace(':id', '{id}')}`,
@@ -177,7 +179,7 @@ export const subscriptionsFragment: Fragment = {
       data: object(
         {
           position: text,
-          action: { ...text, description: '`create`, `update` or `delete`.' },
+          action: { ...text, description: changeActionsText(definitions) },
           resource: text,
           id: int64,
           version: {
@@ -209,4 +211,4 @@ export const subscriptionsFragment: Fragment = {
     SubscriptionChange: { state: 'off' },
     ReplayInput: { from: 1, to: 1 },
   },
-};
+});

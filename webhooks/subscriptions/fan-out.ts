@@ -1,9 +1,16 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
+import type { Resource, ResourceView } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
-import { loggedFieldNames, type RecordResource, selectChangedNames } from '../../engine/records/index.ts';
+import {
+  compileGrants,
+  loggedFieldNames,
+  noGrants,
+  selectChangedNames,
+  visibleChanges,
+} from '../../engine/records/index.ts';
 import { arrayText, literal, prepare } from '../../engine/sql/index.ts';
-import { type Tables, transaction } from '../../engine/tables/index.ts';
+import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { ensureEpoch, nowSql } from '../../plugins/change-log/index.ts';
 
 /** Polling intervals with and without enabled subscriptions, in milliseconds. */
@@ -43,10 +50,10 @@ const hasRoom = `not exists (select from crm_event_deliveries d
 export function startFanOut(
   app: FastifyInstance,
   database: Database,
-  resources: readonly RecordResource[],
+  resources: readonly Resource[],
   onQueued: () => void,
 ): { readonly now: () => void } {
-  const fields = fieldsOf(resources);
+  const viewsOf = subscriptionViews(database, resources);
   let isStopping = false;
   /** Time until which polling is skipped. */
   let idleUntil = 0;
@@ -59,15 +66,21 @@ export function startFanOut(
     if (rows.some(([, , same]) => same !== 'true')) return ensureEpoch(database, true);
     const now = performance.now();
     for (const [id, until] of skippedUntil) if (until < now) skippedUntil.delete(id);
-    let pending = rows.filter(([, id, , hasNews]) => hasNews === 'true' && !skippedUntil.has(String(id)));
+    let pending: PendingSubscription[] = rows.filter(
+      ([, id, , hasNews]) => hasNews === 'true' && !skippedUntil.has(String(id)),
+    );
     while (pending.length > 0 && !isStopping) {
       const batch = pending.slice(0, batchSize);
-      const { count, read, unfinished } = await transaction(database, (tables) =>
-        fanOut(tables, batch, fields),
-      );
-      if (count > 0) onQueued();
-      for (const [, id] of batch) if (!read.has(String(id))) skippedUntil.set(String(id), now + skipMs);
-      pending = [...pending.slice(batchSize), ...batch.filter(([, id]) => unfinished.includes(String(id)))];
+      pending = pending.slice(batchSize);
+      for (const [view, subscriptions] of await viewsOf(batch)) {
+        const { count, read, unfinished } = await transaction(database, (tables) =>
+          fanOut(tables, subscriptions, view),
+        );
+        if (count > 0) onQueued();
+        for (const [, id] of subscriptions)
+          if (!read.has(String(id))) skippedUntil.set(String(id), now + skipMs);
+        pending.push(...subscriptions.filter(([, id]) => unfinished.includes(String(id))));
+      }
     }
   };
   app.addHook('preClose', async () => {
@@ -94,8 +107,68 @@ export function startFanOut(
   };
 }
 
+/** An enabled subscription: its organization, its ID, and more columns of {@link pendingChanges}. */
+type PendingSubscription = readonly string[];
+
+/** SQL for the changes that a subscription's profile sees. */
+interface SubscriptionView {
+  /** Expression for the names of the fields logged in change log row `l`. */
+  readonly fields: string;
+  /** Whether any resource has a trash. */
+  readonly hasTrash: boolean;
+  /** Returns the statement for the visible rows of the change log; undefined if nothing is limited. */
+  readonly visible?: (rows: string, extraColumns: readonly string[]) => string;
+}
+
+/**
+ * Returns a function that groups subscriptions by what their profiles see. Unless a definition has scopes or field groups,
+ * all profiles see the same.
+ */
+function subscriptionViews(
+  database: Database,
+  resources: readonly Resource[],
+): (
+  batch: readonly PendingSubscription[],
+) => Promise<readonly (readonly [SubscriptionView, readonly PendingSubscription[]])[]> {
+  const full: SubscriptionView = { fields: fieldsOf(resources), hasTrash: hasTrash(resources) };
+  if (resources.every(({ viewFor }) => viewFor(noGrants).context.view === ''))
+    return async (batch) => [[full, batch]];
+  return async (batch) => {
+    const { rows } = await sql<{ id: string; object: string; action: string }>`
+      select s.id, g.object, g.action from crm_event_subscriptions s
+      join crm_grants g on g.organization_id = s.organization_id and g.profile_id = s.profile_id
+      where s.id = any(${arrayText(batch.map(([, id]) => String(id)))}::bigint[])`.execute(
+      tablesOf(database),
+    );
+    const grantsById = Map.groupBy(rows, ({ id }) => id);
+    const groups = new Map<string, [SubscriptionView, PendingSubscription[]]>();
+    for (const subscription of batch) {
+      const grants = compileGrants(grantsById.get(String(subscription[1])) ?? []);
+      const views = resources.map(({ viewFor }) => viewFor(grants));
+      const key = views[0]?.context.view ?? '';
+      const group = groups.get(key) ?? [key === '' ? full : limitedView(views), []];
+      group[1].push(subscription);
+      groups.set(key, group);
+    }
+    return [...groups.values()];
+  };
+}
+
+const hasTrash = (resources: readonly Pick<ResourceView, 'definition'>[]): boolean =>
+  resources.some(({ definition }) => definition.trash !== undefined);
+
+const limitedView = (views: readonly ResourceView[]): SubscriptionView => ({
+  fields: fieldsOf(views),
+  hasTrash: hasTrash(views),
+  visible: (rows, extraColumns) => {
+    const view = { resources: views.map(({ context }) => context), action: 'read' } as const;
+    // A subscription has no user.
+    return visibleChanges(rows, view, () => 'null', extraColumns);
+  },
+});
+
 /** Returns an SQL expression for the names of the fields logged in change log row `l`. */
-const fieldsOf = (resources: readonly RecordResource[]): string =>
+const fieldsOf = (resources: readonly Pick<ResourceView, 'name' | 'definition'>[]): string =>
   `(case l."object" ${resources
     .map(
       ({ name, definition }) =>
@@ -104,14 +177,25 @@ const fieldsOf = (resources: readonly RecordResource[]): string =>
     .join(' ')} else '{}'::text[] end)`;
 
 /**
+ * SQL condition that is true if a subscription includes changes with the action of row `l`. Subscriptions to creations
+ * include restored records, and subscriptions to deletions include records moved to or deleted from the trash.
+ */
+const isSubscribed = (actions: string, hasTrash: boolean) => {
+  const action = hasTrash
+    ? `case l.action when 'restore' then 'create' when 'trash' then 'delete' when 'purge' then 'delete' else l.action end`
+    : 'l.action';
+  return `${action} = any(string_to_array(${actions}, ','))`;
+};
+
+/**
  * Creates deliveries for the next changes in a batch of subscriptions.
  * @returns the number of deliveries, the subscriptions that were read, and the subscriptions with more
  * changes to read
  */
 async function fanOut(
   tables: Tables,
-  batch: readonly (readonly string[])[],
-  fields: string,
+  batch: readonly PendingSubscription[],
+  { fields, hasTrash, visible }: SubscriptionView,
 ): Promise<{
   readonly count: number;
   readonly read: ReadonlySet<string>;
@@ -129,6 +213,10 @@ async function fanOut(
     where s.state = 'on' and ${sql.raw(hasRoom)} for update of s skip locked`.execute(tables);
   const read = new Set(lockedRows.map(({ id }) => id));
   if (lockedRows.length === 0) return { count: 0, read, unfinished: [] };
+  const subscribedRows =
+    visible === undefined
+      ? 'select * from wanted'
+      : `select * from (${visible('select * from wanted', ['subscription_id', 'generation', 'actions'])}) l where ${isSubscribed('l.actions', hasTrash)}`;
   const { rows } = await sql<{ id: string; is_full: boolean; made: string }>`
     with recursive _now as materialized (${sql.raw(nowSql)}),
     subs as materialized (
@@ -169,16 +257,15 @@ async function fanOut(
         and e.object_id = c.object_id and e.version = c.version - 1
         and (e.transaction, e.id) > (z.transaction, z.ledger_id)),
     wanted as (
-      select l.*, c.subscription_id, s.generation from changes c
+      select l.*, c.subscription_id, s.generation${sql.raw(visible === undefined ? '' : ', s.actions')} from changes c
       join crm_ledger l on l.organization_id = c.organization_id and l.transaction = c.transaction and l.id = c.id
-      join subs s on s.id = c.subscription_id
-      where l.action = any(string_to_array(s.actions, ','))),
+      join subs s on s.id = c.subscription_id${sql.raw(visible === undefined ? `\n      where ${isSubscribed('s.actions', hasTrash)}` : '')}),
     made as (
       insert into crm_event_deliveries (organization_id, subscription_id, generation, event_id, position,
         object, object_id, version, action, at, changed)
       ${sql.raw(
         selectChangedNames(
-          'select * from wanted',
+          subscribedRows,
           fields,
           `l.organization_id, l.subscription_id, l.generation, l.id::text, l.transaction::text || '-' || l.id::text, l.object, l.object_id, l.version, l.action, l.at`,
         ),

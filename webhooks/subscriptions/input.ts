@@ -1,6 +1,14 @@
+import type { Resource } from '../../engine/compile/index.ts';
 import type { FieldIssue } from '../../engine/errors.ts';
+import type { Field } from '../../engine/fields/index.ts';
 import type { Query } from '../../engine/query/index.ts';
-import { type Matching, matching, type RecordResource } from '../../engine/records/index.ts';
+import {
+  type CustomFields,
+  type Grants,
+  type Matching,
+  matching,
+  visibleCustomFields,
+} from '../../engine/records/index.ts';
 import type { Settings } from '../settings/index.ts';
 import { receiverUrl } from './addresses.ts';
 
@@ -34,7 +42,7 @@ const filterQuery = (filter: string): Query => {
 export function readSubscriptionInput(
   input: Readonly<Record<string, unknown>>,
   isNew: boolean,
-  resources: readonly RecordResource[],
+  resources: readonly Pick<Resource, 'name'>[],
   urlPolicy: Settings['events'],
   issues: FieldIssue[],
 ): Partial<SubscriptionInput> {
@@ -80,33 +88,46 @@ export function readSubscriptionInput(
   };
 }
 
-/** Checks that a subscription's filter is valid for each of its resources. */
+/**
+ * Checks that a subscription's filter is valid for each of its resources.
+ * @param grants the grants of the subscription's profile. The filter cannot contain fields that the profile cannot read
+ * @param customFields the custom fields of the organization
+ */
 export function checkFilter(
   { filter, resources: subscribedResources }: Pick<SubscriptionInput, 'filter' | 'resources'>,
-  resources: readonly RecordResource[],
+  resources: readonly Resource[],
+  grants: Grants,
+  customFields: CustomFields | undefined,
   issues: FieldIssue[],
 ): void {
-  for (const { name, context } of resources.filter((item) => subscribedResources.includes(item.name))) {
-    parseFilter(filter, name, matching(context), issues);
+  for (const { name, viewFor } of resources.filter((item) => subscribedResources.includes(item.name))) {
+    const { context, definition } = viewFor(grants);
+    const ownFields = visibleCustomFields(customFields?.get(name) ?? [], definition, grants);
+    parseFilter(filter, name, matching(context), ownFields, issues);
   }
 }
 
-/** Parses a subscription's filter for one of its resources and appends any issues to `issues`. */
+/**
+ * Parses a subscription's filter for one of its resources and appends any issues to `issues`.
+ * @param customFields the custom fields of the resource
+ */
 export function parseFilter(
   filter: string,
   resource: string,
   { parameters, parse }: Matching,
+  customFields: readonly Field[],
   issues: FieldIssue[],
 ): ReturnType<Matching['parse']> {
   const query = filterQuery(filter);
+  const known = parameters(customFields);
   const filterIssues: FieldIssue[] = Object.keys(query)
-    .filter((parameter) => !parameters.includes(parameter))
+    .filter((parameter) => !known.includes(parameter))
     .slice(0, 1)
     .map((field) => ({
       field,
-      message: `cannot filter ${resource} by ${field}. Available: ${parameters.join(', ')}`,
+      message: `cannot filter ${resource} by ${field}. Available: ${known.join(', ')}`,
     }));
-  const parsedQuery = parse(query, filterIssues);
+  const parsedQuery = parse(query, filterIssues, customFields);
   issues.push(...filterIssues.map(({ message }) => ({ field: 'filter', message: `filter: ${message}` })));
   return parsedQuery;
 }

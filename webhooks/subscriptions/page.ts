@@ -2,8 +2,10 @@ import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { type FieldIssue, UserError } from '../../engine/errors.ts';
-import { listRows, tablesOf } from '../../engine/tables/index.ts';
-import { chosenProfile, profileChoice } from '../../plugins/access/profiles/index.ts';
+import { organizationCustomFields } from '../../engine/records/index.ts';
+import { listRows, type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { profileGrants } from '../../plugins/access/identity/index.ts';
+import { chosenProfile, type Grantor, profileChoice } from '../../plugins/access/profiles/index.ts';
 import { sealing } from '../../plugins/access/secrets/index.ts';
 import {
   addHomeCheck,
@@ -45,8 +47,8 @@ const stateTexts: Readonly<Record<Subscription['state'], string>> = {
 };
 
 const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
-  text: stateTexts[state],
-  state: state === 'on' ? 'good' : 'bad',
+  text: state === 'on' && failingSince !== null ? 'Failing' : stateTexts[state],
+  state: state === 'on' && failingSince === null ? 'good' : 'bad',
   below: failingSince === null ? null : `no events delivered since ${exactTime(failingSince)}`,
 });
 
@@ -72,9 +74,17 @@ function optionsOf(form: Form, name: string, values: readonly string[], isDefaul
   }));
 }
 
-/** Returns the subscription in a form. @throws UserError with every issue */
-function inputOf(form: Form, { resources, settings }: SubscriptionPageServices): SubscriptionInput {
+/** Returns the subscription in a form, and its profile. @throws UserError with every issue */
+async function inputOf(
+  form: Form,
+  context: Grantor & { readonly services: SubscriptionPageServices; readonly tables: Tables },
+): Promise<SubscriptionInput & { readonly profile: string }> {
+  const { organization, tables, services } = context;
+  const { resources, settings, database } = services;
   const issues: FieldIssue[] = [];
+  const rejectInvalid = () => {
+    if (issues.length > 0) throw new UserError(issues.map(({ message }) => message).join('; '));
+  };
   const values = {
     url: field(form, 'url').trim(),
     resources: fields(form, 'resource'),
@@ -83,15 +93,20 @@ function inputOf(form: Form, { resources, settings }: SubscriptionPageServices):
   };
   const policy = settings.current.events;
   const input = readSubscriptionInput(values, true, resources, policy, issues) as SubscriptionInput;
-  if (issues.length === 0) checkFilter(input, resources, issues);
-  if (issues.length > 0) throw new UserError(issues.map(({ message }) => message).join('; '));
-  return input;
+  rejectInvalid();
+  const profile = await chosenProfile(tables, context, form);
+  const customFields = await organizationCustomFields(database, resources, organization);
+  checkFilter(input, resources, await profileGrants(tables, organization, profile), customFields, issues);
+  rejectInvalid();
+  return { ...input, profile };
 }
 
 /** Event subscriptions. */
 const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
   name: 'events',
   title: 'Events',
+  group: 'Integrations',
+  icon: 'webhook',
   plural: 'subscriptions',
   source: subscriptionRows,
   missing: missingSubscription,
@@ -164,13 +179,13 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
           submit: 'Add subscription',
         };
       },
-      run: async ({ organization, actor, tables, transact, services }, form) => {
-        const input = inputOf(form, services);
-        const profile = await chosenProfile(tables, organization, form);
+      run: async (context, form) => {
+        const { organization, actor, transact, services } = context;
+        const input = await inputOf(form, context);
         const { end: position } = await feedEnd(services.database);
         const sealed = sealing(services.secrets);
         const { id, secret } = await transact((transactionTables) =>
-          createSubscription(transactionTables, actor, sealed, { ...input, organization, profile, position }),
+          createSubscription(transactionTables, actor, sealed, { ...input, organization, position }),
         );
         const text = 'Copy the signing secret now. It is shown only once.';
         return showOnce(id, `${input.url} added`, text, secret);
@@ -256,6 +271,7 @@ export function subscriptionPages(app: FastifyInstance, services: SubscriptionPa
   addDeliveries(app, services, {
     name: 'event-deliveries',
     title: 'Sent events',
+    icon: 'send',
     purpose: 'Events sent to your subscriptions appear here, with the receivers’ responses.',
     columns: { time: 'Changed', owner: 'To' },
     queue: deliveryQueue,

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { type Selectable, sql } from 'kysely';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import {
@@ -12,7 +12,7 @@ import {
 import { generatePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
-import { deliveryQueue } from './deliveries.ts';
+import { deliveryQueue, testObject } from './deliveries.ts';
 import type { SubscriptionInput } from './input.ts';
 
 const prefix = 'whsec_';
@@ -243,7 +243,7 @@ export async function sendTest(tables: Tables, organization: string, id: string)
       subscription_id: id,
       event_id: `test-${generatePublicId()}`,
       position: null,
-      object: '',
+      object: testObject,
       object_id: null,
       version: null,
       action: 'test',
@@ -257,7 +257,12 @@ export async function sendTest(tables: Tables, organization: string, id: string)
 /** Range to replay: all changes after a position in the change log, or the deliveries between two IDs. */
 export type ReplayRange =
   | { readonly position: Omit<UnverifiedPosition, 'at'> }
-  | { readonly from: string; readonly to: string };
+  | {
+      readonly from: string;
+      readonly to: string;
+      /** SQL condition for the deliveries, if not all of them are sent again. */
+      readonly where?: RawBuilder<unknown>;
+    };
 
 /**
  * Replays events. Returns the number of queued deliveries, not counting changes after a position, which are queued in
@@ -272,8 +277,11 @@ export async function replaySubscription(
 ): Promise<number> {
   await assertOn(tables, organization, id);
   await recordChanges(tables, actor, { organization, action: 'replay', object, objectId: id });
-  if (!('position' in range))
-    return replayRange(tables, deliveryQueue, organization, { owner: id, ...range });
+  if (!('position' in range)) {
+    const { from, to, where } = range;
+    const conditions = where === undefined ? [] : [where];
+    return replayRange(tables, deliveryQueue, organization, { owner: id, from, to, where: conditions });
+  }
   const { epoch, transaction, id: ledger_id } = range.position;
   await update(tables, organization, id, {
     epoch,

@@ -1,5 +1,5 @@
-import type { ColumnShape, ForeignKeyShape, TriggerShape } from '../../database/index.ts';
-import type { IndexShape } from '../../sql/index.ts';
+import type { CheckShape, ColumnShape, ForeignKeyShape } from '../../database/index.ts';
+import type { IndexShape, TriggerShape } from '../../sql/index.ts';
 import type { Effects } from './effects.ts';
 
 /** A change to the tables. Migration files and the migration log contain changes as JSON values. */
@@ -22,10 +22,13 @@ export type SimpleChange =
   | AddForeignKey
   | DropForeignKey
   | RenameForeignKey
+  | AddConstraint
+  | DropConstraint
   | CreateTrigger
   | DropTrigger
   | Check
   | Backfill
+  | Recalculate
   | RenameValues
   | Raw;
 
@@ -40,7 +43,7 @@ interface ColumnChange<K extends string> extends TableChange<K> {
   readonly column: string;
 }
 
-/** A change to an index, a foreign key or a trigger. */
+/** A change to an index, a constraint or a trigger. */
 interface PartChange<K extends string> extends TableChange<K> {
   readonly name: string;
 }
@@ -108,6 +111,8 @@ export interface Default extends ColumnChange<'default'> {
 /** Creates an index or a unique constraint. */
 export interface CreateIndex extends PartChange<'createIndex'> {
   readonly index: IndexShape;
+  /** Whether the existing rows are known to contain no duplicates, so that the migration need not search for them. */
+  readonly distinct?: true;
 }
 
 /** Drops an index, or the constraint to which it belongs. */
@@ -131,7 +136,15 @@ export type DropForeignKey = PartChange<'dropForeignKey'>;
 /** Renames a foreign key. */
 export type RenameForeignKey = Rename<'renameForeignKey'>;
 
-/** Creates a row-level trigger and its function. */
+/** Adds a check constraint. */
+export interface AddConstraint extends PartChange<'addConstraint'> {
+  readonly check: CheckShape;
+}
+
+/** Drops a check constraint. */
+export type DropConstraint = PartChange<'dropConstraint'>;
+
+/** Creates a trigger and its function. */
 export interface CreateTrigger extends PartChange<'createTrigger'> {
   readonly trigger: TriggerShape;
 }
@@ -155,6 +168,14 @@ export interface Backfill extends ColumnChange<'backfill'> {
   readonly value: string;
   /** SQL condition. If absent, selects the rows in which the column is null. */
   readonly where?: string;
+}
+
+/** Updates the outdated stored rollups of a table's rows. */
+export interface Recalculate extends TableChange<'recalculate'> {
+  /** The tables with the records that the rollups combine. */
+  readonly of: readonly string[];
+  /** SQL expressions for the values of a row `t`, by column. */
+  readonly values: Readonly<Record<string, string>>;
 }
 
 /** Replaces the old name of a renamed resource in a table's rows. */

@@ -22,5 +22,6 @@ end`;
   },
   risk: () => changeEffects('ACCESS SHARE', 'reads', 'data-dependent'),
   describe: () => 'fails the migration if records contain incompatible values',
-  title: ({ name, says }) => `fail if ${name} ${says} in any record`,
+  // The name of a resource stands for all of its records.
+  title: ({ name, says }) => `fail if ${name} ${says}${name.includes('.') ? ' in any record' : ''}`,
 };

@@ -17,6 +17,7 @@ export const createTable: Kind<CreateTable> = {
       columns,
       indexes: { [primaryKey.name]: { keys: primaryKey.columns.map(quote), kind: 'primary key' } },
       foreignKeys: {},
+      checks: {},
       triggers: {},
     },
   }),

@@ -11,7 +11,7 @@ export const isConstraint = (index: IndexShape | StoredIndex): boolean =>
   'kind' in index && (index.kind === 'primary key' || index.kind === 'unique constraint');
 
 export const createIndex: Kind<CreateIndex> = {
-  rules: { table: text, name: text, index: indexRule },
+  rules: { table: text, name: text, index: indexRule, distinct: set },
   apply: (tables, { table, name, index }) =>
     withTable(tables, table, ({ indexes }) => ({ indexes: { ...indexes, [name]: index } })),
   sql: ({ table, name, index }) => {
@@ -32,14 +32,15 @@ export const createIndex: Kind<CreateIndex> = {
     kind === undefined
       ? 'reads every row and blocks writes to the table'
       : 'reads every row, fails on duplicate values, and blocks writes to the table',
-  online: ({ table, name, index }) => {
+  online: ({ table, name, index, distinct }) => {
     const { keys, kind, where } = index;
     if (isConstraint(index)) return undefined;
     const condition = where === undefined ? '' : ` where ${where}`;
     return {
-      ...(kind === 'unique' && {
-        obstacle: `select 'two' as name from ${quote(table)}${condition} group by ${keys.join(', ')} having count(*) > 1 limit 1`,
-      }),
+      ...(kind === 'unique' &&
+        !distinct && {
+          obstacle: `select 'two' as name from ${quote(table)}${condition} group by ${keys.join(', ')} having count(*) > 1 limit 1`,
+        }),
       now: [],
       later: [{ table, build: buildSql(table, name, index) }],
       lock: 'SHARE UPDATE EXCLUSIVE',

@@ -1,11 +1,10 @@
-import { quote } from '../../sql/index.ts';
+import { quote, triggerFunction } from '../../sql/index.ts';
 import { tablesWithNewName } from '../stored.ts';
 import type { RenameTable } from './change.ts';
 import { changeEffects } from './effects.ts';
 import { type Kind, restartNote } from './kind.ts';
 import { raw } from './raw.ts';
 import { listOf, text } from './rules.ts';
-import { triggerFunction } from './triggers.ts';
 
 export const renameTable: Kind<RenameTable> = {
   rules: { table: text, to: text, triggers: listOf(text) },

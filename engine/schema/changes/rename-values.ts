@@ -1,4 +1,4 @@
-import { literal, quote } from '../../sql/index.ts';
+import { identifier, literal, quote } from '../../sql/index.ts';
 import type { RenameValues } from './change.ts';
 import { changeEffects } from './effects.ts';
 import type { Expansion, Kind } from './kind.ts';
@@ -32,8 +32,8 @@ function syncNames(change: RenameValues): Expansion {
   const { table, column, from, to } = change;
   const update = updateSql(change);
   const [tableName, name] = [quote(table), quote(column)];
-  const routine = quote(`${table}_${to}_names_fn`);
-  const trigger = quote(`${to}_names`);
+  const routine = quote(identifier(`${table}_${to}_names_fn`));
+  const trigger = quote(identifier(`${to}_names`));
   const copy = (newName: string, row: string) =>
     `insert into ${tableName} select (jsonb_populate_record(null::${tableName}, to_jsonb(r) || jsonb_build_object('${column}', ${newName}))).* from (select ${row}) s(r) on conflict do nothing`;
   const copyAll = copy(`'${to}'::text`, `o from ${tableName} o where o.${name} = '${from}'`);
@@ -55,7 +55,7 @@ function syncNames(change: RenameValues): Expansion {
         if exists (select from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey) where i.indrelid = '${tableName}'::regclass and i.indisprimary and a.attname = '${column}') then
           ${copyAll};
           create trigger ${trigger} after insert on ${tableName} for each row when (new.${name} in ('${from}', '${to}')) execute function ${routine}();
-          create trigger ${quote(`${to}_names_gone`)} after delete on ${tableName} for each row when (old.${name} in ('${from}', '${to}')) execute function ${routine}();
+          create trigger ${quote(identifier(`${to}_names_gone`))} after delete on ${tableName} for each row when (old.${name} in ('${from}', '${to}')) execute function ${routine}();
         else
           ${update};
           create trigger ${trigger} before insert on ${tableName} for each row when (new.${name} = '${from}') execute function ${routine}();

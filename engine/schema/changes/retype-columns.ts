@@ -3,6 +3,7 @@ import { type DeferredStep, type StoredColumn, unfit } from '../steps.ts';
 import { filledCheck, nextName, syncFunction, syncTrigger } from '../swap.ts';
 import { type Change, ofKind, type RetypeColumns, type SimpleChange } from './change.ts';
 import { alterTable, typeSql } from './columns-sql.ts';
+import { constraintClause } from './constraints.ts';
 import { changeEffects } from './effects.ts';
 import { foreignKeySql } from './foreign-keys.ts';
 import { buildSql } from './indexes.ts';
@@ -63,6 +64,7 @@ function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): Onl
   const indexes = ofKind(changes, 'createIndex');
   const links = ofKind(changes, 'addForeignKey');
   const rules = ofKind(changes, 'nullability');
+  const constraints = ofKind(changes, 'addConstraint');
   const drops = droppedParts(change);
   const tableName = quote(table);
   const storedColumn = (name: string) => stored.find((column) => column.name === name) ?? null;
@@ -142,6 +144,14 @@ function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): Onl
           sql(`validate constraint ${quote(next)}`),
         ];
       }),
+      ...constraints.flatMap(({ name, check: { condition } }) => {
+        const next = nextName(name);
+        const clause = constraintClause(next, { condition: onNext(condition) });
+        return [
+          sql(`drop constraint if exists ${quote(next)}`, `${clause} not valid`),
+          sql(`validate constraint ${quote(next)}`),
+        ];
+      }),
       ...swapped
         .filter(({ isFilled }) => isFilled)
         .flatMap(({ name }) => {
@@ -162,7 +172,7 @@ function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): Onl
           known: drops.map(({ name }) => name),
           renames: [
             ...indexes.map(({ name }) => `alter index ${quote(nextName(name))} rename to ${quote(name)}`),
-            ...links.map(({ name }) =>
+            ...[...links, ...constraints].map(({ name }) =>
               alterTable(table, `rename constraint ${quote(nextName(name))} to ${quote(name)}`),
             ),
           ],
@@ -205,6 +215,8 @@ function dependsOn(change: Change, columns: readonly string[]): boolean {
       return true;
     case 'createIndex':
       return columns.some((name) => change.index.keys.some((key) => key.includes(quote(name))));
+    case 'addConstraint':
+      return columns.some((name) => change.check.condition.includes(quote(name)));
     case 'addForeignKey':
       return change.key.columns.some((name) => columns.includes(name));
     case 'default':

@@ -1,5 +1,5 @@
-import type { ColumnShape, ForeignKeyShape, TriggerShape } from '../../database/index.ts';
-import type { IndexShape } from '../../sql/index.ts';
+import type { CheckShape, ColumnShape, ForeignKeyShape } from '../../database/index.ts';
+import type { IndexShape, TriggerShape } from '../../sql/index.ts';
 import { suggestion } from '../../yaml/index.ts';
 
 /** Describes the error in a value from a migration file, or returns undefined if the value is valid. */
@@ -96,8 +96,11 @@ export const foreignKeyRule = propertiesOf({
   onDelete: optional(text),
 } satisfies Rules<ForeignKeyShape>);
 
+export const checkRule = propertiesOf({ condition: text } satisfies Rules<CheckShape>);
+
 export const triggerRule = propertiesOf({
   timing: text,
   events: names,
   body: text,
+  forEach: optional(oneOf('statement')),
 } satisfies Rules<TriggerShape>);

@@ -3,6 +3,7 @@ import { alterTypes } from './alter-types.ts';
 import { backfill } from './backfill.ts';
 import type { SimpleChange } from './change.ts';
 import { check } from './check.ts';
+import { addConstraint, dropConstraint } from './constraints.ts';
 import { createTable } from './create-table.ts';
 import { defaultKind } from './default.ts';
 import { dropColumns } from './drop-columns.ts';
@@ -12,6 +13,7 @@ import { createIndex, dropIndex, renameIndex } from './indexes.ts';
 import type { Kind } from './kind.ts';
 import { nullability } from './nullability.ts';
 import { rawKind } from './raw.ts';
+import { recalculate } from './recalculate.ts';
 import { renameColumn } from './rename-column.ts';
 import { renameTable } from './rename-table.ts';
 import { renameValues } from './rename-values.ts';
@@ -36,10 +38,13 @@ export const simpleKinds: {
   addForeignKey,
   renameForeignKey,
   dropForeignKey,
+  addConstraint,
+  dropConstraint,
   createTrigger,
   dropTrigger,
   check,
   backfill,
+  recalculate,
   renameValues,
   raw: rawKind,
 };

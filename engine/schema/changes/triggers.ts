@@ -1,4 +1,4 @@
-import { quote } from '../../sql/index.ts';
+import { createTriggerSql, quote, triggerFunction } from '../../sql/index.ts';
 import type { CreateTrigger, DropTrigger } from './change.ts';
 import { changeEffects } from './effects.ts';
 import { type Kind, without, withTable } from './kind.ts';
@@ -6,9 +6,6 @@ import { text, triggerRule } from './rules.ts';
 
 const triggerEffects = changeEffects('SHARE ROW EXCLUSIVE');
 const description = 'changes the triggers that run with each write';
-
-/** Returns the quoted name of a trigger's function. */
-export const triggerFunction = (table: string, trigger: string): string => quote(`${table}_${trigger}_fn`);
 
 /** Returns the statements that drop a trigger and its function. */
 export const dropTriggerSql = (table: string, name: string): readonly string[] => [
@@ -20,13 +17,7 @@ export const createTrigger: Kind<CreateTrigger> = {
   rules: { table: text, name: text, trigger: triggerRule },
   apply: (tables, { table, name, trigger }) =>
     withTable(tables, table, ({ triggers }) => ({ triggers: { ...triggers, [name]: trigger } })),
-  sql: ({ table, name, trigger: { timing, events, body } }) => {
-    const routine = triggerFunction(table, name);
-    return [
-      `create or replace function ${routine}() returns trigger as $$ begin ${body} end; $$ language plpgsql;`,
-      `create trigger ${quote(name)} ${timing} ${events.join(' or ')} on ${quote(table)} for each row execute function ${routine}();`,
-    ];
-  },
+  sql: ({ table, name, trigger }) => createTriggerSql(table, name, trigger),
   risk: () => triggerEffects,
   describe: () => description,
 };

@@ -1,10 +1,17 @@
 import type { FastifyInstance } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
+import type { Resource } from '../../../engine/compile/index.ts';
 import type { Variable, VariableValues } from '../../../engine/config/index.ts';
 import { type Database, ttlCache } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import type { Query } from '../../../engine/query/index.ts';
-import { grantedActions, grantMasks, type Principal } from '../../../engine/records/index.ts';
+import {
+  compileGrants,
+  grantedActions,
+  grantsWithin,
+  type Principal,
+  type ProtectedResource,
+} from '../../../engine/records/index.ts';
 import { prepare } from '../../../engine/sql/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import { bearerOf, membershipBySlug, type Session } from '../identity/index.ts';
@@ -21,6 +28,16 @@ interface KeyHolder {
     readonly profile: string;
     /** Time in RFC 3339 format, or null if the key does not expire. */
     readonly expires_at: string | null;
+    /** The member on whose behalf the key acts; absent for an ordinary key. */
+    readonly on_behalf_of?: {
+      readonly id: string;
+      readonly email: string;
+      /** The member's name; absent until it is entered. */
+      readonly name?: string;
+      readonly profile: string;
+      /** The member's grants. The key can do only what these grants and its own grants allow. */
+      readonly grants: KeyHolder['grants'];
+    };
   };
   readonly organization: { readonly id: string; readonly slug: string; readonly name: string };
   /** Actions by resource. `*` means every resource, including future ones. */
@@ -31,6 +48,7 @@ interface KeyHolder {
 async function describeHolder(
   tables: Tables,
   { organization, actor, grants }: Principal,
+  definitions: readonly ProtectedResource[],
 ): Promise<KeyHolder> {
   const row = await tables
     .selectFrom('crm_api_keys as k')
@@ -40,9 +58,18 @@ async function describeHolder(
     )
     .select(['k.id', 'k.name', 'k.last_four', 'k.expires_at', 'p.name as profile'])
     .select(['o.slug', 'o.name as organization_name'])
+    .leftJoin('crm_memberships as m', (join) =>
+      join.onRef('m.organization_id', '=', 'k.organization_id').onRef('m.user_id', '=', 'k.on_behalf_of_id'),
+    )
+    .leftJoin('crm_users as u', 'u.id', 'm.user_id')
+    .leftJoin('crm_profiles as mp', (join) =>
+      join.onRef('mp.organization_id', '=', 'm.organization_id').onRef('mp.id', '=', 'm.profile_id'),
+    )
+    .select(['u.id as member_id', 'u.email', 'u.name as member_name', 'mp.name as member_profile'])
     .where('k.organization_id', '=', organization)
     .where('k.id', '=', actor ?? '')
     .executeTakeFirstOrThrow();
+  const { member_id, email, member_name, member_profile } = row;
   return {
     key: {
       id: row.id,
@@ -50,9 +77,19 @@ async function describeHolder(
       last_four: row.last_four,
       profile: row.profile,
       expires_at: row.expires_at === null ? null : row.expires_at.toISOString(),
+      ...(member_id !== null &&
+        grants.within !== undefined && {
+          on_behalf_of: {
+            id: member_id,
+            email: email ?? '',
+            ...(member_name !== null && { name: member_name }),
+            profile: member_profile ?? '',
+            grants: grantedActions(grants.within, definitions),
+          },
+        }),
     },
     organization: { id: organization, slug: row.slug, name: row.organization_name },
-    grants: grantedActions(grants),
+    grants: grantedActions(grants, definitions),
   };
 }
 
@@ -68,25 +105,40 @@ interface StoredKey {
   readonly principal: Principal;
 }
 
-/** Query for a key by its public ID. Prepared because it runs about once a second for every key in use. */
+/**
+ * Query for a key by its public ID. Prepared because it runs about once a second for every key in use. For a key on
+ * behalf of a member, it also returns the member's email address and grants, and nothing if the member cannot log in.
+ */
 const byPublicId = prepare<string>(
   'api_key',
   'read',
-  ($) => `select k."organization_id"::text, k."id"::text, k."secret_hash", k."created_by_id"::text,
-      floor(extract(epoch from k."expires_at") * 1000)::text, g."object", g."action", k."name"
+  ($) => `select k."organization_id"::text, k."id"::text, k."secret_hash",
+      coalesce(k."on_behalf_of_id", k."created_by_id")::text,
+      floor(extract(epoch from k."expires_at") * 1000)::text, g."object", g."action", k."name",
+      (g."profile_id" = k."profile_id")::text, (g."profile_id" = m."profile_id")::text, u."email"
     from "crm_api_keys" k
-    left join "crm_grants" g on g."organization_id" = k."organization_id" and g."profile_id" = k."profile_id"
-    where k."public_id" = ${$((publicId) => publicId)}::text and k."revoked_at" is null`,
+    left join "crm_memberships" m on m."organization_id" = k."organization_id" and m."user_id" = k."on_behalf_of_id"
+    left join "crm_users" u on u."id" = m."user_id" and u."disabled_at" is null
+      and (u."verified_at" is not null or u."organization_id" = m."organization_id")
+    left join "crm_grants" g on g."organization_id" = k."organization_id"
+      and g."profile_id" in (k."profile_id", m."profile_id")
+    where k."public_id" = ${$((publicId) => publicId)}::text and k."revoked_at" is null
+      and (k."on_behalf_of_id" is null or u."id" is not null)`,
 );
 
-/** Finds a key by its public ID, with its profile's grants. Returns undefined if it is missing or revoked. */
+/**
+ * Finds a key by its public ID, with its grants. Returns undefined if it is missing or revoked, or acts on behalf of a
+ * member who cannot log in.
+ */
 async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
   const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
-  const [organization, id, hash, user = null, expires, , , name = null] = rows[0] ?? [];
+  const [organization, id, hash, user = null, expires, , , name = null, , , email] = rows[0] ?? [];
   if (organization == null || id == null || hash == null) return undefined;
-  const grants = rows.flatMap(([, , , , , object, action]) =>
-    object == null || action == null ? [] : [{ object, action }],
+  const grants = rows.flatMap(([, , , , , object, action, , isOwn, isMembers]) =>
+    object == null || action == null ? [] : [{ object, action, isOwn, isMembers }],
   );
+  const keyGrants = compileGrants(grants.filter(({ isOwn }) => isOwn === 'true'));
+  const memberGrants = compileGrants(grants.filter(({ isMembers }) => isMembers === 'true'));
   return {
     id,
     organization,
@@ -95,10 +147,10 @@ async function findKey(database: Database, publicId: string): Promise<StoredKey 
     principal: Object.freeze({
       kind: 'key',
       actor: id,
-      name,
+      name: email == null ? name : `${name} on behalf of ${email}`,
       organization,
       user,
-      grants: grantMasks(grants),
+      grants: email == null ? keyGrants : grantsWithin(keyGrants, memberGrants),
     }),
   };
 }
@@ -130,9 +182,17 @@ export const keyVariables = {
 /** API key configuration. */
 export type KeyConfig = VariableValues<typeof keyVariables>;
 
+/** Services used by {@link keyAuthentication}. */
+interface KeyServices {
+  readonly config: KeyConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
 /** Authenticates requests by API key, or by a user's session through {@link FastifyInstance.identify}. */
 export const keyAuthentication = fastifyPlugin(
-  async (app: FastifyInstance, { config, database }: { config: KeyConfig; database: Database }) => {
+  async (app: FastifyInstance, { config, database, resources }: KeyServices) => {
+    const definitions = resources.map(({ definition }) => definition);
     const keys = ttlCache('keys', (publicId) => findKey(database, publicId));
     const uses = lastUsed<{ organization: string; at: Date }>(app, (batch) =>
       storeKeysUsed(tablesOf(database), batch),
@@ -150,7 +210,7 @@ export const keyAuthentication = fastifyPlugin(
       token?.startsWith(config.keyPrefix) === true;
     app.decorate('identifyHolder', async (request) =>
       hasKey(bearerOf(request.headers.authorization))
-        ? describeHolder(tablesOf(database), await app.authenticate(request))
+        ? describeHolder(tablesOf(database), await app.authenticate(request), definitions)
         : undefined,
     );
     app.decorate('authenticate', (request) => {

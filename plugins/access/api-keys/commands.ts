@@ -10,6 +10,7 @@ import {
   organizationOption,
 } from '../../../engine/modules/index.ts';
 import { listRows } from '../../../engine/tables/index.ts';
+import { findMember } from '../identity/index.ts';
 import { profileId } from '../profiles/index.ts';
 import type { KeyConfig } from './authentication.ts';
 import { createKey, keyRows, revokeKey, rotateKey } from './keys.ts';
@@ -25,17 +26,23 @@ export function keyCommands(
     .addOption(organizationOption())
     .requiredOption('--profile <name>', "the key's profile, for example read-only")
     .option('--name <name>', 'name of the key', 'API key')
+    .option('--on-behalf-of <user>', 'email address or ID of a member whose grants also limit the key')
     .option('--expires <time>', 'expiry time, for example 2027-01-31; default: never')
     .addOption(jsonResult())
     .action((options) =>
       inOrganization(line, options, async ({ tables, actor, organization, instance: { config } }) => {
         const { org, profile, name } = options;
         const expiresAt = parseExpiry(options.expires);
+        const member =
+          options.onBehalfOf === undefined
+            ? undefined
+            : await findMember(tables, organization, options.onBehalfOf);
         const created = await createKey(tables, actor, config.keyPrefix, {
           organization,
           profile: await profileId(tables, organization, profile),
           name,
           user: null,
+          onBehalfOf: member?.id ?? null,
           expiresAt,
         });
         return {
@@ -45,11 +52,12 @@ export function keyCommands(
             name,
             organization: org,
             profile,
+            ...(member !== undefined && { on_behalf_of: member.email }),
             last_four: created.lastFour,
             expires_at: expiresAt?.toISOString() ?? null,
           },
           text: [
-            `Key ${created.id} created for "${org}" as ${profile}, ${expiresAt === null ? 'without an expiry (--expires sets one)' : `until ${expiresAt.toISOString()}`}. Shown only once:`,
+            `Key ${created.id} created for "${org}" as ${profile}${member === undefined ? '' : ` on behalf of ${member.email}`}, ${expiresAt === null ? 'without an expiry (--expires sets one)' : `until ${expiresAt.toISOString()}`}. Shown only once:`,
             created.plaintext,
           ].join('\n'),
         };
@@ -66,7 +74,7 @@ export function keyCommands(
         const rows = keys.map((row) => [
           row.id,
           row.name,
-          row.profile,
+          row.on_behalf_of === null ? row.profile : `${row.profile} on behalf of ${row.on_behalf_of}`,
           `…${row.last_four}`,
           row.created_at.toISOString(),
           row.last_used_at?.toISOString() ?? 'never',
@@ -102,7 +110,9 @@ export function keyCommands(
     );
   key
     .command('rotate <id>')
-    .description('replace an API key, keeping its name, profile and expiry; the new key is printed once')
+    .description(
+      'replace an API key, keeping its name, profile, member and expiry; the new key is printed once',
+    )
     .addOption(organizationOption())
     .option('--overlap <hours>', 'how long the old key stays valid, from 0 to 720 hours', '24')
     .addOption(jsonResult())

@@ -12,7 +12,7 @@ import { keyPages } from './page.ts';
 import { apiKeyTables } from './tables.ts';
 
 export { type KeyConfig, keyVariables } from './authentication.ts';
-export { createKey, revokeAllKeys } from './keys.ts';
+export { createKey, revokeAllKeys, revokeKeysOnBehalfOf } from './keys.ts';
 
 interface Services {
   readonly config: KeyConfig & AuditConfig;

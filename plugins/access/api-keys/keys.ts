@@ -20,6 +20,12 @@ export interface KeyInfo {
   readonly created_by: string | null;
   /** The creator's name; null if it is not known. */
   readonly created_by_name: string | null;
+  /** ID of the member on whose behalf the key acts; null for an ordinary key. */
+  readonly on_behalf_of_id: string | null;
+  /** The member's email address; null for an ordinary key. */
+  readonly on_behalf_of: string | null;
+  /** The member's name; null for an ordinary key, or if the name is not known. */
+  readonly on_behalf_of_name: string | null;
   readonly last_four: string;
   readonly created_at: Date;
   readonly last_used_at: Date | null;
@@ -38,7 +44,8 @@ export const keyStates = {
 export const keyRows: RowSource<KeyInfo> = {
   from: `crm_api_keys k
     join crm_profiles p on p.organization_id = k.organization_id and p.id = k.profile_id
-    left join crm_users u on u.id = k.created_by_id`,
+    left join crm_users u on u.id = k.created_by_id
+    left join crm_users b on b.id = k.on_behalf_of_id`,
   owner: 'k.organization_id',
   columns: {
     id: 'k.id',
@@ -47,13 +54,16 @@ export const keyRows: RowSource<KeyInfo> = {
     profile_id: 'k.profile_id',
     created_by: 'u.email',
     created_by_name: 'u.name',
+    on_behalf_of_id: 'k.on_behalf_of_id',
+    on_behalf_of: 'b.email',
+    on_behalf_of_name: 'b.name',
     last_four: 'k.last_four',
     created_at: 'k.created_at',
     last_used_at: 'k.last_used_at',
     expires_at: 'k.expires_at',
     revoked_at: 'k.revoked_at',
   },
-  search: ['k.name', 'p.name', 'k.last_four', 'u.name', 'u.email'],
+  search: ['k.name', 'p.name', 'k.last_four', 'u.name', 'u.email', 'b.name', 'b.email'],
   order: 'k.id desc',
 };
 
@@ -70,9 +80,11 @@ export interface NewApiKey {
 }
 
 /**
- * Creates an API key.
+ * Creates an API key in a transaction.
  * @param key `user` is the creator's ID, or null if the creator is not a user; records created with the key
- * will have the same creator
+ * will have the same creator, unless the key acts on behalf of a member. `onBehalfOf` is the member's ID, or null for
+ * an ordinary key
+ * @throws UserError if `onBehalfOf` is not a member of the organization
  */
 export async function createKey(
   tables: Tables,
@@ -83,11 +95,13 @@ export async function createKey(
     readonly profile: string;
     readonly name: string;
     readonly user: string | null;
+    readonly onBehalfOf: string | null;
     readonly expiresAt: Date | null;
   },
 ): Promise<NewApiKey> {
   const newKey = generateKey(prefix);
   const name = displayName(key.name, 'the name');
+  if (key.onBehalfOf !== null) await lockMember(tables, key.organization, key.onBehalfOf);
   const row = await tables
     .insertInto('crm_api_keys')
     .values({
@@ -98,6 +112,7 @@ export async function createKey(
       last_four: newKey.lastFour,
       name,
       created_by_id: key.user,
+      on_behalf_of_id: key.onBehalfOf,
       expires_at: key.expiresAt,
       last_used_at: null,
       revoked_at: null,
@@ -107,6 +122,25 @@ export async function createKey(
   const entry = { organization: key.organization, object: 'key', objectId: row.id };
   await recordChanges(tables, actor, { ...entry, action: 'create' });
   return { id: row.id, name, plaintext: newKey.plaintext, lastFour: newKey.lastFour };
+}
+
+/** Keeps a member from being removed until the transaction ends. @throws UserError if the member does not exist */
+async function lockMember(tables: Tables, organization: string, user: string): Promise<void> {
+  // Removing a member locks the organization first. With the same order, neither transaction waits for the other.
+  await tables
+    .selectFrom('crm_organizations')
+    .select('id')
+    .where('id', '=', organization)
+    .forKeyShare()
+    .execute();
+  const row = await tables
+    .selectFrom('crm_memberships')
+    .select('user_id')
+    .where('organization_id', '=', organization)
+    .where('user_id', '=', user)
+    .executeTakeFirst();
+  if (row === undefined)
+    throw new UserError('the key can only act on behalf of a member of this organization');
 }
 
 /**
@@ -154,6 +188,28 @@ export async function revokeKey(
   throw new UserError(existing === undefined ? missingKey(id) : `key ${id} is already revoked`);
 }
 
+/**
+ * Permanently revokes the keys that act on behalf of a member who is being removed. The keys are deleted, because they
+ * cannot exist without the membership.
+ */
+export async function revokeKeysOnBehalfOf(
+  tables: Tables,
+  actor: Actor,
+  organization: string,
+  user: string,
+): Promise<void> {
+  const rows = await tables
+    .deleteFrom('crm_api_keys')
+    .where('organization_id', '=', organization)
+    .where('on_behalf_of_id', '=', user)
+    .returning(['id', 'revoked_at'])
+    .execute();
+  const entries = rows
+    .filter(({ revoked_at }) => revoked_at === null)
+    .map(({ id }) => ({ organization, action: 'revoke', object: 'key', objectId: id }));
+  await recordChanges(tables, actor, ...entries);
+}
+
 /** Permanently revokes all keys in all organizations. @returns the number of revoked keys */
 export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<number> {
   const rows = await tables
@@ -169,8 +225,8 @@ export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<numbe
 }
 
 /**
- * Replaces a key with a new one that has the same name, profile and expiry. The previous key stays valid for
- * a limited time.
+ * Replaces a key with a new one that has the same name, profile and expiry, and acts on behalf of the same member. The
+ * previous key stays valid for a limited time.
  * @param previous `overlapMs` is how long the previous key stays valid, in milliseconds
  * @throws UserError if the key does not exist or is not live
  */
@@ -202,6 +258,7 @@ export async function rotateKey(
     profile: key.profile_id,
     name: key.name,
     user: actor.kind === 'user' ? actor.id : null,
+    onBehalfOf: key.on_behalf_of_id,
     expiresAt,
   });
 }

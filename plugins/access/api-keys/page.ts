@@ -4,6 +4,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { apiPrefix } from '../../../engine/http/index.ts';
+import { allows, membersObject } from '../../../engine/records/index.ts';
 import { countRows, listRows, slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import {
   addHomeCheck,
@@ -12,13 +13,15 @@ import {
   defineObject,
   exactTime,
   field,
+  type Input,
+  idField,
   nameInput,
   type ObjectContext,
   type SecretNotice,
 } from '../../admin-ui/shell/index.ts';
 import { type QuotaSettings, quotaLine, quotaOf } from '../../tenants/quotas/index.ts';
-import { personDetail, personLabel } from '../identity/index.ts';
-import { chosenProfile, profileChoice } from '../profiles/index.ts';
+import { listMembers, personDetail, personLabel, personLine, personLines } from '../identity/index.ts';
+import { assertProfileGrantable, chosenProfile, profileChoice } from '../profiles/index.ts';
 import type { KeyConfig } from './authentication.ts';
 import { expiryNoticeMs } from './check.ts';
 import {
@@ -77,12 +80,46 @@ const showOnce = (
   return { view: { made, marked: id } };
 };
 
+/** Returns whether an administrator can create keys that act on behalf of members. */
+const canDelegate = ({ membership }: ObjectContext<KeyServices>): boolean =>
+  allows(membership.grants, membersObject, 'update');
+
+/** Returns the form input for selecting a member on whose behalf a key acts; none if the administrator may not. */
+async function memberChoice(context: ObjectContext<KeyServices>, selectedId: string): Promise<Input[]> {
+  if (!canDelegate(context)) return [];
+  const members = await listMembers(context.tables, context.organization);
+  return [
+    {
+      kind: 'choice',
+      name: 'on_behalf_of',
+      label: 'On behalf of',
+      help: 'Optional. The key can do only what both its profile and this member’s profile permit, and ends with the membership.',
+      options: [
+        { value: '', label: 'Nobody' },
+        ...members.map((member) => ({
+          value: member.id,
+          label: personLine(member),
+          selected: member.id === selectedId,
+        })),
+      ],
+    },
+  ];
+}
+
+/** Checks that an administrator can create a key on behalf of a member. @throws UserError if not */
+function assertCanDelegate(context: ObjectContext<KeyServices>): void {
+  if (!canDelegate(context))
+    throw new UserError('creating a key on behalf of a member requires the grant members:update');
+}
+
 const isLive = (key: KeyInfo): boolean => keyState(key) === 'live';
 
 /** API keys. A key's plaintext is shown only once. */
 const apiKeys = defineObject<KeyInfo, KeyServices>({
   name: 'keys',
   title: 'API keys',
+  group: 'Access',
+  icon: 'key-round',
   plural: 'keys',
   source: keyRows,
   missing: missingKey,
@@ -97,6 +134,12 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
     { title: 'Name', cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
     { title: 'Key', cell: ({ last_four }) => ({ code: `…${last_four}` }) },
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    {
+      title: 'On behalf of',
+      cell: ({ on_behalf_of: email, on_behalf_of_name: name }) =>
+        email === null ? { text: '' } : personLines({ name, email }),
+      by: 'lower(coalesce(b.name, b.email))',
+    },
     {
       title: 'Created',
       cell: ({ created_at, created_by: email, created_by_name: name }) => ({
@@ -126,6 +169,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
         inputs: [
           nameInput(field(form, 'name'), 'The program that will use the key, for example “Website”.'),
           await profileChoice(context, field(form, 'profile'), 'Determines what the program can do.'),
+          ...(await memberChoice(context, field(form, 'on_behalf_of'))),
           {
             kind: 'choice',
             name: 'expires',
@@ -139,14 +183,17 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
         const { organization, person, actor, transact, services } = context;
         const lifetime = lifetimes.get(field(form, 'expires'));
         if (lifetime === undefined) throw new UserError('choose when the key expires');
+        const onBehalfOf = field(form, 'on_behalf_of') === '' ? null : idField(form, 'on_behalf_of');
+        if (onBehalfOf !== null) assertCanDelegate(context);
         const key = await transact(async (tables) => {
           const quota = quotaOf(services.settings.current.quotas, await slugsOf(tables, organization));
           await assertKeyQuota(tables, organization, quota.keys);
           return createKey(tables, actor, services.config.keyPrefix, {
             organization,
-            profile: await chosenProfile(tables, organization, form),
+            profile: await chosenProfile(tables, context, form),
             name: field(form, 'name'),
             user: person.session.user.id,
+            onBehalfOf,
             expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
           });
         });
@@ -175,13 +222,19 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
         submit: 'Rotate key',
         isSafe: true,
       }),
-      run: async (context, form, { id }) => {
+      run: async (context, form, { id, on_behalf_of_id, profile_id }) => {
+        if (on_behalf_of_id !== null) assertCanDelegate(context);
         const { organization, actor, transact, services } = context;
         const overlap = overlaps.get(field(form, 'overlap'));
         if (overlap === undefined) throw new UserError('choose how long the old key stays valid');
-        const key = await transact((tables) =>
-          rotateKey(tables, actor, services.config.keyPrefix, { organization, id, overlapMs: overlap.ms }),
-        );
+        const key = await transact(async (tables) => {
+          await assertProfileGrantable(tables, context, profile_id);
+          return rotateKey(tables, actor, services.config.keyPrefix, {
+            organization,
+            id,
+            overlapMs: overlap.ms,
+          });
+        });
         return showOnce(context, key);
       },
     },

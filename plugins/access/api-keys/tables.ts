@@ -3,6 +3,7 @@ import {
   defineTable,
   identity,
   link,
+  memberTable,
   now,
   tenant,
   tenantLink,
@@ -21,6 +22,8 @@ declare module '../../../engine/tables/index.ts' {
       name: string;
       profile_id: string;
       created_by_id: string | null;
+      /** The member on whose behalf the key acts; null for an ordinary key. */
+      on_behalf_of_id: string | null;
       created_at: Generated<Date>;
       last_used_at: Date | null;
       expires_at: Date | null;
@@ -41,6 +44,13 @@ const apiKeys = defineTable(
     ...tenantLink('crm_api_keys', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
     // A key stays valid after its creator is removed.
     ...link('created_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
+    // A key on behalf of a member ends with the membership, and never becomes an ordinary key.
+    ...tenantLink('crm_api_keys', 'on_behalf_of', memberTable, {
+      ownColumns: ['on_behalf_of_id'],
+      referencedColumnNames: ['organization_id', 'user_id'],
+      nullable: true,
+      deleteRule: 'cascade',
+    }),
     created_at: now,
     last_used_at: { ...timestampColumn, nullable: true },
     expires_at: { ...timestampColumn, nullable: true },

@@ -29,6 +29,7 @@ export {
 } from './operator-users.ts';
 export { generatePassword } from './passwords.ts';
 export {
+  findMember,
   findPeople,
   listMembers,
   type NamedPerson,
@@ -36,7 +37,10 @@ export {
   personLabel,
   personLine,
   personLines,
+  type VisiblePerson,
+  withoutEmail,
 } from './people.ts';
+export { profileGrants } from './profile-grants.ts';
 export {
   createMailedResets,
   createMemberReset,

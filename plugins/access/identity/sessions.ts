@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { type Grants, grantMasks } from '../../../engine/records/index.ts';
+import { compileGrants, type Grants } from '../../../engine/records/index.ts';
 import type { RowSource, Tables } from '../../../engine/tables/index.ts';
 import { generatePublicId, generateSecret, hashSecret } from '../secrets/index.ts';
 import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
@@ -191,7 +191,7 @@ export async function findMemberships(
           formerSlugs: first?.former ?? [],
           name: first?.name ?? slug,
           profile: first?.profile ?? '',
-          grants: grantMasks(grants),
+          grants: compileGrants(grants),
         },
       ];
     }),

@@ -44,13 +44,24 @@ const me = {
       description: "The caller's organizations, each with the caller's profile and its grants.",
       items: object({ id, slug: text, name: text, profile: text, grants }),
     },
-    key: object({
-      id,
-      name: text,
-      last_four: text,
-      profile: text,
-      expires_at: { anyOf: [time, { type: 'null' }] },
-    }),
+    key: {
+      type: 'object',
+      required: ['id', 'name', 'last_four', 'profile', 'expires_at'],
+      properties: {
+        id,
+        name: text,
+        last_four: text,
+        profile: text,
+        expires_at: { anyOf: [time, { type: 'null' }] },
+        on_behalf_of: {
+          type: 'object',
+          description:
+            "The member on whose behalf the key acts, with the member's profile and its grants. The key can do only what both these grants and its own grants allow. Absent for other keys.",
+          required: ['id', 'email', 'profile', 'grants'],
+          properties: { ...user.properties, profile: text, grants },
+        },
+      },
+    },
     grants,
     limits: object({
       per_page: { type: 'integer', description: 'Maximum number of records on a page.' },
@@ -176,7 +187,7 @@ export const loginFragment: Fragment = {
     '/auth/me': {
       get: operation('getMe', 'Who is calling', {
         description:
-          "Returns the caller's organizations and grants. With an API key, also returns the key, and `user` is null.",
+          "Returns the caller's organizations and grants. With an API key, also returns the key, and `user` is null. A key on behalf of a member names the member in `key.on_behalf_of`.",
         security: [...security, { apiKey: [] }],
         responses: {
           200: response('The caller.', me, undefined, {

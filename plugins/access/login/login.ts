@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
+import type { Resource } from '../../../engine/compile/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { isRowId, isStorable } from '../../../engine/fields/index.ts';
 import { json, jsonId, rejectOtherMethods } from '../../../engine/http/index.ts';
@@ -36,6 +37,7 @@ export const sessionRoute = { isServedReadOnly: true } as const;
 
 /** Services required for logging in and for the login pages. */
 export interface LoginServices extends IdentityServices {
+  readonly resources: readonly Resource[];
   readonly config: IdentityServices['config'] & RateLimitingConfig;
   readonly mailer: Mailer;
 }
@@ -71,10 +73,13 @@ const routeOptions = { bodyLimit: 16 * 1024, config: sessionRoute };
 
 /** Login method shown in the session list for a session started with a password. */
 export const byPassword = 'Password';
+/** Login method shown in the session list for a session started with a passkey. */
+export const byPasskey = 'Passkey';
 
 /** Routes for login, logout and the user's own sessions. The admin UI uses the same functions. */
 export const login = fastifyPlugin(
-  async (app: FastifyInstance, { config, database, secrets }: LoginServices) => {
+  async (app: FastifyInstance, { config, database, secrets, resources }: LoginServices) => {
+    const definitions = resources.map(({ definition }) => definition);
     const { site } = app;
     const { matchingUsers, remember } = credentialCheck({ database, secrets }, site);
     /**
@@ -241,11 +246,15 @@ export const login = fastifyPlugin(
       const holder = await app.identifyHolder(request);
       if (holder !== undefined) {
         const { key, organization, grants } = holder;
-        const { profile } = key;
+        const { profile, on_behalf_of: member } = key;
         return respond(reply, {
           user: null,
           organizations: [{ ...organization, id: jsonId(organization.id), profile, grants }],
-          key: { ...key, id: jsonId(key.id) },
+          key: {
+            ...key,
+            id: jsonId(key.id),
+            ...(member !== undefined && { on_behalf_of: { ...member, id: jsonId(member.id) } }),
+          },
           grants,
           limits: limitsOf(request, config),
         });
@@ -256,7 +265,7 @@ export const login = fastifyPlugin(
         organizations: [...session.memberships.values()].map((membership) => ({
           ...organizationOf(membership),
           profile: membership.profile,
-          grants: grantedActions(membership.grants),
+          grants: grantedActions(membership.grants, definitions),
         })),
         limits: limitsOf(request, config),
       });

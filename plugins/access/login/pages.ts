@@ -6,6 +6,7 @@ import {
   field,
   membershipsOf,
   personOf,
+  recentMemberships,
   render,
   safeNext,
   signedIn,
@@ -46,7 +47,8 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
   app.decorate('showLogin', showLogin);
 
   app.get('/', { preHandler: signedIn(app) }, async (request, reply) => {
-    const [first] = membershipsOf(personOf(request));
+    const person = personOf(request);
+    const [first] = [...recentMemberships(request, person), ...membershipsOf(person)];
     return reply.redirect(first === undefined ? '/setup/me' : `/setup/o/${first.slug}`, 303);
   });
 

@@ -4,7 +4,7 @@ import { tablesOf } from '../../../engine/tables/index.ts';
 import { type Form, field, redirectGetToForm, safeNext } from '../../admin-ui/shell/index.ts';
 import { findMemberships } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
-import { type LoginServices, sessionRoute } from './login.ts';
+import { byPasskey, type LoginServices, sessionRoute } from './login.ts';
 
 /** Registers the routes for logging in with a passkey, which requires neither a password nor a code. */
 export function passkeyLogin(app: FastifyInstance, { database }: LoginServices): void {
@@ -20,7 +20,7 @@ export function passkeyLogin(app: FastifyInstance, { database }: LoginServices):
         const user = await perNetwork.run(networkOf(request), () => app.passkeys.use(request, form));
         if (user !== undefined) {
           const candidate = { user, memberships: await findMemberships(tablesOf(database), user.id) };
-          const proof = { method: 'Passkey', secondFactor: true };
+          const proof = { method: byPasskey, secondFactor: true };
           return await app.continueLogin(request, reply, candidate, { proof, next });
         }
         reply.code(401);

@@ -26,10 +26,11 @@ import {
   hasSecondFactor,
   maxPersonName,
   recordEverywhere,
+  type Session,
   type SessionInfo,
   sessionRows,
 } from '../identity/index.ts';
-import { type LoginServices, organizationsOf, sessionRoute } from './login.ts';
+import { byPasskey, byPassword, type LoginServices, organizationsOf, sessionRoute } from './login.ts';
 
 /**
  * User agent patterns with the name of the program that each identifies. The order matters, because some user
@@ -65,6 +66,13 @@ function deviceName(userAgent: string): string {
 
 const view = viewsIn(import.meta.dirname);
 const path = '/setup/me';
+
+/** Maximum number of organizations listed on the page. The organizations page lists all of them. */
+const maxListed = 10;
+
+/** Returns the name of the provider with which the user logged in, or undefined for a password or a passkey. */
+const providerOf = ({ method }: Session): string | undefined =>
+  method.startsWith(byPassword) || method === byPasskey ? undefined : method;
 
 /** The user's sessions. */
 const sessions: ListDefinition<SessionInfo, ListContext<LoginServices>> = {
@@ -102,6 +110,7 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
   const show = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
     const { session } = personOf(request);
     const list = await listSessions(request);
+    const memberships = membershipsOf(personOf(request));
     return render(request, reply, view('me'), {
       title: 'You',
       sessionList: { ...list, ...listData(list, request), title: 'Sessions', path },
@@ -109,7 +118,10 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
       name: session.user.name,
       maxName: maxPersonName,
       hasSecondFactor: await hasSecondFactor(tablesOf(database), session.user.id),
-      memberships: membershipsOf(personOf(request)),
+      provider: providerOf(session),
+      memberships: memberships.slice(0, maxListed),
+      hasMore: memberships.length > maxListed,
+      organizations: memberships.length,
       ...more,
     });
   };

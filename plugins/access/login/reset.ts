@@ -4,7 +4,7 @@ import pLimit from 'p-limit';
 import { HttpError, UserError } from '../../../engine/errors.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
-import { mailTemplate } from '../../operations/mail/index.ts';
+import { linkWithCode, mailTemplate } from '../../operations/mail/index.ts';
 import { createMailedResets, parseEmail, redeemReset } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { addLoginLinks, type LoginServices } from './login.ts';
@@ -35,7 +35,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       const links = resets.map(({ publicId, code, organization }) => ({
         organization,
         code,
-        link: `${origin}/setup/reset/${publicId}`,
+        link: linkWithCode(`${origin}/setup/reset/${publicId}`, code),
       }));
       await mailer.send(resetMail(email, { links }));
     } catch (cause) {

@@ -1,6 +1,7 @@
 // Members: an organization's members and invitations.
-// May import engine, secrets, identity, profiles, admin-ui/shell, operations/mail.
+// May import engine, secrets, identity, profiles, api-keys, admin-ui/shell, operations/mail.
 
+import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
 import type { Mailer } from '../../operations/mail/index.ts';
@@ -12,7 +13,11 @@ export { acceptInvite, acceptInviteTo, cancelAllInvites, type OpenInvite, openIn
 export { memberRows } from './members.ts';
 
 /** An organization's members and invitations. */
-export const membersModule: Module<{ readonly database: Database; readonly mailer: Mailer }> = {
+export const membersModule: Module<{
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+  readonly mailer: Mailer;
+}> = {
   name: 'members',
   tables: membersTables,
   openApi: membersFragment,

@@ -3,6 +3,7 @@ import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { listRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
+import { revokeKeysOnBehalfOf } from '../api-keys/index.ts';
 
 /** A member as listed for administrators. */
 export interface MemberInfo {
@@ -57,7 +58,7 @@ export async function changeMember(
   await recordChanges(tables, actor, { organization, action: 'update', object: 'member', objectId: user });
 }
 
-/** Removes a member from an organization. @throws UserError in the same cases as {@link changeMember} */
+/** Removes a member from an organization, with the keys that act on their behalf. @throws UserError in the same cases as {@link changeMember} */
 export async function removeMember(
   tables: Tables,
   actor: Actor,
@@ -65,6 +66,7 @@ export async function removeMember(
   user: string,
 ): Promise<void> {
   await lockMembers(tables, organization);
+  await revokeKeysOnBehalfOf(tables, actor, organization, user);
   const row = await tables
     .deleteFrom('crm_memberships')
     .where('organization_id', '=', organization)

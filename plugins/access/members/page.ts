@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { addObjects, defineObject, field, type SecretNotice } from '../../admin-ui/shell/index.ts';
-import { type Mailer, mailTemplate } from '../../operations/mail/index.ts';
+import { linkWithCode, type Mailer, mailTemplate } from '../../operations/mail/index.ts';
 import { createMemberReset, maxPersonName, personLines } from '../identity/index.ts';
 import { chosenProfile, profileChoice } from '../profiles/index.ts';
 import {
@@ -21,6 +22,7 @@ const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'));
 
 interface MemberServices {
   readonly database: Database;
+  readonly resources: readonly Resource[];
   readonly mailer: Mailer;
 }
 
@@ -45,6 +47,8 @@ const profileHelp = 'Determines what this person can do.';
 const members = defineObject<MemberInfo, MemberServices>({
   name: 'members',
   title: 'Members',
+  group: 'Access',
+  icon: 'users',
   plural: 'members',
   source: memberRows,
   missing: () => missingMember,
@@ -88,7 +92,8 @@ const members = defineObject<MemberInfo, MemberServices>({
         submit: 'Invite member',
       }),
       done: { 'invite-mailed': 'Invitation sent to {}.' },
-      run: async ({ app, request, membership, actor, transact, services }, form) => {
+      run: async (context, form) => {
+        const { app, request, membership, actor, transact, services } = context;
         const { mailer, database } = services;
         const { organization, name } = membership;
         const mailed = mailer.sendsLinks();
@@ -97,13 +102,14 @@ const members = defineObject<MemberInfo, MemberServices>({
             organization,
             email: field(form, 'email'),
             name: field(form, 'name').trim() === '' ? undefined : field(form, 'name'),
-            profile: await chosenProfile(tables, organization, form),
+            profile: await chosenProfile(tables, context, form),
             mailed,
           }),
         );
         const link = `${app.site.origin(request)}/setup/invite/${invitation.publicId}`;
         if (mailed) {
-          const mail = inviteMail(email, { organization: name, link, code: invitation.code });
+          const { code } = invitation;
+          const mail = inviteMail(email, { organization: name, link: linkWithCode(link, code), code });
           if (await mailer.send(mail)) return { done: 'invite-mailed', name: email };
         }
         // An email may have arrived even though it was reported as failed, so its code is replaced.
@@ -138,10 +144,10 @@ const members = defineObject<MemberInfo, MemberServices>({
         danger: { label: 'Remove member', href: `${context.urlOf('remove')}?id=${id}` },
       }),
       done: { 'member-changed': 'Profile changed for {}.' },
-      run: ({ organization, actor, transact }, form, { id }) =>
-        transact(async (tables) => {
-          const profile = await chosenProfile(tables, organization, form);
-          await changeMember(tables, actor, organization, id, profile);
+      run: (context, form, { id }) =>
+        context.transact(async (tables) => {
+          const profile = await chosenProfile(tables, context, form);
+          await changeMember(tables, context.actor, context.organization, id, profile);
         }),
     },
     reset: {
@@ -175,7 +181,7 @@ const members = defineObject<MemberInfo, MemberServices>({
       page: ({ membership }, _form, { email }) => ({
         kind: 'confirm',
         title: `Remove ${email}?`,
-        consequence: `This member immediately loses access to ${membership.name}. Their past changes remain under their name.`,
+        consequence: `This member immediately loses access to ${membership.name}, and API keys on their behalf are revoked. Their past changes remain under their name.`,
         submit: 'Remove member',
       }),
       done: { 'member-removed': '{} removed.' },

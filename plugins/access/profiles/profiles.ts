@@ -1,31 +1,32 @@
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import {
-  type Action,
-  actionNames,
   administratorProfile,
+  compileGrants,
   eventsObject,
+  fieldsObject,
+  type GrantedResource,
+  type Grants,
   membersObject,
+  type StoredGrant,
+  uncoveredGrants,
   wildcard,
 } from '../../../engine/records/index.ts';
 import { literal } from '../../../engine/sql/index.ts';
 import { displayName, findRow, listRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
 import { type Form, field, type Input, idField } from '../../admin-ui/shell/index.ts';
+import { type Grant, type GrantableObject, grantIssue, grantText, storedGrant } from './grants.ts';
 
 /** Profiles that every organization has from the start. */
 export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
   [administratorProfile]: [
     { object: wildcard, actions: [wildcard] },
+    { object: eventsObject, actions: [wildcard] },
     { object: membersObject, actions: [wildcard] },
+    { object: fieldsObject, actions: [wildcard] },
   ],
   'read-only': [{ object: wildcard, actions: ['list', 'read'] }],
 };
-
-/** Actions granted on an object. `*` stands for all objects or actions, including those added later. */
-export interface Grant {
-  readonly object: string;
-  readonly actions: readonly (Action | typeof wildcard)[];
-}
 
 /**
  * Creates a profile.
@@ -79,7 +80,7 @@ export interface Profile {
   readonly id: string;
   readonly name: string;
   readonly builtIn: boolean;
-  /** The grants, each in the form `object:action`, sorted. */
+  /** The grants in the format of {@link grantText}, sorted. */
   readonly grants: readonly string[];
 }
 
@@ -120,7 +121,8 @@ export async function changeProfile(
 }
 
 /**
- * Adds and removes grants in a profile.
+ * Adds and removes grants in a profile. Grants to remove can name objects, actions and scopes that no longer exist.
+ * @param objects the objects on which actions can be granted
  * @throws UserError if the profile does not exist, is built in, or does not have one of the grants to remove
  */
 export async function adjustProfile(
@@ -129,6 +131,7 @@ export async function adjustProfile(
   organization: string,
   id: string,
   { add = [], remove = [] }: { readonly add?: readonly Grant[]; readonly remove?: readonly Grant[] },
+  objects: readonly GrantableObject[],
 ): Promise<void> {
   await assertCustom(tables, organization, id);
   for (const { object, actions } of remove) {
@@ -141,7 +144,13 @@ export async function adjustProfile(
         .where('action', '=', action)
         .returning('object')
         .executeTakeFirst();
-      if (row === undefined) throw new UserError(`the profile does not have the grant ${object}:${action}`);
+      if (row !== undefined) continue;
+      const issue = grantIssue({ object, action }, objects);
+      throw new UserError(
+        issue === undefined
+          ? `the profile does not have the grant ${grantText({ object, action })}`
+          : `${issue}.`,
+      );
     }
   }
   await insertGrants(tables, organization, id, add);
@@ -215,37 +224,6 @@ async function assertCustom(tables: Tables, organization: string, id: string): P
     throw new UserError(`the profile "${row.name}" cannot be changed`);
 }
 
-/** Returns the objects on which actions can be granted, except the wildcard. */
-export const grantableObjects = (resources: readonly { readonly name: string }[]): string[] => [
-  ...resources.map(({ name }) => name),
-  eventsObject,
-  membersObject,
-];
-
-/**
- * Parses a grant from the command line: `leads:list,read`, `leads:*` or `*:*`.
- * @throws UserError if the object or an action does not exist
- */
-export function parseGrant(text: string, objects: readonly string[]): Grant {
-  const [object = '', list = '', ...rest] = text.split(':');
-  const actions = list.split(',');
-  if (rest.length > 0 || list === '') {
-    throw new UserError(
-      `"${text}" is not a grant. Use object:action,action, for example ${objects[0]}:list,read.`,
-    );
-  }
-  if (object !== wildcard && !objects.includes(object)) {
-    throw new UserError(`object "${object}" does not exist. Available: ${objects.join(', ')}, ${wildcard}.`);
-  }
-  const unknown = actions.find((action) => action !== wildcard && !actionNames.includes(action as Action));
-  if (unknown !== undefined) {
-    throw new UserError(
-      `action "${unknown}" does not exist. Available: ${actionNames.join(', ')}, ${wildcard}.`,
-    );
-  }
-  return { object, actions: actions as Grant['actions'] };
-}
-
 /** Returns the ID of the organization's profile with this name. @throws UserError if it does not exist */
 export async function profileId(tables: Tables, organization: string, name: string): Promise<string> {
   const row = await tables
@@ -284,14 +262,46 @@ export const profileChoice = async (
   ],
 });
 
+/** An administrator who passes on grants, with the organization's ID. */
+export interface Grantor {
+  readonly organization: string;
+  readonly membership: { readonly grants: Grants };
+  readonly services: { readonly resources: readonly { readonly definition: GrantedResource }[] };
+}
+
+/**
+ * Checks that an administrator has the grants that they pass on. Administrators can pass on all grants on events, because
+ * they manage event subscriptions in the admin UI.
+ * @throws UserError naming the grants that the administrator does not have
+ */
+export function assertGrantable({ membership, services }: Grantor, grants: Iterable<StoredGrant>): void {
+  const definitions = services.resources.map(({ definition }) => definition);
+  const uncovered = uncoveredGrants(membership.grants, compileGrants(grants), definitions).filter(
+    (text) => storedGrant(text).object !== eventsObject,
+  );
+  if (uncovered.length > 0) {
+    throw new UserError(`you cannot grant more than your own profile grants: ${uncovered.join(', ')}`);
+  }
+}
+
 /**
  * Returns the ID of the profile selected in a form.
- * @throws UserError if no profile is selected, or it does not belong to the organization
+ * @throws UserError if no profile is selected, it does not belong to the organization, or it grants more than the
+ *   administrator's own profile
  */
-export async function chosenProfile(tables: Tables, organization: string, form: Form): Promise<string> {
+export async function chosenProfile(tables: Tables, grantor: Grantor, form: Form): Promise<string> {
   if (field(form, 'profile') === '') throw new UserError('choose a profile');
   const id = idField(form, 'profile');
-  if ((await findRow(tables, profileRows, organization, id)) === undefined)
-    throw new UserError(missingProfile);
+  await assertProfileGrantable(tables, grantor, id);
   return id;
+}
+
+/**
+ * Checks that an administrator has the grants of a profile that they give to someone.
+ * @throws UserError if the profile does not belong to the organization, or grants more than the administrator's own profile
+ */
+export async function assertProfileGrantable(tables: Tables, grantor: Grantor, id: string): Promise<void> {
+  const profile = await findRow(tables, profileRows, grantor.organization, id);
+  if (profile === undefined) throw new UserError(missingProfile);
+  assertGrantable(grantor, profile.grants.map(storedGrant));
 }

@@ -27,7 +27,7 @@ const grants = defineTable(
     action: { ...textColumn, primary: true },
   },
   // Stored on every database node, because every request joins the table with its key or session.
-  { placement: 'everywhere', resourceColumns: ['object'] },
+  { placement: 'everywhere', resourceColumns: ['object'], groupColumns: ['object'] },
 );
 
 /** Profiles and their grants. */

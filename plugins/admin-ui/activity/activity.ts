@@ -31,14 +31,14 @@ const parsePosition = (text: unknown): readonly [transaction: string, id: string
   return transaction === undefined || id === undefined ? undefined : [transaction, id];
 };
 
-/** The activity filters with their labels. */
+/** The activity filters: the labels of the field and its operator, and the control for the value. */
 export const activityFilters = {
-  actor: { label: 'Actor is' },
-  action: { label: 'Action is' },
-  object: { label: 'Object is' },
-  record: { label: 'ID is' },
-  from: { label: 'From' },
-  until: { label: 'Until' },
+  actor: { label: 'Actor', operator: 'is', control: 'line' },
+  action: { label: 'Action', operator: 'is', control: 'suggestions' },
+  object: { label: 'Object', operator: 'is', control: 'suggestions' },
+  record: { label: 'ID', operator: 'is', control: 'line' },
+  from: { label: 'Date', operator: 'from', control: 'day' },
+  until: { label: 'Date', operator: 'until', control: 'day' },
 } as const;
 
 /** The time filters in {@link activityFilters}, with their comparison operators. */

@@ -1,4 +1,4 @@
-// Activity: shows an organization's change log as a page. May import engine, admin-ui/shell.
+// Activity: shows an organization's change log as a page. May import engine, identity, admin-ui/shell, admin-ui/records.
 
 import type { Module } from '../../../engine/modules/index.ts';
 import { type ActivityServices, activityPage } from './page.ts';

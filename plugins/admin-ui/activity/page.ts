@@ -8,6 +8,8 @@ import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import { findPeople, personLines } from '../../access/identity/index.ts';
 import {
   adminOf,
+  type FilterField,
+  filterMenu,
   hiddenParameters,
   linkWithParameters,
   parametersOf,
@@ -15,7 +17,7 @@ import {
   signedIn,
 } from '../shell/index.ts';
 import { type ActivityLine, activityFilters, activityTimes, listActivity } from './activity.ts';
-import { activitySentences } from './sentences.ts';
+import { activityActions, activityObjects, activitySentences } from './sentences.ts';
 
 const pageLength = 50;
 /** Number of rows read at a time for a CSV export. */
@@ -45,11 +47,17 @@ export function activityPage(app: FastifyInstance, { config, database, resources
   section(app, database, {
     name: 'activity',
     title: 'Activity',
-    load: async ({ membership: { organization, slug } }, request) => {
+    group: 'Data',
+    icon: 'activity',
+    load: async ({ membership: { organization, slug, grants } }, request) => {
       const path = `/setup/o/${slug}/activity`;
       const parameters = parametersOf(request);
       const { lines, problem } = await linesOf(organization, parameters);
-      const sentences = await activitySentences(tablesOf(database), organization, resources, lines);
+      const sentences = await activitySentences(tablesOf(database), lines, {
+        organization,
+        resources: resources.map((resource) => resource.viewFor(grants)),
+        base: `/setup/o/${slug}`,
+      });
       const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
       const last = lines.length === pageLength ? lines.at(-1)?.position : undefined;
       const activeFilters = Object.entries(activityFilters).filter(
@@ -62,21 +70,21 @@ export function activityPage(app: FastifyInstance, { config, database, resources
           intro:
             "Activity recording is disabled in this instance's configuration (AUDIT=false). The entries below were recorded earlier.",
         }),
-        filter: {
+        filter: await filterMenu(filterFields(resources), {
+          by: parameters.by,
           keep: hiddenParameters(parameters, without),
-          fields: Object.entries(activityFilters).map(([value, { label }]) => ({ value, label })),
-          values: [],
-        },
-        chips: activeFilters.map(([name, { label }]) => ({
-          label: `${label} ${parameters[name]}`,
-          name: `Remove the filter ${label} ${parameters[name]}`,
+          link: (by) => linkWithParameters(path, parameters, { by, value: undefined, before: undefined }),
+        }),
+        chips: activeFilters.map(([name, { label, operator }]) => ({
+          label: `${label} ${operator} ${parameters[name]}`,
+          name: `Remove the filter ${label} ${operator} ${parameters[name]}`,
           isRemoved: true,
           href: linkWithParameters(path, parameters, { [name]: undefined, before: undefined }),
         })),
         columns: [{ title: 'What' }, { title: 'Who' }, { title: 'When' }],
         rows: lines.map((line, index) => ({
           id: line.position,
-          cells: [{ text: sentences[index] ?? '' }, whoOf(line, people), { time: line.at }],
+          cells: [sentences[index] ?? {}, whoOf(line, people), { time: line.at }],
         })),
         empty:
           activeFilters.length > 0
@@ -114,6 +122,30 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     return reply.send(csv);
   });
 }
+
+/** Returns the fields by which the activity can be filtered. */
+const filterFields = (resources: readonly Resource[]): FilterField[] => {
+  const suggestions: Readonly<Record<string, readonly string[]>> = {
+    action: activityActions,
+    object: [...resources.map(({ name }) => name), ...activityObjects],
+  };
+  const entries = Object.entries(activityFilters);
+  const labels = [...new Set(entries.map(([, { label }]) => label))];
+  return labels.map((label) => {
+    const own = entries.filter(([, filter]) => filter.label === label);
+    const [[name = '', first] = []] = own;
+    return {
+      name,
+      label,
+      operators: own.map(([value, { operator }]) => ({ value, label: operator })),
+      input: async () => ({
+        kind: first?.control ?? 'line',
+        maxLength: 200,
+        options: (suggestions[name] ?? []).map((value) => ({ value, label: '' })),
+      }),
+    };
+  });
+};
 
 /** Returns the ID of the user who made a change, if a user made it. */
 const userIdOf = ({ actorKind, actorId }: ActivityLine): readonly string[] =>

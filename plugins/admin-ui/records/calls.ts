@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Resource } from '../../../engine/compile/index.ts';
+import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
-import { assertWritable } from '../../../engine/http/index.ts';
+import { fieldTypes } from '../../../engine/fields/index.ts';
+import { assertWritable, limitsChanged } from '../../../engine/http/index.ts';
 import type { Query } from '../../../engine/query/index.ts';
 import {
   type Action,
@@ -11,21 +12,30 @@ import {
   type ChangeValues,
   changeValues,
   compileExcerpts,
+  compileFindLock,
+  compileLock,
+  compilePurge,
+  compileTransitionScopes,
+  customFieldsIn,
   type DeletedResult,
-  type Excerpts,
   exportStream,
+  type Grants,
   type ImportOptions,
   type ImportSummary,
   idempotencyOf,
   type Principal,
   pageValues,
+  type RecordLock,
   type RecordResult,
   type RecordValues,
   recordValues,
   runOperation,
   type TextSigner,
 } from '../../../engine/records/index.ts';
-import { type CurrentMember, memberOf } from '../shell/index.ts';
+import type { Statement } from '../../../engine/sql/index.ts';
+import type { CurrentMember } from '../shell/index.ts';
+import { changeWithOwnValues, nestedBody, nestedQuery, withOwnValues } from './custom-values.ts';
+import { currentViewer } from './see-as.ts';
 
 /** A record's values by field name. */
 export type DataRecord = RecordValues;
@@ -54,91 +64,137 @@ export const excerptLengths = { many: 1000, one: 4000 } as const;
  * {@link excerptLengths}.
  */
 export interface Calls {
-  readonly allows: (resource: Resource, action: Action) => boolean;
+  readonly allows: (resource: ResourceView, action: Action) => boolean;
   /** Returns a page of records, and the exact or estimated number of records on all pages. */
-  readonly list: (resource: Resource, query: Query) => Promise<Page<DataRecord> & { readonly total: number }>;
-  readonly read: (resource: Resource, id: string, query?: Query) => Promise<TaggedRecord>;
+  readonly list: (
+    resource: ResourceView,
+    query: Query,
+  ) => Promise<Page<DataRecord> & { readonly total: number }>;
+  readonly read: (resource: ResourceView, id: string, query?: Query) => Promise<TaggedRecord>;
   /** Reads a record with its full values. */
-  readonly readWhole: (resource: Resource, id: string, query?: Query) => Promise<TaggedRecord>;
+  readonly readWhole: (resource: ResourceView, id: string, query?: Query) => Promise<TaggedRecord>;
+  /** Returns the statement that locks a record for a transaction if the member can update it. */
+  readonly lock: (resource: ResourceView, id: string) => Statement;
   /** Returns a page of changes to a record, newest first. @param cursor empty for the first page */
-  readonly history: (resource: Resource, id: string, cursor: string) => Promise<Page<ChangeValues>>;
+  readonly history: (resource: ResourceView, id: string, cursor: string) => Promise<Page<ChangeValues>>;
   /** Returns a change with its full values. @throws HttpError 404 if the position does not exist */
-  readonly change: (resource: Resource, id: string, position: string) => Promise<ChangeValues>;
-  /** Creates a record once per key. Also returns whether an earlier call had already created it. */
+  readonly change: (resource: ResourceView, id: string, position: string) => Promise<ChangeValues>;
+  /**
+   * Creates a record once per key. Also returns whether an earlier call had already created it.
+   * @param sequenceValues values from sequences that a deleted record keeps when it is created again
+   */
   readonly create: (
-    resource: Resource,
+    resource: ResourceView,
     key: string,
     body: Body,
+    sequenceValues?: Readonly<Record<string, string>>,
   ) => Promise<{ readonly record: DataRecord; readonly isReplayed: boolean }>;
   /** Updates a record with this entity tag. @throws HttpError 412 if the record's tag is different */
-  readonly patch: (resource: Resource, id: string, tag: string, body: Body) => Promise<DataRecord>;
+  readonly patch: (resource: ResourceView, id: string, tag: string, body: Body) => Promise<DataRecord>;
+  /** Updates records with the same values. @returns the number of updated records, without those that failed */
+  readonly patchMany: (resource: ResourceView, ids: readonly string[], body: Body) => Promise<number>;
   /** Deletes a record with this entity tag. @throws HttpError 412 if the record's tag is different */
-  readonly remove: (resource: Resource, id: string, tag: string) => Promise<DeletedResult>;
+  readonly remove: (resource: ResourceView, id: string, tag: string) => Promise<DeletedResult>;
+  /** Returns the names of the scopes to which transitions are limited and in which the member finds a record. */
+  readonly transitionScopes: (resource: ResourceView, id: string) => Promise<ReadonlySet<string>>;
+  /** Returns why a record is locked, or undefined if it is not. */
+  readonly lockOn: (resource: ResourceView, id: string) => Promise<RecordLock | undefined>;
+  /** Restores a record from the trash. */
+  readonly restore: (resource: ResourceView, id: string) => Promise<DataRecord>;
+  /** Deletes a record from the trash. */
+  readonly purge: (resource: ResourceView, id: string) => Promise<DeletedResult>;
+  /** Deletes records. Returns the IDs of the deleted records, and the number of records that were kept. */
+  readonly removeMany: (
+    resource: ResourceView,
+    ids: readonly string[],
+  ) => Promise<{ readonly deleted: readonly string[]; readonly failed: number }>;
   /** Returns all records that match a list's filters, as CSV. */
-  readonly csv: (resource: Resource, query: Query) => Promise<AsyncIterable<Buffer>>;
+  readonly csv: (resource: ResourceView, query: Query) => Promise<AsyncIterable<Buffer>>;
   readonly importCsv: (
-    resource: Resource,
+    resource: ResourceView,
     source: AsyncIterable<Buffer>,
     options: ImportOptions,
   ) => Promise<ImportSummary>;
+}
+
+/** Returns a function that compiles something for a resource once. */
+function perContext<T>(compile: (context: ResourceView['context']) => T): (resource: ResourceView) => T {
+  const compiled = new WeakMap<ResourceView['context'], { readonly result: T }>();
+  return ({ context }) => {
+    const entry = compiled.get(context) ?? { result: compile(context) };
+    compiled.set(context, entry);
+    return entry.result;
+  };
 }
 
 /** Prepares the resources' operations. */
 export function prepareCalls(
   app: FastifyInstance,
   {
-    resources,
     database,
+    resources,
     signing,
-  }: { readonly resources: readonly Resource[]; readonly database: Database; readonly signing: TextSigner },
+  }: { readonly database: Database; readonly resources: readonly Resource[]; readonly signing: TextSigner },
 ): (request: FastifyRequest, member: CurrentMember) => Calls {
-  const excerpts = compileExcerpts(
-    resources.map(({ context }) => context),
-    { many: excerptLengths.many + 1, one: excerptLengths.one + 1 },
+  const viewOf = (grants: Grants) => resources[0]?.viewFor(grants).context.view ?? '';
+  const purgeOf = perContext(compilePurge);
+  const transitionScopesOf = perContext(compileTransitionScopes);
+  const findLockOf = perContext(compileFindLock);
+  const lockOf = perContext((context) => compileLock(context, 'update'));
+  const excerptsOf = perContext((context) =>
+    compileExcerpts(context, { many: excerptLengths.many + 1, one: excerptLengths.one + 1 }),
   );
-  const excerptsOf = ({ name }: Resource): Excerpts => {
-    const excerptsOfResource = excerpts.get(name);
-    if (excerptsOfResource === undefined) throw errors.notFound();
-    return excerptsOfResource;
-  };
   return (request, member) => {
     const { grants } = member.membership;
     const caller = { principal: principalOf(member), requestId: request.id };
-    const permit = (resource: Resource, action: Action) => {
-      if (!allows(grants, resource.name, action)) throw errors.forbidden(resource.name, action);
+    const permit = (resource: ResourceView, action: Action) => {
+      if (!allows(grants, resource.context.stored, action)) throw errors.forbidden(resource.name, action);
     };
     /**
      * Returns a check that long operations repeat, because the session can end and grants can change in the meantime.
      */
-    const assertAllowed = (resource: Resource, actions: readonly Action[]) => async () => {
+    const assertAllowed = (resource: ResourceView, actions: readonly Action[]) => async () => {
       if (actions.some((action) => action !== 'list')) assertWritable(app);
       request.person = await app.identify(request);
-      const currentGrants = memberOf(app, request).membership.grants;
+      const { grants: currentGrants } = (await currentViewer(database, request)).member.membership;
       for (const action of actions)
-        if (!allows(currentGrants, resource.name, action)) throw errors.forbidden(resource.name, action);
+        if (!allows(currentGrants, resource.context.stored, action))
+          throw errors.forbidden(resource.name, action);
+      if (viewOf(currentGrants) !== resource.context.view) throw limitsChanged();
     };
+    const customFields = (resource: ResourceView) => customFieldsIn(database, resource, caller);
     return {
-      allows: (resource, action) => allows(grants, resource.name, action),
+      allows: (resource, action) => allows(grants, resource.context.stored, action),
       list: async (resource, query) => {
         permit(resource, 'list');
-        const input = { caller, query, signing, counting: 'estimated' } as const;
+        const input = {
+          ...{ caller, query: nestedQuery(resource, query), signing, counting: 'estimated' as const },
+          customFields: await customFields(resource),
+        };
         const page = await excerptsOf(resource).list(database, input);
-        return { items: pageValues(page), next: page.next, total: page.total ?? 0 };
+        const items = pageValues(page).map((record) => withOwnValues(resource, record));
+        return { items, next: page.next, total: page.total ?? 0 };
       },
       read: async (resource, id, query = {}) => {
         permit(resource, 'read');
-        return tagged(await excerptsOf(resource).read(database, { caller, id, query }));
+        const input = { caller, id, query: nestedQuery(resource, query) };
+        return tagged(resource, await excerptsOf(resource).read(database, input));
       },
       readWhole: async (resource, id, query = {}) => {
         permit(resource, 'read');
-        return tagged(await runOperation(database, resource.operations.read, { caller, id, query }));
+        const input = { caller, id, query: nestedQuery(resource, query) };
+        return tagged(resource, await runOperation(database, resource.operations.read, input));
+      },
+      lock: (resource, id) => {
+        permit(resource, 'update');
+        return lockOf(resource)({ caller, id });
       },
       history: async (resource, id, cursor) => {
         permit(resource, 'read');
         const query = cursor === '' ? {} : { cursor };
         const history = await excerptsOf(resource).history(database, { caller, id, query, signing });
         return {
-          items: changeValues(history),
+          items: changeValues(history).map((change) => changeWithOwnValues(resource, change)),
           next: history.next,
         };
       },
@@ -146,22 +202,41 @@ export function prepareCalls(
         permit(resource, 'read');
         const [change] = changeValues(await excerptsOf(resource).change(database, { caller, id, position }));
         if (change === undefined) throw errors.notFound();
-        return change;
+        return changeWithOwnValues(resource, change);
       },
-      create: async (resource, key, body) => {
+      create: async (resource, key, body, sequenceValues) => {
         permit(resource, 'create');
         const idempotency = idempotencyOf(key, JSON.stringify(body));
         const result = await runOperation(database, resource.operations.create, {
           caller,
-          body,
+          body: nestedBody(resource, body),
           idempotency,
+          sequenceValues,
+          customFields: await customFields(resource),
         });
-        return { record: recordValues(result), isReplayed: result.isReplayed };
+        const record = withOwnValues(resource, recordValues(result));
+        return { record, isReplayed: result.isReplayed };
       },
       patch: async (resource, id, tag, body) => {
         permit(resource, 'update');
-        const input = { caller, id, body, conditions: { match: [tag] } };
-        return recordValues(await runOperation(database, resource.operations.patch, input));
+        const input = {
+          ...{ caller, id, body: nestedBody(resource, body), conditions: { match: [tag] } },
+          customFields: await customFields(resource),
+        };
+        const result = await runOperation(database, resource.operations.patch, input);
+        return withOwnValues(resource, recordValues(result));
+      },
+      patchMany: async (resource, ids, body) => {
+        permit(resource, 'update');
+        const values = nestedBody(resource, body);
+        const records = ids.map((id) => ({ ...values, id: fieldTypes.int64.form.parse(id) }));
+        const input = {
+          ...{ caller, body: { records, on_error: 'continue' } },
+          customFields: await customFields(resource),
+        };
+        const { json } = await runOperation(database, resource.operations.patchBatch, input);
+        const { results } = JSON.parse(String(json)) as { results: readonly { status: number }[] };
+        return results.filter(({ status }) => status === 200).length;
       },
       remove: async (resource, id, tag) => {
         permit(resource, 'delete');
@@ -171,19 +246,44 @@ export function prepareCalls(
           conditions: { match: [tag] },
         });
       },
+      transitionScopes: (resource, id) => transitionScopesOf(resource)(database, { caller, id }),
+      lockOn: (resource, id) => findLockOf(resource)(database, { caller, id }),
+      restore: async (resource, id) => {
+        permit(resource, 'restore');
+        const { restore } = resource.operations;
+        if (restore === undefined) throw errors.notFound();
+        return withOwnValues(resource, recordValues(await runOperation(database, restore, { caller, id })));
+      },
+      purge: async (resource, id) => {
+        permit(resource, 'delete');
+        permit(resource, 'restore');
+        if (resource.definition.trash === undefined) throw errors.notFound();
+        return runOperation(database, purgeOf(resource), { caller, id });
+      },
+      removeMany: async (resource, ids) => {
+        permit(resource, 'delete');
+        const body = { ids: ids.map((id) => fieldTypes.int64.form.parse(id)), on_error: 'continue' };
+        const { json } = await runOperation(database, resource.operations.removeBatch, { caller, body });
+        const { results } = JSON.parse(String(json)) as { results: readonly { status: number }[] };
+        const deleted = ids.filter((_, index) => results[index]?.status === 200);
+        return { deleted, failed: ids.length - deleted.length };
+      },
       csv: async (resource, query) => {
         permit(resource, 'list');
         const operation = resource.operations.list.export;
         if (operation === undefined) throw errors.notFound();
         const mayList = assertAllowed(resource, ['list']);
-        const plan = operation.plan({ caller, query });
+        const plan = operation.plan({ caller, query, customFields: await customFields(resource) });
         request.assertAllowed = mayList;
         return exportStream(database, operation, plan, 'csv', mayList);
       },
       importCsv: async (resource, source, options) => {
         permit(resource, 'create');
         const upload = resource.uploads.import;
-        const plan = upload.plan({ caller, format: 'csv', ...options });
+        const plan = upload.plan({
+          ...{ caller, format: 'csv' as const, ...options },
+          customFields: await customFields(resource),
+        });
         const actions = plan.match === undefined ? (['create'] as const) : (['create', 'update'] as const);
         return upload.run(database, plan, source, { assertAllowed: assertAllowed(resource, actions) });
       },
@@ -191,12 +291,13 @@ export function prepareCalls(
   };
 }
 
-const tagged = (result: RecordResult): TaggedRecord => ({
-  record: recordValues(result),
+const tagged = (resource: ResourceView, result: RecordResult): TaggedRecord => ({
+  record: withOwnValues(resource, recordValues(result)),
   tag: result.tag ?? '',
 });
 
-const principalOf = ({ person, membership: { organization, grants } }: CurrentMember): Principal => {
+/** Returns the member as the principal of operations. */
+export const principalOf = ({ person, membership: { organization, grants } }: CurrentMember): Principal => {
   const { id, email } = person.session.user;
   return { kind: 'user', actor: id, name: email, organization, user: id, grants };
 };

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Resource } from '../../../engine/compile/index.ts';
+import type { ResourceView } from '../../../engine/compile/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import type { Body } from '../../../engine/records/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
@@ -11,30 +11,40 @@ const maxTries = 20;
 /**
  * Creates a record only once per idempotency key, even if a form is submitted repeatedly. If the record has
  * since been deleted, creates a new one, because returning a deleted record would be misleading.
+ * @param sequenceValues see {@link Calls.create}
  * @throws HttpError in the same cases as the API
  */
 export async function createOnce(
   calls: Calls,
-  resource: Resource,
+  resource: ResourceView,
   key: string,
   body: Body,
+  sequenceValues?: Parameters<Calls['create']>[3],
 ): Promise<DataRecord> {
   let current = key;
   for (let tries = 1; ; tries++) {
-    const { record, isReplayed } = await calls.create(resource, current, body);
-    const id = textOf(record.id);
-    if (!isReplayed || !calls.allows(resource, 'read') || (await exists(calls, resource, id))) return record;
+    const created = await unlessMissing(() => calls.create(resource, current, body, sequenceValues));
+    // If the caller's rights are limited, an earlier record that the caller can no longer read is missing.
+    const id = created === undefined ? `missing-${tries}` : textOf(created.record.id);
+    if (created !== undefined) {
+      const { record, isReplayed } = created;
+      if (!isReplayed || !calls.allows(resource, 'read') || (await exists(calls, resource, id)))
+        return record;
+    }
     // Concurrent requests derive the same key, so they create only one record.
     current = tries < maxTries ? `${key}-${id}` : randomUUID();
   }
 }
 
-async function exists(calls: Calls, resource: Resource, id: string): Promise<boolean> {
+const exists = async (calls: Calls, resource: ResourceView, id: string): Promise<boolean> =>
+  (await unlessMissing(() => calls.read(resource, id))) !== undefined;
+
+/** Returns the result of a call, or undefined if the record does not exist. */
+async function unlessMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
-    await calls.read(resource, id);
-    return true;
+    return await work();
   } catch (error) {
-    if (error instanceof HttpError && error.status === 404) return false;
+    if (error instanceof HttpError && error.status === 404) return undefined;
     throw error;
   }
 }

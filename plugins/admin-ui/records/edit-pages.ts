@@ -1,22 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { errors, HttpError } from '../../../engine/errors.ts';
-import { isAssignable, refersToUser } from '../../../engine/fields/index.ts';
-import { personLine } from '../../access/identity/index.ts';
+import { resourceLabel } from '../../../engine/definition/index.ts';
+import { HttpError } from '../../../engine/errors.ts';
+import { isAssignable } from '../../../engine/fields/index.ts';
 import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
-import type { Calls, DataRecord } from './calls.ts';
+import type { DataRecord } from './calls.ts';
 import { createOnce } from './create-once.ts';
-import {
-  bodyOf,
-  changesOf,
-  type FormState,
-  formInputs,
-  recordTexts,
-  submittedTexts,
-  writable,
-} from './inputs.ts';
+import { assertAllowed, feedbackOf, readStored, saveEdit, suggestionsFor } from './form-state.ts';
+import { bodyOf, type FormState, formInputs, submittedTexts, writable } from './inputs.ts';
+import { showRecord } from './record-pages.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
-import { firstMatches, referenceInputs, resolveReferences, UnresolvedReference } from './typed-references.ts';
-import { humanize, resourceNoun, textOf } from './values.ts';
+import { resolveReferences } from './typed-references.ts';
+import { undoablePosition } from './undo.ts';
+import { editedField, valueForm } from './value-form.ts';
+import { resourceNoun, textOf, valueText } from './values.ts';
 
 const keyReusedText =
   'You already submitted this form, and a record was created with the previous values. Submit it again to create another record with these values, or cancel.';
@@ -24,20 +20,10 @@ const keyReusedText =
 /** Registers the forms that create and edit a record. */
 export function editPages({ get, post }: DataRoutes): void {
   get('/new', async (context) => {
-    const { resource, calls, member } = context;
     assertAllowed(context, 'create');
-    const empty = Object.fromEntries(
-      writable(resource).map((formField) => [
-        formField.name,
-        isAssignable(formField)
-          ? member.person.session.user.id
-          : formField.default === 0
-            ? ''
-            : textOf(formField.default),
-      ]),
-    );
+    const feedback = await suggestionsFor(context);
     return context.sendPage(
-      await createForm(context, { texts: empty, ...(await suggestionsFor(context, calls)) }, randomUUID()),
+      await createForm(context, { texts: initialTexts(context), ...feedback }, randomUUID()),
     );
   });
 
@@ -50,6 +36,16 @@ export function editPages({ get, post }: DataRoutes): void {
       field(form, 'key')
         .slice(0, 100)
         .replace(/[^\w-]/g, '') || randomUUID();
+    if (isUntouched(context, texts) && field(form, 'step') !== 'empty') {
+      const feedback = await suggestionsFor(context);
+      const page = await createForm(context, { texts, ...feedback }, key);
+      const noun = resourceNoun(resource);
+      reply.code(400);
+      return context.sendPage(
+        { ...page, also: [{ label: `Create empty ${noun}`, value: 'empty' }] },
+        { problem: `No values entered. Enter at least one value, or create an empty ${noun}.` },
+      );
+    }
     try {
       const resolvedTexts = await resolveReferences(context, texts);
       const record = await createOnce(calls, resource, key, bodyOf(resource, resolvedTexts));
@@ -74,168 +70,58 @@ export function editPages({ get, post }: DataRoutes): void {
     assertAllowed(context, 'update');
     const { record, tag, texts } = await readStored(context);
     return context.sendPage(
-      await editForm(
-        context,
-        record,
-        { texts, ...(await suggestionsFor(context, context.calls, undefined, record)) },
-        tag,
-      ),
+      await editForm(context, record, { texts, ...(await suggestionsFor(context, { record })) }, tag),
     );
   });
 
   post('/:id/edit', async (context) => {
-    const { request, reply, resource, calls, titles, path } = context;
+    const { request, reply, resource, titles, path } = context;
     const { id } = request.params as { id: string };
     const form = (request.body ?? {}) as Form;
-    const tag = field(form, 'tag');
-    const { record, tag: currentTag, texts: storedTexts } = await readStored(context);
-    const texts = submittedTexts(resource, form, storedTexts);
-    try {
-      const resolvedTexts = await resolveReferences(context, texts, { record, texts: storedTexts });
-      // After a concurrent change, the form's values cannot be compared with the stored values, so all values are sent.
-      const changes =
-        tag === currentTag ? changesOf(resource, resolvedTexts, record) : bodyOf(resource, resolvedTexts);
-      if (tag === currentTag && Object.keys(changes).length === 0)
-        return redirectDone(request, reply, `${path}/${id}`, 'record-same', {
-          name: titles.of(resource, record),
-        });
-      const saved = await calls.patch(resource, id, tag, changes);
-      return redirectDone(request, reply, `${path}/${id}`, 'record-saved', {
-        name: titles.of(resource, saved),
+    const only = editedField(context, field(form, 'field'))?.name;
+    const stored = await readStored(context);
+    const submitted = submittedTexts(resource, form, stored.texts);
+    const texts =
+      only === undefined
+        ? submitted
+        : { ...stored.texts, [only]: submitted[only] ?? stored.texts[only] ?? '' };
+    const result = await saveEdit(context, { tag: field(form, 'tag'), texts, stored, only });
+    if (result.isSaved) {
+      const { record, isChanged } = result;
+      return redirectDone(request, reply, `${path}/${id}`, isChanged ? 'record-saved' : 'record-same', {
+        name: titles.of(resource, record),
+        id,
+        ...(isChanged && { change: await undoablePosition(context, id) }),
       });
-    } catch (error) {
-      const { more, problem } = await feedbackOf(context, error, texts, record);
-      const isConflict = error instanceof HttpError && error.status === 412;
-      const concurrent = new Map(
-        isConflict
-          ? Object.entries(storedTexts).filter(
-              ([name, text]) => text.replaceAll('\r\n', '\n') !== texts[name]?.replaceAll('\r\n', '\n'),
-            )
-          : [],
-      );
-      const page = await editForm(
-        context,
-        record,
-        { texts, ...more, concurrent },
-        isConflict ? currentTag : tag,
-      );
-      const conflictText =
-        'Someone else has changed this record since you opened it. The current value is shown below each field that differs. Save again to overwrite the current values, or cancel.';
-      return context.sendPage(page, { problem: isConflict ? conflictText : problem });
     }
+    const { state, tag, problem } = result;
+    if (only !== undefined)
+      return showRecord(context, { form: valueForm(context, { only, stored, state, tag }), problem });
+    return context.sendPage(await editForm(context, stored.record, state, tag), { problem });
   });
 }
 
-/** Checks the permission before showing a form, with the same rule as the API. */
-function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
-  if (!calls.allows(resource, action))
-    throw errors.notPermitted(`Your profile does not grant ${action} on ${resource.name}.`);
-}
-
-/** Reads a record and the values for its form. */
-async function readStored({ request, resource, calls, references }: DataRequest) {
-  const { id } = request.params as { id: string };
-  const { record, tag } = await calls.readWhole(resource, id);
-  const expansion = references.expansion(calls, resource.definition.fields);
-  const expanded =
-    expansion.expand === undefined ? record : (await calls.read(resource, id, expansion)).record;
-  const titlesByField = new Map(
-    resource.definition.fields.flatMap((formField): [string, string][] => {
-      const title = references.title(formField, expanded);
-      return title === undefined ? [] : [[formField.name, title]];
-    }),
+/** Returns the values of an empty form: the defaults, and the member as the owner. */
+const initialTexts = ({ resource, member }: DataRequest): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    writable(resource).map((formField) => [
+      formField.name,
+      isAssignable(formField)
+        ? member.person.session.user.id
+        : formField.default === 0
+          ? ''
+          : valueText(formField, formField.default),
+    ]),
   );
-  return { record, tag, texts: recordTexts(resource, record, titlesByField) };
-}
 
-type FormFeedback = Omit<FormState, 'texts'>;
-const noFeedback: FormFeedback = {
-  errors: new Map(),
-  concurrent: new Map(),
-  suggestions: new Map(),
-  choices: new Map(),
-};
-
-/**
- * Suggests records for each reference whose resource the member can list. Suggests search matches or, without
- * a search string, the first records.
- */
-async function suggestionsFor(
-  context: DataRequest,
-  calls: Calls,
-  searchTexts: ReadonlyMap<string, string> = new Map(),
-  record: DataRecord = {},
-): Promise<FormFeedback> {
-  const { resource, references, titles } = context;
-  const suggestions = new Map<string, readonly string[]>();
-  for (const reference of referenceInputs(resource)) {
-    const target = references.target(reference);
-    if (target === undefined || !calls.allows(target, 'list')) continue;
-    const q = target.definition.search.length > 0 ? searchTexts.get(reference.name) : undefined;
-    const records = await firstMatches(calls, target, q);
-    suggestions.set(
-      reference.name,
-      records.map((record) => `${titles.of(target, record)} (${textOf(record.id)})`),
-    );
-  }
-  return { ...noFeedback, suggestions, choices: await choicesFor(context, record) };
-}
-
-/** Lists the members who can be selected in each field for users, and the record's current user if they have left. */
-async function choicesFor(
-  { resource, listMembers, findPeople }: DataRequest,
-  record: DataRecord,
-): Promise<FormFeedback['choices']> {
-  const users = writable(resource).filter(refersToUser);
-  if (users.length === 0) return new Map();
-  const members = await listMembers();
-  const currentIds = users.map(({ name }) => textOf(record[name])).filter((id) => id !== '');
-  const people = await findPeople(currentIds.filter((id) => members.every((member) => member.id !== id)));
-  return new Map(
-    users.map(({ name }) => {
-      const former = people.get(textOf(record[name]));
-      return [
-        name,
-        [
-          { value: '', label: 'Nobody' },
-          ...members.map((member) => ({ value: member.id, label: personLine(member) })),
-          ...(former === undefined
-            ? []
-            : [{ value: former.id, label: `${personLine(former)}, former member` }]),
-        ],
-      ];
-    }),
-  );
-}
-
-/**
- * Sets the response status for a rejected form, and returns the form's errors and suggestions.
- * @throws the same error if the form did not cause it
- */
-async function feedbackOf(
-  context: DataRequest,
-  error: unknown,
-  texts: Readonly<Record<string, string>>,
-  record?: DataRecord,
-) {
-  if (error instanceof UnresolvedReference) {
-    context.reply.code(400);
-    const more = await suggestionsFor(context, context.calls, error.searchTexts, record);
-    return { more: { ...more, errors: error.errors }, problem: 'Some fields are invalid.' };
-  }
-  if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
-  context.reply.code(error.status);
-  const { fields = [] } = error.extra;
-  const fieldErrors = new Map(
-    fields
-      .filter(({ field: name }) => Object.hasOwn(texts, name))
-      .map((issue) => [issue.field, issue.message]),
-  );
-  const more = await suggestionsFor(context, context.calls, undefined, record);
-  return {
-    more: { ...more, errors: fieldErrors },
-    problem: fieldErrors.size > 0 ? 'Some fields are invalid.' : error.message,
-  };
+/** Returns whether a submitted form for a new record contains only blank and default values. */
+function isUntouched(context: DataRequest, texts: Readonly<Record<string, string>>): boolean {
+  const initial = initialTexts(context);
+  return writable(context.resource).every((formField) => {
+    const text = (texts[formField.name] ?? '').trim();
+    const isUnchecked = formField.type.form.control === 'checkbox' && text === 'false';
+    return text === '' || text === initial[formField.name] || isUnchecked;
+  });
 }
 
 const createForm = async (
@@ -245,7 +131,7 @@ const createForm = async (
 ): Promise<FormPage & { readonly kind: 'form' }> => ({
   kind: 'form',
   title: `Create ${resourceNoun(resource)}`,
-  above: { label: humanize(resource.name), href: path },
+  above: { label: resourceLabel(resource.definition), href: path },
   action: `${path}/new`,
   hidden: [{ name: 'key', value: key }],
   inputs: formInputs(resource, state),

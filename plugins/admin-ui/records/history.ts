@@ -1,16 +1,35 @@
-import type { Resource } from '../../../engine/compile/index.ts';
-import { type Field, refersToUser } from '../../../engine/fields/index.ts';
-import type { ChangeValues } from '../../../engine/records/index.ts';
+import type { ResourceView } from '../../../engine/compile/index.ts';
+import { type Field, fieldLabel, refersToUser } from '../../../engine/fields/index.ts';
+import { type ChangeValues, hidesCustomValues, hidesReferences } from '../../../engine/records/index.ts';
 import { personDetail, personLabel } from '../../access/identity/index.ts';
 import type { RecordPage } from '../shell/index.ts';
 import { type Calls, type DataRecord, excerptLengths } from './calls.ts';
 import { writable } from './inputs.ts';
 import { type People, personValue } from './people.ts';
-import { fieldLabel, isTruncated, textOf, truncate } from './values.ts';
+import { isTruncated, textOf, truncate, valueText } from './values.ts';
 
 /** Names of actors that are neither users nor keys. */
 const fallbackNames: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
-const actions = { create: 'Created', update: 'Changed', delete: 'Deleted' } as const;
+const actions = {
+  create: 'Created',
+  update: 'Changed',
+  delete: 'Deleted',
+  trash: 'Moved to the trash',
+  restore: 'Restored',
+  purge: 'Deleted from the trash',
+} as const;
+const icons = {
+  create: 'plus',
+  update: 'pencil',
+  delete: 'trash-2',
+  trash: 'trash-2',
+  restore: 'plus',
+  purge: 'trash-2',
+} as const;
+
+/** Returns whether a change removed the record, either permanently or by moving it to the trash. */
+export const isRemoval = ({ action }: Pick<ChangeValues, 'action'>): boolean =>
+  action === 'delete' || action === 'trash' || action === 'purge';
 
 /** Maximum number of characters shown for a value in a history. */
 const changeLength = excerptLengths.many;
@@ -19,16 +38,38 @@ const changeLength = excerptLengths.many;
 export const sides = ['before', 'after'] as const;
 export type Side = (typeof sides)[number];
 
-/** Returns the previous values of the writable fields, or undefined if they are not stored. */
-export function undoValues(
-  resource: Resource,
-  { action, changed, before }: ChangeValues,
-): DataRecord | undefined {
-  if (action === 'create' || before === null) return undefined;
+/**
+ * Returns the previous values of the writable fields, or undefined if they are not stored or the member's grants are
+ * limited, so that the change would be undone only in part. A record in the trash keeps its values, so they are empty.
+ */
+export function undoValues(resource: ResourceView, change: ChangeValues): DataRecord | undefined {
+  const { action, changed, before } = change;
+  if (action === 'trash') return {};
+  if (action === 'create' || before === null || !canUndo(resource, change)) return undefined;
   const names = writable(resource)
     .map(({ name }) => name)
-    .filter((name) => (action === 'delete' || changed.includes(name)) && Object.hasOwn(before, name));
+    .filter((name) => (isRemoval(change) || changed.includes(name)) && Object.hasOwn(before, name));
   return names.length === 0 ? undefined : Object.fromEntries(names.map((name) => [name, before[name]]));
+}
+
+/** Returns whether the member can write every value that a change affected. */
+function canUndo(resource: ResourceView, { action, changed }: ChangeValues): boolean {
+  const { stored, rows, resources } = resource.context;
+  const writableNames = new Set(writable(resource).map(({ name }) => name));
+  const lockedNames = [
+    // Custom fields are fields of the view.
+    ...resource.definition.fields.filter(({ readOnly, custom }) => readOnly && custom !== undefined),
+    ...stored.fields
+      .filter(({ readOnly, aliasOf }) => !readOnly && aliasOf === undefined)
+      .filter((field) =>
+        field.type.custom === true
+          ? hidesCustomValues(field, resource.context)
+          : !writableNames.has(field.name) || hidesReferences(field, resources),
+      ),
+  ].map(({ name }) => name);
+  if (action === 'update') return !lockedNames.some((name) => changed.includes(name));
+  // If the member's scopes limit the history, the record might not have been deleted.
+  return lockedNames.length === 0 && rows?.read === undefined;
 }
 
 /** URLs of a record's history. */
@@ -46,7 +87,7 @@ interface HistoryUrls {
 
 /** Returns the history shown next to a record. @param people the users in the changes */
 export const historyEntries = (
-  resource: Resource,
+  resource: ResourceView,
   { items, next }: Awaited<ReturnType<Calls['history']>>,
   people: People,
   urls: HistoryUrls,
@@ -56,13 +97,14 @@ export const historyEntries = (
     const href = undoValues(resource, change) === undefined ? undefined : urls.undo?.(change);
     return {
       at: change.at,
+      icon: icons[change.action],
       text: `${actions[change.action]} by`,
       actor: actorOf(change, people),
       fields: change.action === 'update' ? fieldsOf(resource, change, people, urls) : [],
       ...(href !== undefined && {
         link: {
-          label: change.action === 'delete' ? 'Restore' : 'Undo',
-          name: `${change.action === 'delete' ? 'Restore the record deleted' : 'Undo the change made'} at ${change.at}`,
+          label: isRemoval(change) ? 'Restore' : 'Undo',
+          name: `${isRemoval(change) ? 'Restore the record deleted' : 'Undo the change made'} at ${change.at}`,
           href,
         },
       }),
@@ -81,12 +123,17 @@ function actorOf({ actor }: ChangeValues, people: People) {
 
 /** Returns a value as text. A user is represented by their name. */
 const changedText = (field: Field, value: unknown, people: People): string => {
-  const text = textOf(value);
+  const text = valueText(field, value);
   return refersToUser(field) && text !== '' ? personValue(people, text).text : text;
 };
 
 /** Returns the changed fields, except fields that every write changes. */
-const fieldsOf = ({ definition }: Resource, change: ChangeValues, people: People, { value }: HistoryUrls) =>
+const fieldsOf = (
+  { definition }: ResourceView,
+  change: ChangeValues,
+  people: People,
+  { value }: HistoryUrls,
+) =>
   change.changed
     .flatMap((name) => definition.fields.filter((field) => field.name === name))
     .filter(({ set }) => set !== 'updated' && set !== 'editor')

@@ -1,8 +1,23 @@
 // Records: pages for records, generated from the resource definitions.
 // May import engine, secrets, identity, admin-ui/shell.
 
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
+import { formerUsers } from './former-users.ts';
 import { type DataServices, dataPages } from './pages.ts';
 
+interface CheckServices {
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
+export { viewAsCookie } from './see-as.ts';
+export { titlesOf } from './values.ts';
+
 /** Pages for an organization's records: lists, records, forms and CSV. */
-export const recordPagesModule: Module<DataServices> = { name: 'records', pages: dataPages };
+export const recordPagesModule: Module<DataServices, unknown, CheckServices> = {
+  name: 'records',
+  pages: dataPages,
+  checks: [formerUsers],
+};

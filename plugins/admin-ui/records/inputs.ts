@@ -1,12 +1,19 @@
-import type { Resource } from '../../../engine/compile/index.ts';
-import { type Field, isAssignable, refersToUser } from '../../../engine/fields/index.ts';
+import type { ResourceView } from '../../../engine/compile/index.ts';
+import {
+  type Field,
+  fieldLabel,
+  isAssignable,
+  refersToMany,
+  refersToUser,
+  transitionScope,
+} from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
-import { type Form, field as fieldOf, type Input } from '../shell/index.ts';
+import { type Form, field as fieldOf, fields, type Input } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
-import { fieldLabel, textOf, truncate } from './values.ts';
+import { truncate, valueText } from './values.ts';
 
 /** An option of a choice. */
-interface Option {
+export interface Option {
   readonly value: string;
   readonly label: string;
 }
@@ -18,7 +25,7 @@ const maxInputLength = 50_000;
 const isTooLong = (text: string): boolean => text.length > maxInputLength;
 
 /** Returns the fields in a form: all writable fields. */
-export const writable = ({ definition }: Resource): readonly Field[] =>
+export const writable = ({ definition }: ResourceView): readonly Field[] =>
   definition.fields.filter(({ readOnly, aliasOf }) => !readOnly && aliasOf === undefined);
 
 /** A form's contents. */
@@ -33,19 +40,102 @@ export interface FormState {
   readonly suggestions: ReadonlyMap<string, readonly string[]>;
   /** The members who can be selected, by field. */
   readonly choices: ReadonlyMap<string, readonly Option[]>;
+  /** The records that can be checked in each list of references, by field. */
+  readonly checkable: ReadonlyMap<string, readonly Option[]>;
+  /** The scopes to which transitions are limited and in which the member finds the record. Absent for a new record. */
+  readonly scopes?: ReadonlySet<string>;
   /** The record being edited. Absent in the form for a new record. */
   readonly stored?: DataRecord;
 }
 
+/**
+ * Returns the listed values to which a field can change.
+ * @param stored the record's value; undefined for a new record
+ */
+function reachable(
+  { values, transitions }: Field,
+  stored: string | undefined,
+  scopes: FormState['scopes'],
+): readonly string[] {
+  const list = values?.list ?? [];
+  if (transitions === undefined) return list;
+  const isAllowed = (value: string) => {
+    const scope = transitionScope(transitions, stored ?? '', value);
+    return scope === undefined || scopes?.has(scope) === true;
+  };
+  const next = stored
+    ? [stored, ...(transitions.next.get(stored) ?? []).filter(isAllowed)]
+    : transitions.initial;
+  return list.filter((value) => next.includes(value));
+}
+
+/** Returns whether a form offers no value, because the field is required and not chosen yet, or accepts no value. */
+const canBeEmpty = ({ values, nullable, required }: Field): boolean =>
+  values?.accepted === undefined || nullable || required || values.accepted.includes('');
+
+/** Returns the options for a field with an enumeration, and for its current value, or undefined for other fields. */
+function listedChoice(
+  field: Field,
+  current: string,
+  stored: string | undefined,
+  scopes: FormState['scopes'],
+): readonly Option[] | undefined {
+  const { values, required } = field;
+  if (values === undefined || values.isSuggestion || field.type.element !== undefined) return undefined;
+  const isListed = current === '' || values.list.includes(current);
+  return [
+    ...((required && current !== '') || !canBeEmpty(field) ? [] : [{ value: '', label: '–' }]),
+    ...[...reachable(field, stored, scopes), ...(isListed ? [] : [current])].map((value) => ({
+      value,
+      label: value,
+    })),
+  ];
+}
+
+/** Returns a sentence about the limits of a field's values, or undefined if it has none. */
+function limitsNote({ min, max, minLength }: Field): string | undefined {
+  if (min !== undefined && max !== undefined) return `From ${min} to ${max}.`;
+  if (min !== undefined) return `At least ${min}.`;
+  if (max !== undefined) return `At most ${max}.`;
+  return minLength === undefined ? undefined : `At least ${minLength} characters.`;
+}
+
+/** Returns a field's help, or its description unless it only repeats the label. */
+function helpOf(field: Field): string | undefined {
+  const { help, description } = field;
+  const repeatsLabel = description.replace(/\.$/, '').toLowerCase() === fieldLabel(field).toLowerCase();
+  return help ?? (repeatsLabel ? undefined : description);
+}
+
+/** Returns a checkbox for each record, and for each checked ID of another record. */
+function checkboxesOf(records: readonly Option[], text: string): NonNullable<Input['options']> {
+  const ids = text.split(',').filter((id) => id !== '');
+  const others = ids.filter((id) => records.every(({ value }) => value !== id));
+  return [...records, ...others.map((value) => ({ value, label: `ID ${value}` }))].map((option) => ({
+    ...option,
+    selected: ids.includes(option.value),
+  }));
+}
+
+/** Returns whether a field is a list of closed values. */
+const hasClosedList = ({ type, values }: Field): boolean =>
+  type.element !== undefined && values?.accepted !== undefined;
+
+/** Returns a checkbox for each closed value. @param text the checked values, on a line each */
+const listedCheckboxes = ({ values }: Field, text: string): NonNullable<Input['options']> => {
+  const checked = text.split('\n');
+  return (values?.list ?? []).map((value) => ({ value, label: value, selected: checked.includes(value) }));
+};
+
 /** Returns a form's inputs. */
 export const formInputs = (
-  resource: Resource,
-  { texts, errors, concurrent, suggestions, choices, stored = {} }: FormState,
+  resource: ResourceView,
+  { texts, errors, concurrent, suggestions, choices, checkable, scopes, stored }: FormState,
 ): Input[] =>
   writable(resource).map((field): Input => {
     const { control, help } = field.type.form;
     const text = texts[field.name] ?? '';
-    const before = textOf(stored[field.name]);
+    const before = valueText(field, stored?.[field.name]);
     if (isTooLong(before)) {
       const help = `This value is longer than ${maxInputLength.toLocaleString('en')} characters and can only be changed through the API.`;
       const error = errors.get(field.name);
@@ -59,24 +149,45 @@ export const formInputs = (
       };
     }
     const currentText = concurrent.get(field.name);
-    const choice = choices.get(field.name);
-    const options = suggestions.get(field.name) ?? field.values?.list;
+    const choice =
+      choices.get(field.name) ??
+      listedChoice(field, text, stored !== undefined && field.name in stored ? before : undefined, scopes);
+    const options =
+      suggestions.get(field.name) ?? (field.type.element === undefined ? field.values?.list : undefined);
     const notes = [
-      field.description,
+      helpOf(field),
+      limitsNote(field),
+      stored === undefined && resource.definition.defaults.has(field.name)
+        ? 'Calculated if left empty.'
+        : undefined,
       help,
       currentText === undefined
         ? undefined
         : `Current value: ${currentText === '' ? 'empty' : truncate(currentText, 300)}`,
     ];
+    if (refersToMany(field) || hasClosedList(field)) {
+      return {
+        kind: 'checkboxes',
+        name: field.name,
+        label: fieldLabel(field),
+        help: notes.filter((note) => note !== undefined && note !== '').join(' ') || undefined,
+        error: errors.get(field.name),
+        options: hasClosedList(field)
+          ? listedCheckboxes(field, text)
+          : checkboxesOf(checkable.get(field.name) ?? [], text),
+      };
+    }
     return {
-      // Known values are suggestions. Like the API, the form also accepts other values.
+      // Like the API, the form also accepts values that are not suggested.
       kind:
         choice !== undefined
           ? 'choice'
           : options === undefined
             ? control === 'suggestions'
               ? 'number'
-              : control
+              : field.format === 'email' && control === 'line'
+                ? 'email'
+                : control
             : 'suggestions',
       name: field.name,
       label: fieldLabel(field),
@@ -95,17 +206,20 @@ export const formInputs = (
 
 /** Returns a record's form values as strings. @param titles the titles of referenced records, by field */
 export const recordTexts = (
-  resource: Resource,
+  resource: ResourceView,
   record: DataRecord,
   titles: ReadonlyMap<string, string> = new Map(),
 ): Record<string, string> =>
   Object.fromEntries(
-    writable(resource).map(({ name }) => {
-      const text = textOf(record[name]);
+    writable(resource).map((field) => {
+      const { name } = field;
+      const text = valueText(field, record[name]);
       const title = titles.get(name);
       return [name, title === undefined || text === '' ? text : `${title} (${text})`];
     }),
   );
+
+const byNumber = new Intl.Collator('en', { numeric: true }).compare;
 
 /**
  * Returns a submitted form's values as strings. Browsers do not submit unchecked checkboxes.
@@ -113,7 +227,7 @@ export const recordTexts = (
  * stay unchanged
  */
 export const submittedTexts = (
-  resource: Resource,
+  resource: ResourceView,
   form: Form,
   stored: Readonly<Record<string, string>> = {},
 ): Record<string, string> =>
@@ -125,6 +239,9 @@ export const submittedTexts = (
       // Without a choice, a new record belongs to its creator, and an existing record keeps its owner.
       if (form[name] === undefined && isAssignable(field))
         return stored[name] === undefined ? [] : [[name, before]];
+      // The checkboxes' order differs from the order of the list.
+      if (hasClosedList(field)) return [[name, fields(form, name).join('\n')]];
+      if (refersToMany(field)) return [[name, fields(form, name).toSorted(byNumber).join()]];
       const text = fieldOf(form, name);
       return [[name, type.form.control === 'checkbox' ? String(text === 'true') : text]];
     }),
@@ -134,23 +251,29 @@ export const submittedTexts = (
  * Converts a form's strings to a request body. Omits empty strings if the field type has no empty value, so
  * that defaults apply.
  */
-export function bodyOf(resource: Resource, texts: Readonly<Record<string, string>>): Body {
+export function bodyOf(resource: ResourceView, texts: Readonly<Record<string, string>>): Body {
   const body: Record<string, unknown> = {};
   for (const field of writable(resource)) {
-    const value = field.type.form.parse(texts[field.name] ?? '');
+    const text = texts[field.name] ?? '';
+    // An empty choice means that there is no value.
+    const isCalculated = resource.definition.defaults.has(field.name);
+    const isEmpty = text === '' && (isCalculated || field.values?.accepted?.includes('') === false);
+    const value = isEmpty ? undefined : field.type.form.parse(text);
     if (value !== undefined) body[field.name] = value;
-    else if (refersToUser(field) && texts[field.name] !== undefined) body[field.name] = null;
+    else if (refersToUser(field) && !isCalculated && texts[field.name] !== undefined) body[field.name] = null;
   }
   return body;
 }
 
 /** Returns a value as a browser would submit it, without line breaks if the input is a single line. */
-const submittedText = ({ type }: Field, value: unknown): string =>
-  type.form.control === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
+const submittedText = (field: Field, value: unknown): string =>
+  field.type.form.control === 'lines'
+    ? valueText(field, value)
+    : valueText(field, value).replace(/[\r\n]/g, '');
 
 /** Returns the fields that differ from a record. Emptied fields are null. */
 export function changesOf(
-  resource: Resource,
+  resource: ResourceView,
   texts: Readonly<Record<string, string>>,
   record: DataRecord,
 ): Body {

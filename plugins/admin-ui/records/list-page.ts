@@ -1,49 +1,24 @@
-import type { Resource } from '../../../engine/compile/index.ts';
+import type { ResourceView } from '../../../engine/compile/index.ts';
+import { recordLabel, resourceLabel } from '../../../engine/definition/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
-import { type Field, refersToUser } from '../../../engine/fields/index.ts';
-import { listParameters, operatorOf, type Query } from '../../../engine/query/index.ts';
-import type { Chip, ListView } from '../shell/index.ts';
+import { type Field, fieldLabel, humanize, refersToUser } from '../../../engine/fields/index.ts';
+import { listParameters, type Query } from '../../../engine/query/index.ts';
+import type { SavedView } from '../saved-views/index.ts';
+import { type AddedFilter, filterMenu, type ListView } from '../shell/index.ts';
 import type { Calls } from './calls.ts';
+import { boardFields, filterChips, filterFields, quickFilters } from './list-filters.ts';
 import { userIds } from './people.ts';
-import { type References, referredValue } from './references.ts';
-import type { DataRequest } from './routes.ts';
-import {
-  displayValue,
-  fieldLabel,
-  humanize,
-  isNumeric,
-  resourceNoun,
-  type Titles,
-  textOf,
-} from './values.ts';
+import { referredValue } from './references.ts';
+import { canSeeTrash, type DataRequest } from './routes.ts';
+import { displayValue, isNumeric, resourceNoun, resourceWords, type Titles, textOf } from './values.ts';
+import { transientParameters } from './view-parameters.ts';
+import { viewTabs } from './view-tabs.ts';
 
 /** Number of default columns in addition to the title. */
 const defaultColumns = 5;
 
-/** Parameters that apply to a single view of a list and are omitted from its links. */
-const transientParameters = ['done', 'at', 'by', 'value', 'cursor', 'page'];
-
-/** A filter parameter with its label. */
-interface FilterParameter {
-  readonly name: string;
-  readonly label: string;
-  readonly field: Field;
-}
-
-/** Returns one parameter per field and operator, preferring the bracket syntax. */
-const filtersOf = ({ definition }: Resource): FilterParameter[] =>
-  definition.filters.flatMap(({ field, operators, parameters }) =>
-    operators.flatMap((operator) => {
-      const { label, coveredBy } = operatorOf(operator);
-      const parameter = parameters.findLast((option) => option.operator === operator);
-      return parameter === undefined || operators.some((other) => other === coveredBy)
-        ? []
-        : [{ name: parameter.name, label: `${fieldLabel(field)} ${label}`, field }];
-    }),
-  );
-
 /** Converts URL parameters to the operation's query, except `fields`, which each page determines. */
-export function queryOf({ definition }: Resource, parameters: URLSearchParams): Query {
+export function queryOf({ definition }: ResourceView, parameters: URLSearchParams): Query {
   const names = new Set(listParameters(definition));
   for (const name of ['fields', 'expand']) names.delete(name);
   const query: Record<string, string[]> = {};
@@ -57,33 +32,27 @@ export function queryOf({ definition }: Resource, parameters: URLSearchParams): 
 }
 
 /** The data from which a list page is built. */
-interface ListInput {
-  readonly resource: Resource;
-  readonly path: string;
+interface ListInput extends DataRequest {
   readonly parameters: URLSearchParams;
-  readonly calls: Calls;
-  readonly titles: Titles;
-  readonly references: References;
-  readonly findPeople: DataRequest['findPeople'];
+  /** BCP 47 language tag for numbers and dates. */
+  readonly locale: string;
+  /** The saved views that the member can use. */
+  readonly views: readonly SavedView[];
+  /** A filter that was entered but rejected. */
+  readonly rejected?: { readonly problem: string; readonly entered: AddedFilter } | undefined;
 }
 
 /** Builds a resource's list page. */
-export async function listPage({
-  resource,
-  path,
-  parameters,
-  calls,
-  titles,
-  references,
-  findPeople,
-}: ListInput): Promise<ListView & { readonly title: string }> {
+export async function listPage(input: ListInput): Promise<ListView & { readonly title: string }> {
+  const { resource, path, parameters, calls, titles, references, findPeople, locale, rejected } = input;
   const { definition } = resource;
+  const tabs = viewTabs(input, input.views, parameters);
   const link = (change: (next: URLSearchParams) => void): string => {
     const next = new URLSearchParams(parameters);
     for (const name of transientParameters) next.delete(name);
     change(next);
     const text = String(next);
-    return text === '' ? path : `${path}?${text}`;
+    return text === '' ? tabs.all : `${path}?${text}`;
   };
   const keep = (excluded: readonly string[]) =>
     [...parameters]
@@ -102,39 +71,39 @@ export async function listPage({
   }
   const { items, next: cursor, total } = records;
   const people = await findPeople(columns.some(refersToUser) ? userIds(resource, items) : []);
-  const filters = filtersOf(resource);
-  const chips = [...parameters].flatMap(([name, value]): Chip[] => {
-    const filter = filters.find((candidate) => candidate.name === name || candidate.name === `${name}[eq]`);
-    if (filter === undefined || value === '') return [];
-    const label = `${filter.label} ${value}`;
-    return [
-      {
-        label,
-        name: `Remove the filter ${label}`,
-        isRemoved: true,
-        href: link((next) => next.delete(name, value)),
-      },
-    ];
-  });
+  const filters = filterFields(input);
+  const chips = await filterChips(input, { parameters, link, locale });
   const isSearched = (parameters.get('q') ?? '') !== '';
   const create = calls.allows(resource, 'create')
     ? { label: `Create ${resourceNoun(resource)}`, href: `${path}/new` }
     : undefined;
-  const name = humanize(resource.name);
+  const explanation = definition.help ?? definition.description;
+  const hasBoard = calls.allows(resource, 'read') && boardFields(resource).length > 0;
   return {
-    title: name,
+    title: resourceLabel(definition),
     ...(problem !== undefined && { problem }),
-    intro: definition.description,
+    intro: explanation,
+    hint: tabs.hint,
+    views: tabs.views,
     primary: create,
     ...(definition.search.length > 0 && {
-      search: { label: `Search ${name.toLowerCase()}`, value: parameters.get('q') ?? '', keep: keep(['q']) },
+      search: {
+        label: `Search ${resourceWords(resource)}`,
+        value: parameters.get('q') ?? '',
+        keep: keep(['q']),
+      },
     }),
     ...(filters.length > 0 && {
-      filter: {
+      filter: await filterMenu(filters, {
+        by: rejected?.entered.name ?? parameters.get('by') ?? undefined,
         keep: keep([]),
-        fields: filters.map(({ name: value, label }) => ({ value, label })),
-        values: [...new Set(filters.flatMap(({ field }) => field.values?.list ?? []))],
-      },
+        quick: quickFilters(resource, parameters, {
+          keep,
+          save: input.isViewingAs ? undefined : `${path}/views/new`,
+        }),
+        link: (by) => link((next) => next.append('by', by)),
+        rejected: rejected && { problem: rejected.problem, value: rejected.entered.value },
+      }),
     }),
     choose: {
       keep: keep(['columns']),
@@ -159,7 +128,10 @@ export async function listPage({
         cells: [
           { text: title, ...(calls.allows(resource, 'read') && { href: recordPath }) },
           ...columns.map((field) =>
-            displayValue(field, record[field.name], referredValue(references, people, field, record)),
+            displayValue(field, record[field.name], {
+              reference: referredValue(references, people, field, record),
+              locale,
+            }),
           ),
         ],
         links: [
@@ -172,16 +144,28 @@ export async function listPage({
         ],
       };
     }),
+    selection:
+      calls.allows(resource, 'delete') && calls.allows(resource, 'read')
+        ? { action: `${path}/delete`, label: 'Delete selected', query: String(parameters) }
+        : undefined,
     empty:
       isSearched || chips.length > 0
-        ? { text: 'No results.', link: { label: 'Show all', href: path } }
-        : { text: `${definition.description} No ${name.toLowerCase()} yet.`.trimStart(), link: create },
+        ? { text: 'No results.', link: { label: 'Show all', href: tabs.all } }
+        : { text: `${explanation} No ${resourceWords(resource)} yet.`.trimStart(), link: create },
     count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : items.length),
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
     next: cursor === undefined ? undefined : link((next) => next.set('cursor', cursor)),
     downloads: [
-      { label: 'Export CSV', href: link((next) => next.delete('columns')).replace(path, `${path}/export`) },
-      ...(create === undefined ? [] : [{ label: 'Import CSV', href: `${path}/import` }]),
+      ...(hasBoard ? [{ label: 'Board', icon: 'columns-3' as const, href: `${path}/board` }] : []),
+      {
+        label: 'Export CSV',
+        icon: 'download',
+        href: link((next) => next.delete('columns')).replace(path, `${path}/export`),
+      },
+      ...(create === undefined
+        ? []
+        : [{ label: 'Import CSV', icon: 'upload' as const, href: `${path}/import` }]),
+      ...(canSeeTrash(input) ? [{ label: 'Trash', icon: 'trash-2' as const, href: `${path}/trash` }] : []),
     ],
   };
 }
@@ -189,7 +173,8 @@ export async function listPage({
 /** Counts above this value are estimates. */
 const maxExactCount = 10_000;
 const numbers = new Intl.NumberFormat('en');
-const countText = (total: number, shownCount: number | undefined): string => {
+/** Describes how many records a list has. @param shownCount number of records on its first page */
+export const countText = (total: number, shownCount: number | undefined): string => {
   const totalText = `${total > maxExactCount ? 'about ' : ''}${numbers.format(total)}`;
   return shownCount === undefined
     ? `${totalText} ${total === 1 ? 'record' : 'records'}`
@@ -197,11 +182,17 @@ const countText = (total: number, shownCount: number | undefined): string => {
 };
 
 /** Returns a list's columns, except the title. */
-function columnsOf(resource: Resource, titles: Titles, selectedNames: readonly string[]): readonly Field[] {
+export function columnsOf(
+  resource: ResourceView,
+  titles: Titles,
+  selectedNames: readonly string[],
+): readonly Field[] {
   const { fields } = resource.definition;
   const selectedFields = fields.filter(({ name }) => selectedNames.includes(name));
   if (selectedFields.length > 0) return selectedFields;
   const inTitle = titles.fields(resource);
+  const { columns } = resource.definition.screen;
+  if (columns.length > 0) return columns.filter(({ name }) => inTitle.every((field) => field.name !== name));
   const candidates = fields.filter(
     (field) =>
       field.set === undefined &&
@@ -214,14 +205,18 @@ function columnsOf(resource: Resource, titles: Titles, selectedNames: readonly s
 }
 
 function columnOf(
-  resource: Resource,
+  resource: ResourceView,
   field: Field | undefined,
   parameters: URLSearchParams,
   link: (change: (next: URLSearchParams) => void) => string,
   isTitle: boolean,
 ): ListView['columns'][number] {
-  const { sort, singular } = resource.definition;
-  const title = isTitle ? humanize(singular) : field === undefined ? humanize('id') : fieldLabel(field);
+  const { sort } = resource.definition;
+  const title = isTitle
+    ? recordLabel(resource.definition)
+    : field === undefined
+      ? humanize('id')
+      : fieldLabel(field);
   if (field === undefined || !sort.choices.has(field.name)) return { title };
   const by = parameters.get('sort') ?? sort.field.name;
   const dir = parameters.get('dir') ?? (by === sort.field.name ? sort.direction : 'asc');

@@ -19,8 +19,10 @@ const maxBeforeToken = 64 * 1024;
 const sliceBytes = 4 * 1024;
 /** Maximum length of a field name, in characters. */
 const maxName = 100;
+/** Maximum number of columns whose fields can be chosen. Each is a part of the form. */
+export const maxColumns = 100;
 const limits = {
-  parts: 20,
+  parts: maxColumns + 20,
   headerPairs: 10,
   headerSize: 4096,
   fieldSize: 4096,

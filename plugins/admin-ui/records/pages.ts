@@ -1,65 +1,138 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
+import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
-import { allows } from '../../../engine/records/index.ts';
+import { allows, membersObject, organizationCustomFields } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { findPeople, listMembers } from '../../access/identity/index.ts';
+import { findPeople, listMembers, withoutEmail } from '../../access/identity/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
-import { addDoneTexts, addRecords, filterLink, memberOf, show, signedIn } from '../shell/index.ts';
+import {
+  addDoneTexts,
+  addedFilter,
+  addRecords,
+  filterLink,
+  iconNames,
+  localeOf,
+  memberOf,
+  show,
+  signedIn,
+} from '../shell/index.ts';
+import { boardPages } from './board-page.ts';
 import { prepareCalls } from './calls.ts';
-import { csvPages } from './csv-pages.ts';
+import { withCustomFields } from './custom-values.ts';
+import { deletePages } from './delete-pages.ts';
 import { editPages } from './edit-pages.ts';
+import { exportPage } from './export-page.ts';
+import { pipelineCharts } from './home-charts.ts';
+import { importPage } from './import-page.ts';
+import { chosenFilters, convertFilter } from './list-filters.ts';
 import { listPage } from './list-page.ts';
+import { notePages } from './note-pages.ts';
+import { reassignNotices, reassignPages } from './reassign-pages.ts';
 import { recordPages } from './record-pages.ts';
 import { referencesOf } from './references.ts';
 import type { DataHandler, DataRoutes } from './routes.ts';
-import { humanize, titlesOf } from './values.ts';
+import { searchPage } from './search-page.ts';
+import { stopViewing, viewerOf } from './see-as.ts';
+import { trashPages } from './trash-pages.ts';
+import { undoButton } from './undo.ts';
+import { resourceNoun, titlesOf } from './values.ts';
+import { viewPages } from './view-pages.ts';
+import { usableViews, viewUrl } from './view-tabs.ts';
 
 /** Services required for the records pages. */
 export interface DataServices {
   readonly resources: readonly Resource[];
   readonly database: Database;
   readonly secrets: InstanceSecrets;
+  readonly config: { readonly notes: boolean };
 }
 
 /** Registers a list, a record page and forms for each resource, generated from its definition. */
-export function dataPages(app: FastifyInstance, { resources, database, secrets }: DataServices): void {
-  const titles = titlesOf(resources);
-  const callsOf = prepareCalls(app, { resources, database, signing: signing(secrets, 'cursors of lists') });
+export function dataPages(
+  app: FastifyInstance,
+  { resources, database, secrets, config }: DataServices,
+): void {
+  const callsOf = prepareCalls(app, { database, resources, signing: signing(secrets, 'cursors of lists') });
   addRecords(app, ({ grants }) =>
     resources
-      .filter(({ name }) => allows(grants, name, 'list'))
-      .map(({ name }) => ({ name: `data/${name}`, title: humanize(name) })),
+      .filter(({ definition }) => definition.screen.isHidden !== true && allows(grants, definition, 'list'))
+      .map((resource) => ({
+        name: `data/${resource.name}`,
+        title: resourceLabel(resource.definition),
+        create: allows(grants, resource.definition, 'create')
+          ? `Create ${resourceNoun(resource)}`
+          : undefined,
+        section: resource.definition.screen.section,
+        icon: iconNames.find((icon) => icon === resource.definition.screen.icon),
+      })),
   );
+  pipelineCharts(app, { resources, database });
+  reassignNotices(app, { resources, database });
   addDoneTexts(app, {
     'record-created': '{} created.',
-    'record-saved': '{} saved.',
+    'record-saved': { text: '{} saved.', undo: undoButton },
     'record-same': 'No changes to {}.',
-    'record-deleted': '{} deleted.',
-    'record-undone': 'Change to {} undone.',
+    'record-deleted': { text: '{} deleted.', undo: undoButton },
+    'record-undone': { text: 'Change to {} undone.', undo: undoButton },
     'record-restored': '{} restored with a new ID.',
+    'records-deleted': { text: '{} deleted.', undo: undoButton },
+    'records-deleted-partly': {
+      text: '{} deleted. The others do not exist or cannot be deleted.',
+      undo: undoButton,
+    },
+    'records-restored': '{} restored with new IDs.',
+    'record-returned': '{} restored.',
+    'records-returned': '{} restored.',
+    'record-purged': '{} deleted permanently.',
     'records-imported': '{} imported.',
+    'note-added': 'Note added.',
+    'note-saved': 'Note saved.',
+    'note-deleted': 'Note deleted.',
+    'view-saved': 'View {} saved.',
+    'view-deleted': 'View {} deleted.',
   });
 
   const handlerFor = (handle: DataHandler) => async (request: FastifyRequest, reply: FastifyReply) => {
-    const member = memberOf(app, request);
-    const { slug } = member.membership;
+    const { member, banner } = await viewerOf(database, request, reply);
+    const { slug, organization, grants } = member.membership;
+    const tables = tablesOf(database);
+    const showsEmails = allows(grants, membersObject, 'list');
     const { resource: name } = request.params as { resource: string };
-    const resource = resources.find((candidate) => candidate.name === name);
+    const customFields = await organizationCustomFields(database, resources, organization);
+    const views = resources.map((candidate) =>
+      withCustomFields(candidate.viewFor(grants), customFields, grants),
+    );
+    const titles = titlesOf(views, localeOf(request));
+    const resource = views.find((candidate) => candidate.name === name);
     if (resource === undefined) throw errors.notFound();
     const base = `/setup/o/${slug}/data`;
     const path = `${base}/${name}`;
-    const frame = { org: member.membership, section: `data/${name}`, path };
+    const frame = { org: member.membership, section: `data/${name}`, path, ...banner };
     return handle({
-      ...{ request, reply, member, resource, path, titles },
+      ...{ request, reply, database, member, resource, path, titles },
+      isViewingAs: banner !== undefined,
+      hasNotes: config.notes,
       calls: callsOf(request, member),
-      references: referencesOf(resources, titles, base),
-      listMembers: () => listMembers(tablesOf(database), member.membership.organization),
-      findPeople: (ids) => findPeople(tablesOf(database), ids),
+      references: referencesOf(views, titles, base),
+      listMembers: async () => {
+        const members = await listMembers(tables, organization);
+        // Members without a name are listed by their email address, so the order would reveal it.
+        return showsEmails
+          ? members
+          : members.map(withoutEmail).toSorted((a, b) => a.name.localeCompare(b.name));
+      },
+      findPeople: async (ids) => {
+        const people = await findPeople(tables, ids);
+        return showsEmails ? people : new Map([...people].map(([id, person]) => [id, withoutEmail(person)]));
+      },
       sendPage: (page, more = {}) => show(request, reply, page, { ...frame, ...more }),
     });
   };
+
+  searchPage(app, { resources, database }, callsOf);
+  stopViewing(app);
 
   const assertMember = async (request: FastifyRequest) => {
     memberOf(app, request);
@@ -76,20 +149,43 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
         handlerFor(handle),
       ),
   });
-  // The CSV pages need a separate scope, because they replace the body parsers.
-  app.register(async (scope) => csvPages(scope, routesOn(scope), database));
+  // The import needs a separate scope, because it replaces the body parsers.
+  app.register(async (scope) => importPage(scope, routesOn(scope), database));
   app.register(async (scope) => {
     const routes = routesOn(scope);
+    exportPage(routes);
     routes.get('', async (context) => {
       const { request, reply, path, sendPage } = context;
-      const redirectUrl = filterLink(request, path);
-      if (redirectUrl !== undefined) return reply.redirect(redirectUrl, 303);
+      const entered = addedFilter(request);
+      const converted = entered && (await convertFilter(context, entered));
+      if (converted !== undefined && 'filter' in converted)
+        return reply.redirect(filterLink(request, path, converted.filter), 303);
       const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
-      const page = await listPage({ ...context, parameters });
-      if (page.problem !== undefined) reply.code(400);
+      if (parameters.has('set')) return reply.redirect(chosenFilters(path, parameters), 303);
+      const views = await usableViews(context);
+      const defaultView = views.find(({ isDefault }) => isDefault);
+      if (defaultView !== undefined && [...parameters.keys()].every((name) => name === 'done')) {
+        const done = parameters.get('done');
+        return reply.redirect(
+          `${viewUrl(context, defaultView)}${done === null ? '' : `&${new URLSearchParams({ done })}`}`,
+          303,
+        );
+      }
+      const page = await listPage({
+        ...{ ...context, parameters, views },
+        locale: localeOf(request),
+        rejected: converted,
+      });
+      if (page.problem !== undefined || converted !== undefined) reply.code(400);
       return sendPage({ kind: 'list', ...page });
     });
+    viewPages(routes);
     editPages(routes);
+    reassignPages(routes, database);
+    boardPages(routes);
+    deletePages(routes);
+    trashPages(routes);
+    notePages(routes);
     recordPages(routes);
   });
 }

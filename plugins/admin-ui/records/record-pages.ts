@@ -1,51 +1,115 @@
+import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
-import type { Body, ChangeValues } from '../../../engine/records/index.ts';
-import { type ConfirmPage, type Form, field, redirectDone } from '../shell/index.ts';
+import { fieldLabel } from '../../../engine/fields/index.ts';
+import type { ChangeValues } from '../../../engine/records/index.ts';
+import { maxNoteLength } from '../../tenants/notes/index.ts';
+import {
+  type ConfirmPage,
+  type Form,
+  field,
+  type Link,
+  localeOf,
+  redirectDone,
+  returnQuery,
+  type ValueForm,
+} from '../shell/index.ts';
 import { excerptLengths } from './calls.ts';
-import { createOnce } from './create-once.ts';
-import { historyEntries, type Side, sides, undoValues } from './history.ts';
+import { deletionText } from './delete-pages.ts';
+import { readStored, suggestionsFor } from './form-state.ts';
+import { historyEntries, isRemoval, type Side, sides } from './history.ts';
 import { writable } from './inputs.ts';
 import { userIds, userIdsOfChanges } from './people.ts';
 import { referredValue } from './references.ts';
-import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
-import { displayValue, fieldLabel, humanize, isTruncated, resourceNoun, textOf, truncate } from './values.ts';
+import { type DataRequest, type DataRoutes, deletionOf, returnUrl } from './routes.ts';
+import { notedRecord, readTimeline, withNotes } from './timeline.ts';
+import { readUndo, restoreRecord, undoablePosition } from './undo.ts';
+import { editedField, valueForm } from './value-form.ts';
+import { displayValue, isTruncated, resourceNoun, textOf, truncate, valueText } from './values.ts';
 
 const conflictText = 'Someone else has changed this record since you opened it. This is the current version.';
 
 /** Registers a record's page, its history, and the confirmations for deleting it, restoring it and undoing a change. */
 export function recordPages({ get, post }: DataRoutes): void {
-  get('/:id', showRecord);
+  get('/:id', async (context) => {
+    const only = editedField(context, field(context.request.query as Form, 'edit'))?.name;
+    if (only === undefined) return showRecord(context);
+    const stored = await readStored(context);
+    const feedback = await suggestionsFor(context, { record: stored.record, only });
+    const state = { texts: stored.texts, ...feedback };
+    return showRecord(context, { form: valueForm(context, { only, stored, state, tag: stored.tag }) });
+  });
   get('/:id/value', sendValue);
   get('/:id/delete', (context) => confirmDelete(context));
   post('/:id/delete', async (context) => {
-    const { request, reply, resource, calls, titles, path } = context;
+    const { request, reply, resource, calls, titles } = context;
     const { id } = request.params as { id: string };
     const { record } = await calls.read(resource, id);
-    const deletion = await unlessConflict(() => calls.remove(resource, id, tagIn(request.body)));
-    if (deletion === undefined) return confirmDelete(context, conflictText);
-    return redirectDone(request, reply, path, 'record-deleted', { name: titles.of(resource, record) });
+    try {
+      const deletion = await unlessConflict(() => calls.remove(resource, id, tagIn(request)));
+      if (deletion === undefined) return confirmDelete(context, { problem: conflictText, status: 412 });
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.status !== 409) throw error;
+      return confirmDelete(context, rejectedDelete(context, id, error));
+    }
+    return redirectDone(request, reply, returnUrl(context, formOf(request)), 'record-deleted', {
+      name: titles.of(resource, record),
+      id,
+      change: await undoablePosition(context, id),
+    });
   });
   get('/:id/undo', (context) => confirmUndo(context, field(context.request.query as Form, 'change')));
   post('/:id/undo', async (context) => {
     const { request, reply, resource, calls, titles, path } = context;
     const { id } = request.params as { id: string };
-    const position = field((request.body ?? {}) as Form, 'change');
-    const [change, values] = await readUndo(context, position);
-    if (change.action === 'delete') {
-      const key = position.replace(/[^\w-]/g, '');
-      const record = await createOnce(calls, resource, `undo-${id}-${key}`, values);
-      const at = `${path}/${textOf(record.id)}`;
-      return redirectDone(request, reply, at, 'record-restored', { name: titles.of(resource, record) });
+    const position = field(formOf(request), 'change');
+    // The button next to a message returns to the page with the message.
+    const from = field(formOf(request), 'from');
+    const isConfirmed = from === '';
+    const [change, values] = await readUndo(context, id, position);
+    if (isRemoval(change)) {
+      const record = await restoreRecord(context, id, change, values);
+      const restoredId = textOf(record.id);
+      const at = isConfirmed ? `${path}/${restoredId}` : returnUrl(context, formOf(request));
+      return redirectDone(
+        request,
+        reply,
+        at,
+        change.action === 'trash' ? 'record-returned' : 'record-restored',
+        {
+          name: titles.of(resource, record),
+          id: restoredId,
+        },
+      );
     }
-    const record = await unlessConflict(() => calls.patch(resource, id, tagIn(request.body), values));
-    if (record === undefined) return confirmUndo(context, position, conflictText);
-    return redirectDone(request, reply, `${path}/${id}`, 'record-undone', {
+    const tag = isConfirmed ? tagIn(request) : await tagAfter(context, change);
+    const record = tag && (await unlessConflict(() => calls.patch(resource, id, tag, values)));
+    if (!record) return confirmUndo(context, position, conflictText);
+    const back = from === 'board' ? returnUrl(context, formOf(request), `${path}/board`) : `${path}/${id}`;
+    return redirectDone(request, reply, back, 'record-undone', {
       name: titles.of(resource, record),
+      id,
+      change: await undoablePosition(context, id),
     });
   });
 }
 
-const tagIn = (body: unknown): string => field((body ?? {}) as Form, 'tag');
+/** Returns a record's entity tag if the changed fields still have the values that the change stored. */
+async function tagAfter(
+  { request, resource, calls }: DataRequest,
+  { changed, after }: ChangeValues,
+): Promise<string | undefined> {
+  const { id } = request.params as { id: string };
+  const { record, tag } = await calls.readWhole(resource, id);
+  const isUnchanged = writable(resource)
+    .filter(({ name }) => changed.includes(name))
+    .every((field) => valueText(field, record[field.name]) === valueText(field, after?.[field.name]));
+  return isUnchanged ? tag : undefined;
+}
+
+/** Returns a submitted form. */
+const formOf = ({ body }: DataRequest['request']): Form => (body ?? {}) as Form;
+
+const tagIn = (request: DataRequest['request']): string => field(formOf(request), 'tag');
 
 /** Runs a write. @returns undefined if another user has changed the record in the meantime */
 async function unlessConflict<T>(work: () => Promise<T>): Promise<T | undefined> {
@@ -57,24 +121,41 @@ async function unlessConflict<T>(work: () => Promise<T>): Promise<T | undefined>
   }
 }
 
-async function showRecord(context: DataRequest): Promise<unknown> {
-  const { request, resource, calls, titles, references, path, sendPage } = context;
+/** A form on a record's page, and why its input was rejected. */
+interface RecordInput {
+  /** The form for one of the record's values. */
+  readonly form?: ValueForm;
+  /** The text of a rejected note. */
+  readonly note?: string;
+  readonly problem?: string | undefined;
+}
+
+/** Sends a record's page, or a deleted record's last values and history. */
+export async function showRecord(context: DataRequest, edit?: RecordInput): Promise<unknown> {
+  const { request, resource, calls, titles, references, path } = context;
+  const sendPage: DataRequest['sendPage'] = (page) => context.sendPage(page, { problem: edit?.problem });
   const { id } = request.params as { id: string };
   const { fields } = resource.definition;
   const cursor = field(request.query as Form, 'history');
+  const locale = localeOf(request);
   const history = await calls.history(resource, id, cursor);
   const older = (next: string) => `${path}/${id}?history=${encodeURIComponent(next)}`;
   const stored = await calls
-    .read(resource, id, references.expansion(calls, fields))
+    .read(resource, id, references.pageExpansion(calls, resource))
     .catch((error: unknown) => {
       if (error instanceof HttpError && error.status === 404) return undefined;
       throw error;
     });
+  const timeline =
+    stored === undefined || !context.hasNotes
+      ? undefined
+      : await readTimeline(context.database, notedRecord(context), history, request.query as Form);
   const people = await context.findPeople([
     ...userIdsOfChanges(resource, history.items),
     ...userIds(resource, [stored?.record ?? null]),
+    ...(timeline?.notes ?? []).map(({ author }) => author),
   ]);
-  const above = { label: humanize(resource.name), href: path };
+  const above = { label: resourceLabel(resource.definition), href: path };
   const undo = ({ position }: ChangeValues) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
   const valueAt = (name: string, more: Readonly<Record<string, string>> = {}) =>
     `${path}/${id}/value?${new URLSearchParams({ field: name, ...more })}`;
@@ -82,30 +163,30 @@ async function showRecord(context: DataRequest): Promise<unknown> {
     valueAt(name, { change: position, side });
   if (stored === undefined) {
     // A deleted record's history is still available.
-    const deletion = history.items.find(({ action }) => action === 'delete');
+    const deletion = history.items.find(isRemoval);
     const last = deletion?.before ?? {};
-    const restore = calls.allows(resource, 'create') ? undo : undefined;
+    const isTrashed = deletion?.action === 'trash';
+    const restore = calls.allows(resource, isTrashed ? 'restore' : 'create') ? undo : undefined;
     return sendPage({
       kind: 'record',
       title: titles.of(resource, { ...last, id }),
       above,
-      intro: 'This record was deleted.',
+      intro: isTrashed ? 'This record is in the trash.' : 'This record was deleted.',
       values: fields
         .filter(({ name }) => Object.hasOwn(last, name))
         .map((recordField) => {
           const label = fieldLabel(recordField);
-          const text = textOf(last[recordField.name]);
+          const text = valueText(recordField, last[recordField.name]);
           const isLong = isTruncated(text, excerptLengths.many);
           return {
             label,
             ...(isLong
               ? { long: truncate(text, excerptLengths.many) }
-              : displayValue(
-                  recordField,
-                  last[recordField.name],
-                  referredValue(references, people, recordField, last),
-                  excerptLengths.many,
-                )),
+              : displayValue(recordField, last[recordField.name], {
+                  reference: referredValue(references, people, recordField, last),
+                  locale,
+                  length: excerptLengths.many,
+                })),
             ...(isLong &&
               deletion !== undefined && {
                 whole: {
@@ -117,7 +198,10 @@ async function showRecord(context: DataRequest): Promise<unknown> {
           };
         }),
       changes: historyEntries(resource, history, people, {
-        undo: (change) => (change.action === 'delete' ? restore?.(change) : undefined),
+        undo: (change) =>
+          change.action === 'delete' || (change === deletion && isRemoval(change))
+            ? restore?.(change)
+            : undefined,
         older,
         value,
       }),
@@ -125,36 +209,67 @@ async function showRecord(context: DataRequest): Promise<unknown> {
   }
   const { record } = stored;
   const title = titles.of(resource, record);
+  const lock = await calls.lockOn(resource, id);
+  const changes = historyEntries(
+    resource,
+    timeline === undefined ? history : { items: timeline.changes, next: undefined },
+    people,
+    {
+      undo:
+        calls.allows(resource, 'update') && lock === undefined
+          ? (change) => (change.action === 'update' ? undo(change) : undefined)
+          : undefined,
+      older,
+      value,
+    },
+  );
   return sendPage({
     kind: 'record',
     title,
     above,
-    ...(calls.allows(resource, 'update') && {
-      primary: {
-        label: `Edit ${resourceNoun(resource)}`,
-        href: `${path}/${id}/edit`,
-      },
-    }),
+    ...(lock && { intro: lock.message }),
+    ...(calls.allows(resource, 'update') &&
+      lock === undefined && {
+        primary: {
+          label: `Edit ${resourceNoun(resource)}`,
+          href: `${path}/${id}/edit`,
+          icon: 'pencil',
+        },
+      }),
+    badges: fields
+      .filter(({ values, aliasOf }) => values?.isSuggestion === false && aliasOf === undefined)
+      .map((recordField) =>
+        displayValue(recordField, record[recordField.name], { reference: undefined, locale }),
+      )
+      .filter(({ hue }) => hue !== undefined),
     values: fields
-      .filter(({ aliasOf }) => aliasOf === undefined)
+      .filter(({ aliasOf, set }) => aliasOf === undefined && set !== 'organization')
       // Writable fields come first.
       .toSorted((a, b) => Number(a.set !== undefined) - Number(b.set !== undefined))
       .map((recordField) => {
         const storedValue = record[recordField.name];
-        const text = textOf(storedValue);
+        const text = valueText(recordField, storedValue);
         const label = fieldLabel(recordField);
         const isLong = isTruncated(text, excerptLengths.one);
         return {
           label,
-          isReadOnly: recordField.readOnly,
+          isSystem: recordField.readOnly && recordField.set !== undefined,
+          // Fields that are read-only for all members are often empty. Others are shown even if this member cannot write them.
+          isOptional:
+            resource.context.stored.fields.find(({ name }) => name === recordField.name)?.readOnly ?? false,
+          ...(edit?.form?.input.name === recordField.name && { form: edit.form }),
+          ...(edit === undefined &&
+            lock?.changeable.includes(recordField.name) !== false &&
+            editedField(context, recordField.name) !== undefined && {
+              edit: { label: `Edit ${label}`, href: `${path}/${id}?edit=${recordField.name}` },
+            }),
           ...((recordField.type.form.control === 'lines' && text !== '') || isLong
             ? { long: truncate(text, excerptLengths.one) }
-            : displayValue(
-                recordField,
-                storedValue,
-                referredValue(references, people, recordField, record),
-                excerptLengths.one,
-              )),
+            : displayValue(recordField, storedValue, {
+                reference: referredValue(references, people, recordField, record),
+                locale,
+                length: excerptLengths.one,
+              })),
           ...(isLong && {
             whole: {
               label: 'Show full value',
@@ -164,14 +279,25 @@ async function showRecord(context: DataRequest): Promise<unknown> {
           }),
         };
       }),
-    changes: historyEntries(resource, history, people, {
-      undo: calls.allows(resource, 'update')
-        ? (change) => (change.action === 'update' ? undo(change) : undefined)
-        : undefined,
-      older,
-      value,
-    }),
-    danger: deletionOf(context, id),
+    related: references.lists(resource, record),
+    changes:
+      timeline === undefined
+        ? changes
+        : {
+            ...changes,
+            title: 'Timeline',
+            all: withNotes(context, changes, timeline.notes, people),
+            older: timeline.older && `${path}/${id}?${new URLSearchParams(timeline.older)}`,
+            ...(calls.allows(resource, 'update') && {
+              form: {
+                action: `${path}/${id}/notes`,
+                value: edit?.note ?? '',
+                maxLength: maxNoteLength,
+                error: edit?.note === undefined ? undefined : edit.problem,
+              },
+            }),
+          },
+    danger: lock === undefined ? deletionOf(context, id) : undefined,
   });
 }
 
@@ -180,7 +306,8 @@ async function sendValue({ request, reply, resource, calls }: DataRequest): Prom
   const { id } = request.params as { id: string };
   const query = request.query as Form;
   const name = field(query, 'field');
-  if (!resource.definition.fields.some((candidate) => candidate.name === name)) throw errors.notFound();
+  const shown = resource.definition.fields.find((candidate) => candidate.name === name);
+  if (shown === undefined) throw errors.notFound();
   const [position, side] = [
     field(query, 'change'),
     sides.find((candidate) => candidate === field(query, 'side')),
@@ -191,61 +318,68 @@ async function sendValue({ request, reply, resource, calls }: DataRequest): Prom
       : (await calls.change(resource, id, position))[side];
   if (record === null || !Object.hasOwn(record, name)) throw errors.notFound();
   reply.header('content-type', 'text/plain; charset=utf-8');
-  return textOf(record[name]);
+  return valueText(shown, record[name]);
 }
 
 async function confirmDelete(
-  { request, reply, resource, calls, titles, path, sendPage }: DataRequest,
-  problem?: string,
+  { request, reply, resource, calls, titles, references, path, sendPage }: DataRequest,
+  rejection?: RejectedDelete,
 ) {
   const { id } = request.params as { id: string };
   if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
   const { record, tag } = await calls.read(resource, id);
-  if (problem !== undefined) reply.code(412);
+  const at = returnQuery(field({ ...(request.query as Form), ...((request.body ?? {}) as Form) }, 'at'));
+  if (rejection !== undefined) reply.code(rejection.status);
   const title = titles.of(resource, record);
   return sendPage(
     {
       kind: 'confirm',
       title: `Delete ${title}?`,
       above: { label: title, href: `${path}/${id}` },
-      consequence: `Deletes the ${resourceNoun(resource)} for everyone. Records that refer to it are kept but lose the reference. You can restore it later under a new ID.`,
+      consequence: deletionText(resource, references, 1),
+      ...(rejection?.links && { links: rejection.links }),
       action: `${path}/${id}/delete`,
       hidden: [{ name: 'tag', value: tag }],
       submit: `Delete ${resourceNoun(resource)}`,
       cancel: `${path}/${id}`,
     },
-    { problem },
+    { problem: rejection?.problem, at },
   );
 }
 
-/**
- * Returns a change and the values that undo it.
- * @throws HttpError 404 if the change cannot be undone, or 403 if the member may not undo it
- */
-async function readUndo(
-  { request, resource, calls }: DataRequest,
-  position: string,
-): Promise<[ChangeValues, Body]> {
-  const { id } = request.params as { id: string };
-  const change = await calls.change(resource, id, position);
-  const values = undoValues(resource, change);
-  if (values === undefined) throw errors.notFound();
-  const action = change.action === 'delete' ? 'create' : 'update';
-  if (!calls.allows(resource, action)) throw errors.forbidden(resource.name, action);
-  return [change, values];
+/** Why a record was not deleted, as the confirmation page shows it. */
+interface RejectedDelete {
+  readonly problem: string;
+  readonly status: number;
+  readonly links?: readonly Link[];
+}
+
+/** Explains that other records prevent a delete, and links to them. */
+function rejectedDelete(
+  { resource, calls, references }: DataRequest,
+  id: string,
+  error: HttpError,
+): RejectedDelete {
+  const { referrers } = error.extra;
+  if (referrers === undefined) return { problem: error.message, status: error.status };
+  return {
+    problem: `This ${resourceNoun(resource)} cannot be deleted because other records refer to it: ${referrers.map(references.referrersText).join(', ')}. Delete these records or change their references first.`,
+    status: error.status,
+    links: referrers.flatMap((entry) => references.referrers(calls, entry, resource, id) ?? []),
+  };
 }
 
 async function confirmUndo(context: DataRequest, position: string, problem?: string) {
   const { request, reply, resource, calls, titles, path, sendPage } = context;
   const { id } = request.params as { id: string };
-  const [change, values] = await readUndo(context, position);
+  const [change, values] = await readUndo(context, id, position);
   const page = {
     action: `${path}/${id}/undo`,
     cancel: `${path}/${id}`,
     isSafe: true,
   } as const satisfies Partial<ConfirmPage>;
   if (problem !== undefined) reply.code(412);
-  if (change.action === 'delete') {
+  if (isRemoval(change)) {
     const title = titles.of(resource, { ...change.before, id });
     return sendPage({
       kind: 'confirm',
@@ -253,7 +387,9 @@ async function confirmUndo(context: DataRequest, position: string, problem?: str
       title: `Restore ${title}?`,
       above: { label: title, href: `${path}/${id}` },
       consequence:
-        'Creates the record again with its previous values, under a new ID. References to it are not restored.',
+        change.action === 'trash'
+          ? 'Returns the record from the trash, with its ID and all references to it.'
+          : 'Creates the record again with its previous values, under a new ID. References to it are not restored.',
       hidden: [{ name: 'change', value: position }],
       submit: `Restore ${resourceNoun(resource)}`,
     });
@@ -271,8 +407,8 @@ async function confirmUndo(context: DataRequest, position: string, problem?: str
         .filter(({ name }) => Object.hasOwn(values, name))
         .map((field) => ({
           label: fieldLabel(field),
-          before: truncate(textOf(record[field.name]), excerptLengths.many),
-          after: truncate(textOf(values[field.name]), excerptLengths.many),
+          before: truncate(valueText(field, record[field.name]), excerptLengths.many),
+          after: truncate(valueText(field, values[field.name]), excerptLengths.many),
         })),
       hidden: [
         { name: 'change', value: position },

@@ -1,43 +1,152 @@
-import type { Resource } from '../../../engine/compile/index.ts';
-import { type Field, refersToUser } from '../../../engine/fields/index.ts';
-import type { Query } from '../../../engine/query/index.ts';
-import type { DisplayValue } from '../shell/index.ts';
+import type { ResourceView } from '../../../engine/compile/index.ts';
+import { resourceLabel } from '../../../engine/definition/index.ts';
+import type { RecordReferrers } from '../../../engine/errors.ts';
+import {
+  type Field,
+  fieldLabel,
+  humanize,
+  inSentence,
+  linksOf,
+  refersToMany,
+  refersToUser,
+} from '../../../engine/fields/index.ts';
+import { equalityParameter, maxExpansions, type Query } from '../../../engine/query/index.ts';
+import type { DisplayValue, Link, RecordPage } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { type People, personValue } from './people.ts';
-import { type Titles, textOf } from './values.ts';
+import { resourceWords, type Titles, textOf } from './values.ts';
+
+/** An expanded list in a record. */
+interface ExpandedRecords {
+  readonly data: readonly DataRecord[];
+  readonly url: string;
+}
+
+/** A list of records on the page of the record that they refer to. */
+type RelatedList = NonNullable<RecordPage['related']>[number];
 
 /** Functions for displaying references as links with the referenced records' titles. */
 export interface References {
   /** Returns the parameters for including referenced records, if the member can read them. */
   readonly expansion: (calls: Calls, fields: readonly Field[]) => Query;
+  /** Returns the parameters for including everything that a record's page shows, if the member can read it. */
+  readonly pageExpansion: (calls: Calls, resource: ResourceView) => Query;
+  /** Returns the lists of records that refer to a record, without empty lists. */
+  readonly lists: (resource: ResourceView, record: DataRecord) => readonly RelatedList[];
   /** Returns the resource that a field refers to. */
-  readonly target: (field: Field) => Resource | undefined;
+  readonly target: (field: Pick<Field, 'to'>) => ResourceView | undefined;
+  /** Returns the titles of the records to which a field refers, or undefined if they are not available. */
   readonly title: (field: Field, record: DataRecord) => string | undefined;
+  /** Returns the expanded records of a list of references. */
+  readonly records: (field: Field, record: DataRecord) => readonly DataRecord[];
+  /** Returns a record's URL. @param id the record's ID, or a text such as "leads/7" if the field has alternatives */
   readonly url: (field: Field, id: string) => string;
+  /** Returns the noun for a resource's records, by the resource's name. */
+  readonly wordsFor: (resource: string) => string;
+  /** Describes the records that refer to a record, for example "contacts (2)". */
+  readonly referrersText: (referrers: RecordReferrers) => string;
+  /** Returns a link to the records that refer to a record through a field, if the member can list them. */
+  readonly referrers: (
+    calls: Calls,
+    referrers: RecordReferrers,
+    target: ResourceView,
+    id: string,
+  ) => Link | undefined;
 }
 
 /** Creates the references for an organization's pages. @param base base URL of its records */
-export function referencesOf(resources: readonly Resource[], titles: Titles, base: string): References {
+export function referencesOf(resources: readonly ResourceView[], titles: Titles, base: string): References {
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
+  const expand = (names: readonly string[]): Query => (names.length === 0 ? {} : { expand: names.join() });
+  const isAllowed = (calls: Calls, field: Pick<Field, 'to'>, action: 'read' | 'list') => {
+    const to = target(field);
+    return to !== undefined && calls.allows(to, action);
+  };
+  const readable = (calls: Calls, fields: readonly Field[]) =>
+    fields
+      .filter((field) => {
+        const links = linksOf(field);
+        return links.length > 0 && links.every((link) => isAllowed(calls, link, 'read'));
+      })
+      .map(({ name }) => name);
+  const listsOf = ({ definition }: ResourceView) =>
+    definition.expansion.flatMap(({ name, to, reference, isList }) =>
+      isList && to !== undefined ? [{ name, to, reference }] : [],
+    );
+  const wordsFor: References['wordsFor'] = (name) => {
+    const resource = target({ to: name });
+    return resource === undefined ? inSentence(humanize(name)) : resourceWords(resource);
+  };
+  const referrersText: References['referrersText'] = ({ resource, count, isMore }) =>
+    count === 0
+      ? wordsFor(resource)
+      : `${wordsFor(resource)} (${isMore ? 'more than ' : ''}${new Intl.NumberFormat('en').format(count)})`;
   return {
     target,
-    expansion: (calls, fields) => {
-      const readable = fields.filter((field) => {
-        const to = target(field);
-        return to !== undefined && calls.allows(to, 'read');
-      });
-      return readable.length === 0 ? {} : { expand: readable.map(({ name }) => name).join() };
+    wordsFor,
+    referrersText,
+    expansion: (calls, fields) => expand(readable(calls, fields)),
+    pageExpansion: (calls, resource) => {
+      const lists = listsOf(resource).filter((list) => isAllowed(calls, list, 'list'));
+      const names = lists.slice(0, maxExpansions).map(({ name }) => name);
+      return expand([...readable(calls, resource.definition.fields), ...names]);
     },
+    lists: (resource, record) =>
+      listsOf(resource).flatMap(({ name, to, reference }) => {
+        const from = target({ to });
+        const list = (record.expanded as Readonly<Record<string, ExpandedRecords>> | undefined)?.[name];
+        if (from === undefined || list === undefined || list.data.length === 0) return [];
+        // A default name contains a dot if the resource refers to this one by several fields.
+        const title = name.includes('.')
+          ? `${resourceLabel(from.definition)} (${fieldLabel(reference)})`
+          : name === to
+            ? resourceLabel(from.definition)
+            : humanize(name);
+        const [, query] = list.url.split('?');
+        return {
+          title,
+          records: list.data.map((item) => ({
+            label: titles.of(from, item),
+            href: `${base}/${to}/${textOf(item.id)}`,
+          })),
+          all: { label: 'Show all', name: `Show all ${title}`, href: `${base}/${to}?${query}` },
+        };
+      }),
+    records: expandedOf,
     title: (field, record) => {
-      const to = target(field);
+      if (refersToMany(field)) {
+        const to = target(field);
+        const items = expandedOf(field, record);
+        return to === undefined || items.length === 0
+          ? undefined
+          : items.map((item) => titles.of(to, item)).join(', ');
+      }
       const expanded = (record.expanded as Readonly<Record<string, DataRecord | null>> | undefined)?.[
         field.name
       ];
+      const to = target(field.alternatives === undefined ? field : { to: textOf(expanded?.resource) });
       return to === undefined || expanded == null ? undefined : titles.of(to, expanded);
     },
-    url: (field, id) => `${base}/${field.to}/${id}`,
+    url: (field, id) => (field.alternatives === undefined ? `${base}/${field.to}/${id}` : `${base}/${id}`),
+    referrers: (calls, referrers, to, id) => {
+      const resource = resources.find(({ name }) => name === referrers.resource);
+      if (resource === undefined || !calls.allows(resource, 'list')) return undefined;
+      const filter = resource.definition.filters.find(({ field }) => field.name === referrers.field);
+      // The records can also refer to a record that would be deleted with this one.
+      const reference = filter && linksOf(filter.field).find((link) => link.to === to.name);
+      const parameter = equalityParameter(resource.definition.filters, referrers.field);
+      const value = reference?.alternativeOf === undefined ? id : `${to.name}/${id}`;
+      const isFiltered = reference !== undefined && parameter !== undefined;
+      const query = isFiltered ? `?${new URLSearchParams({ [parameter.name]: value })}` : '';
+      return { label: `Show ${referrersText(referrers)}`, href: `${base}/${resource.name}${query}` };
+    },
   };
 }
+
+const expandedOf: References['records'] = (field, record) =>
+  (record.expanded as Readonly<Record<string, readonly DataRecord[] | undefined>> | undefined)?.[
+    field.name
+  ] ?? [];
 
 /**
  * Returns the title and URL of a referenced record, or undefined if its title is not available. If the field contains
@@ -51,5 +160,6 @@ export function referredValue(
 ): DisplayValue | undefined {
   if (refersToUser(field)) return personValue(people, textOf(record[field.name]));
   const text = references.title(field, record);
+  if (refersToMany(field)) return text === undefined ? undefined : { text };
   return text === undefined ? undefined : { text, href: references.url(field, textOf(record[field.name])) };
 }

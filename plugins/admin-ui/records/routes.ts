@@ -1,7 +1,16 @@
 import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify';
-import type { Resource } from '../../../engine/compile/index.ts';
-import type { NamedPerson } from '../../access/identity/index.ts';
-import type { AnyPage, CurrentMember, Link, ViewData } from '../shell/index.ts';
+import type { ResourceView } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import type { VisiblePerson } from '../../access/identity/index.ts';
+import {
+  type AnyPage,
+  type CurrentMember,
+  type Form,
+  field,
+  type Link,
+  returnQuery,
+  type ViewData,
+} from '../shell/index.ts';
 import type { Calls } from './calls.ts';
 import type { People } from './people.ts';
 import type { References } from './references.ts';
@@ -11,17 +20,22 @@ import { resourceNoun, type Titles } from './values.ts';
 export interface DataRequest {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
+  readonly database: Database;
   readonly member: CurrentMember;
-  readonly resource: Resource;
+  /** Whether an administrator views the records as a profile, so that nothing can be changed. */
+  readonly isViewingAs: boolean;
+  /** Whether members can write notes. */
+  readonly hasNotes: boolean;
+  readonly resource: ResourceView;
   /** The list's URL. */
   readonly path: string;
   readonly calls: Calls;
   readonly titles: Titles;
   readonly references: References;
-  /** Finds users by ID. */
+  /** Finds users by ID. Email addresses require the grant to list members. */
   readonly findPeople: (ids: readonly string[]) => Promise<People>;
-  /** Lists the organization's members. */
-  readonly listMembers: () => Promise<readonly NamedPerson[]>;
+  /** Lists the organization's members. Email addresses require the grant to list members. */
+  readonly listMembers: () => Promise<readonly VisiblePerson[]>;
   /** Sends a page with the resource's navigation. */
   readonly sendPage: (page: AnyPage & { readonly title: string }, more?: ViewData) => Promise<string>;
 }
@@ -36,8 +50,20 @@ export interface DataRoutes {
   readonly post: (path: string, handle: DataHandler, options?: { readonly bodyLimit: number }) => void;
 }
 
+/** Returns the URL of the list from which the user started an action. @param page another page instead of the list */
+export function returnUrl({ path }: DataRequest, form: Form, page = path): string {
+  const at = returnQuery(field(form, 'at'));
+  return at === '' ? page : `${page}?${at}`;
+}
+
 /** Returns the link to the page that confirms a deletion, or undefined if it is not permitted. */
 export const deletionOf = ({ calls, resource, path }: DataRequest, id: string): Link | undefined =>
   calls.allows(resource, 'delete')
     ? { label: `Delete ${resourceNoun(resource)}`, href: `${path}/${id}/delete` }
     : undefined;
+
+/** Returns whether a member can see the records in a resource's trash. */
+export const canSeeTrash = ({ resource, calls }: Pick<DataRequest, 'resource' | 'calls'>): boolean =>
+  resource.definition.trash !== undefined &&
+  calls.allows(resource, 'list') &&
+  calls.allows(resource, 'restore');

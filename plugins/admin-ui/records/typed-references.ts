@@ -1,21 +1,22 @@
-import type { Resource } from '../../../engine/compile/index.ts';
+import type { ResourceView } from '../../../engine/compile/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
-import type { Field } from '../../../engine/fields/index.ts';
+import { type Field, refersToMany } from '../../../engine/fields/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
-import { humanize, textOf } from './values.ts';
+import { resourceWords, textOf } from './values.ts';
 
 /** Number of records suggested for each reference. */
 const maxSuggestions = 40;
 
-export const referenceInputs = (resource: Resource): readonly Field[] =>
-  writable(resource).filter(({ type }) => type.refers === true);
+/** Returns the inputs for references to single records. */
+export const referenceInputs = (resource: ResourceView): readonly Field[] =>
+  writable(resource).filter((field) => field.type.refers === true && !refersToMany(field));
 
 /** Returns a resource's first records, or the first search matches. */
 export async function firstMatches(
   calls: Calls,
-  resource: Resource,
+  resource: ResourceView,
   q: string | undefined,
 ): Promise<readonly DataRecord[]> {
   const matches: DataRecord[] = [];
@@ -83,9 +84,9 @@ export async function resolveReferences(
  * named Acme, because a record can also be named "Branch (2)".
  * @param current the field's current ID
  */
-async function findMatch(
+export async function findMatch(
   { calls, titles }: DataRequest,
-  target: Resource,
+  target: ResourceView,
   text: string,
   current: string,
 ): Promise<{ readonly id: string } | { readonly problem: string }> {
@@ -110,14 +111,14 @@ async function findMatch(
   const [match, ...others] = exact.length === 1 || id !== undefined ? exact : matches;
   if (match !== undefined && others.length === 0) return { id: textOf(match.id) };
   if (match !== undefined)
-    return { problem: `Several ${humanize(target.name).toLowerCase()} match. Choose one from the list.` };
+    return { problem: `Several ${resourceWords(target)} match. Choose one from the list.` };
   // The member cannot read the name, or another user has changed it since the form was opened.
   if (id !== undefined && (!canRead || id === current)) return { id };
   return { problem: `No ${target.definition.singular.replaceAll('_', ' ')} found.` };
 }
 
 /** Converts a string to a search query that the API accepts. */
-const searchQuery = (text: string): string =>
+export const searchQuery = (text: string): string =>
   text.slice(0, 200).toWellFormed().replaceAll('\0', ' ').split(/\s+/).slice(0, 8).join(' ');
 
 /** Normalizes a title in the same way as an input field, and converts it to lowercase. */
@@ -127,7 +128,7 @@ const oneLine = (title: string): string =>
     .trim()
     .toLowerCase();
 
-async function recordOf(calls: Calls, resource: Resource, id: string): Promise<DataRecord | undefined> {
+async function recordOf(calls: Calls, resource: ResourceView, id: string): Promise<DataRecord | undefined> {
   try {
     return (await calls.read(resource, id)).record;
   } catch (error) {

@@ -1,45 +1,37 @@
-import type { Resource } from '../../../engine/compile/index.ts';
-import { capitalize } from '../../../engine/errors.ts';
-import { type Field, refersToUser } from '../../../engine/fields/index.ts';
-import type { DisplayValue } from '../shell/index.ts';
+import type { ResourceView } from '../../../engine/compile/index.ts';
+import { recordLabel, resourceLabel } from '../../../engine/definition/index.ts';
+import {
+  type Field,
+  formatReference,
+  inSentence,
+  isRecordReference,
+  refersToUser,
+} from '../../../engine/fields/index.ts';
+import { type DisplayValue, hueAt } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 
-/** Words that are spelled differently in labels than in names. */
-const spellings: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    ['api', 'crm', 'csv', 'id', 'ip', 'seo', 'sms', 'uri', 'url', 'utm', 'vat'].map((word) => [
-      word,
-      word.toUpperCase(),
-    ]),
-  ),
-  ids: 'IDs',
-  urls: 'URLs',
-  linkedin: 'LinkedIn',
-  whatsapp: 'WhatsApp',
-};
-
-/**
- * Returns the label for a name from the definitions: `close_date` becomes "Close date", and `linkedin_url`
- * becomes "LinkedIn URL".
- */
-export const humanize = (name: string): string =>
-  capitalize(
-    name
-      .split('_')
-      .map((word) => (Object.hasOwn(spellings, word) ? spellings[word] : word))
-      .join(' '),
-  );
-
-/** Returns a field's label. The label for the reference `account_id` is "Account". */
-export const fieldLabel = (field: Field): string =>
-  humanize(field.type.refers === true || refersToUser(field) ? field.name.replace(/_id$/, '') : field.name);
-
 /** Returns the noun for one of a resource's records, for example "lead source". */
-export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
+export const resourceNoun = ({ definition }: ResourceView): string => inSentence(recordLabel(definition));
+
+/** Returns the noun for a resource's records, for example "lead sources". */
+export const resourceWords = ({ definition }: ResourceView): string => inSentence(resourceLabel(definition));
+
+/** Returns a number with a resource's noun, for example "1 lead" or "30 leads". */
+export const countNoun = (resource: ResourceView, count: number): string =>
+  `${new Intl.NumberFormat('en').format(count)} ${count === 1 ? resourceNoun(resource) : resourceWords(resource)}`;
+
+/** Returns whether a string can be a record's ID. */
+export const isRecordId = (text: string): boolean => /^-?\d{1,19}$/.test(text);
 
 /** Returns the string that represents a value in forms and on pages. Null becomes an empty string. */
-export const textOf = (value: unknown): string =>
-  value === null || value === undefined ? '' : String(value);
+export function textOf(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  return isRecordReference(value) ? formatReference(value) : String(value);
+}
+
+/** Returns the string that represents a field's value in forms and on pages. */
+export const valueText = ({ type: { form } }: Field, value: unknown): string =>
+  value === null || value === undefined || form.format === undefined ? textOf(value) : form.format(value);
 
 /** Returns whether a string is longer than a number of characters. */
 export const isTruncated = (text: string, length: number): boolean =>
@@ -57,21 +49,30 @@ const cellLength = 300;
 /** Record titles. */
 export interface Titles {
   /** The fields that form the title. */
-  readonly fields: (resource: Resource) => readonly Field[];
+  readonly fields: (resource: ResourceView) => readonly Field[];
   /** Returns a record's title: its name, or its ID if it does not have a name. */
-  readonly of: (resource: Resource, record: DataRecord) => string;
+  readonly of: (resource: ResourceView, record: DataRecord) => string;
+}
+
+/** Returns a value in a title. Numbers are not formatted, because they can be part of a name. */
+function titlePart(field: Field, value: unknown, locale: string): string {
+  const text = valueText(field, value);
+  return text !== '' && field.type.bounds !== undefined && !isNumeric(field)
+    ? (field.type.display?.(text, locale) ?? text)
+    : text;
 }
 
 /** Returns the last word of a name, for example `name` for `first_name`. */
 const lastWord = (name: string): string => name.slice(name.lastIndexOf('_') + 1);
 
 /**
- * Determines each resource's title fields. These are the fields that other resources show or, if no such fields exist,
- * the first string field and the similarly named fields directly after it, for example first_name and last_name.
+ * Determines each resource's title fields. These are the fields in its definition (`screen.title`), the fields that other
+ * resources show or, if no such fields exist, the first string field and the similarly named fields directly after it, for example first_name and last_name.
  */
-export function titlesOf(resources: readonly Resource[]): Titles {
-  const fieldsOf = ({ name, definition }: Resource): readonly Field[] => {
-    const { fields } = definition;
+export function titlesOf(resources: readonly ResourceView[], locale = 'en'): Titles {
+  const fieldsOf = ({ name, definition }: ResourceView): readonly Field[] => {
+    const { fields, screen } = definition;
+    if (screen.title.length > 0) return screen.title;
     for (const other of resources) {
       for (const { through, show = [] } of other.definition.fields) {
         const reference = other.definition.fields.find((field) => field.name === through);
@@ -95,10 +96,10 @@ export function titlesOf(resources: readonly Resource[]): Titles {
     fields,
     of: (resource, record) => {
       const title = fields(resource)
-        .map(({ name }) => textOf(record[name]).trim())
+        .map((field) => titlePart(field, record[field.name], locale).trim())
         .filter((text) => text !== '')
         .join(' ');
-      return truncate(title, titleLength) || `${humanize(resource.definition.singular)} ${textOf(record.id)}`;
+      return truncate(title, titleLength) || `${recordLabel(resource.definition)} ${textOf(record.id)}`;
     },
   };
 }
@@ -107,21 +108,52 @@ export function titlesOf(resources: readonly Resource[]): Titles {
 export const isNumeric = (field: Field): boolean =>
   field.type.form.control === 'number' && !refersToUser(field);
 
-/**
- * Returns a field's value for display.
- * @param reference the title and URL of the referenced record, or the referenced user
- * @param length maximum number of characters
- */
+/** How a value is displayed. */
+interface DisplayOptions {
+  /** The title and URL of the referenced record, or the referenced user. */
+  readonly reference: DisplayValue | undefined;
+  /** BCP 47 language tag. */
+  readonly locale: string;
+  /** Maximum number of characters. */
+  readonly length?: number;
+}
+
+/** Returns a field's value for display. */
 export function displayValue(
   field: Field,
   value: unknown,
-  reference?: DisplayValue,
-  length = cellLength,
+  { reference, locale, length = cellLength }: DisplayOptions,
 ): DisplayValue {
-  const text = textOf(value);
+  const text = valueText(field, value);
   if (text === '') return { text: '' };
-  if (field.type.refers === true || refersToUser(field)) return reference ?? { text: `ID ${text}` };
+  if (field.type.refers === true || refersToUser(field))
+    return reference ?? { text: field.alternatives === undefined ? `ID ${text}` : text };
   if (field.set === 'created' || field.set === 'updated') return { time: text };
-  const { display = (text) => text } = field.type;
-  return { text: truncate(display(text), length), ...(isNumeric(field) && { numeric: true }) };
+  // IDs are not formatted.
+  if (field.set !== undefined) return { text, numeric: true };
+  if (field.values?.isSuggestion === false && field.type.element === undefined) {
+    const position = field.values.list.indexOf(text);
+    return { text: truncate(text, length), hue: hueAt(position) };
+  }
+  const displayed = truncate(field.type.display?.(text, locale) ?? text, length);
+  const href = addressUrl(field, text);
+  return {
+    text: displayed,
+    ...(href !== undefined && { href, isExternal: true }),
+    ...(isNumeric(field) && { numeric: true }),
+    ...(displayed !== text && !isNumeric(field) && !isTruncated(text, length) && { title: text }),
+  };
+}
+
+/** Maximum number of characters in a link. */
+const maxUrlLength = 2000;
+
+/** Returns the URL for a website, an email address or a phone number, or undefined if the value is not one of them. */
+function addressUrl({ type, lookup, comparison = lookup }: Field, text: string): string | undefined {
+  if (type.text === undefined || text.length > maxUrlLength) return undefined;
+  if (/^https?:\/\/[^\s/]/i.test(text) && URL.canParse(text)) return text;
+  if (/^[^\s@<>"]+@[^\s@<>"]+\.[^\s@<>".]+$/.test(text)) return `mailto:${encodeURIComponent(text)}`;
+  if (comparison === 'digits' && /^\+?[\d\s()./-]{5,30}$/.test(text))
+    return `tel:${text.replace(/[^\d+]/g, '')}`;
+  return undefined;
 }

@@ -84,7 +84,8 @@ export function sectionList<Row extends { readonly id: string }, Services extend
 
 /**
  * Adds a section with one or more objects to an organization's setup. The section gets its name and title
- * from the first object. If it has several objects, links with counts switch between them.
+ * from the first object. If it has several objects, links with counts switch between them, followed by the selected
+ * list's filters.
  */
 export function addObjects<Services extends ObjectServices>(
   app: FastifyInstance,
@@ -101,6 +102,8 @@ export function addObjects<Services extends ObjectServices>(
   section(app, services.database, {
     name: main.name,
     title: main.title,
+    group: main.group,
+    icon: main.icon,
     done: Object.assign({}, ...objects.map(({ done }) => done)),
     pages: Object.assign({}, ...objects.map(({ pages }) => pages)),
     once: objects.flatMap(({ once }) => once),
@@ -115,7 +118,8 @@ export function addObjects<Services extends ObjectServices>(
         href: linkWithParameters(context.urlOf(), {}, { show }),
         current: show === selected.show,
       }));
-      return { ...list, chips: await Promise.all(chips) };
+      const filters = (list.chips ?? []).filter(({ isRemoved }) => isRemoved);
+      return { ...list, chips: [...(await Promise.all(chips)), ...filters] };
     },
   });
 }

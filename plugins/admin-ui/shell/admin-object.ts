@@ -2,6 +2,7 @@ import { UserError } from '../../../engine/errors.ts';
 import { countRows, findRow } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
 import { type Form, idField } from './form.ts';
+import type { Placement } from './frame.ts';
 import type { ActionPage, ObjectAction, ObjectContext, ObjectDefinition, ObjectServices } from './object.ts';
 import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
 import type { Section } from './section.ts';
@@ -19,7 +20,8 @@ interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' 
 }
 
 /** A declared object, independent of its row type. */
-export interface AdminObject<Services> extends Pick<ObjectDefinition<never, Services>, 'name' | 'title'> {
+export interface AdminObject<Services>
+  extends Pick<ObjectDefinition<never, Services>, 'name' | 'title' | keyof Placement> {
   readonly list: ListSpecification;
   /** Action names, and whether each action has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
@@ -30,11 +32,13 @@ export interface AdminObject<Services> extends Pick<ObjectDefinition<never, Serv
 export function defineObject<Row extends { readonly id: string }, Services extends ObjectServices>(
   definition: ObjectDefinition<Row, Services>,
 ): AdminObject<Services> {
-  const { name, title, source, actions = {}, rowActions = {} } = definition;
+  const { name, title, group, icon, source, actions = {}, rowActions = {} } = definition;
   const all = [...Object.entries(actions), ...Object.entries(rowActions)];
   return {
     name,
     title,
+    group,
+    icon,
     list: specificationOf(definition),
     actionPages: Object.fromEntries(all.map(([action, { page }]) => [action, page !== undefined])),
     partsOf: (contextOf) => ({

@@ -25,10 +25,10 @@ export function idField(form: Form, name: string): string {
   return id;
 }
 
-/** Returns the path to redirect to, or /setup if the path leads to another origin. */
+/** Returns the path to redirect to, or /setup if the path is not a page of the admin UI or the explorer. */
 export function safeNext(next: unknown): string {
   return typeof next === 'string' &&
-    /^\/setup(?:[/?][\w\-./?=&%]{0,2000})?$/.test(next) &&
+    /^\/(?:setup|docs)(?:[/?][\w\-./?=&%]{0,2000})?$/.test(next) &&
     !next.includes('..')
     ? next
     : '/setup';

@@ -1,18 +1,35 @@
 import type { FastifyInstance } from 'fastify';
 import type { Membership } from '../../access/identity/index.ts';
 import { isAdministrator } from './access.ts';
+import { hueAt, type IconName } from './icon.ts';
 import type { Link } from './views.ts';
 
 /** A navigation entry. Its path is relative to the organization's path. */
 interface NavigationEntry {
   readonly name: string;
   readonly title: string;
+  /** Label of the link that creates one of the section's records. Absent if the member is not allowed to create one. */
+  readonly create?: string | undefined;
+  /** Heading of the records in the navigation. Default: Records. */
+  readonly section?: string | undefined;
+  /** Default: the first letter of the title. */
+  readonly icon?: IconName | undefined;
+}
+
+/** Headings of an organization's setup, in navigation order. */
+export const setupGroups = ['Access', 'Integrations', 'Data', 'Organization'] as const;
+
+/** The position of a section in the navigation. */
+export interface Placement {
+  /** Heading in the navigation. Default: Organization. */
+  readonly group?: (typeof setupGroups)[number] | undefined;
+  readonly icon?: IconName | undefined;
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The pages for an organization's setup, in navigation order. */
-    setupSections: NavigationEntry[];
+    /** The pages for an organization's setup, in navigation order within their group. */
+    setupSections: (NavigationEntry & Placement)[];
     /** Functions that return the resources that a member can list, in navigation order. Modules can add functions. */
     recordsOf: ((membership: Membership) => readonly NavigationEntry[])[];
   }
@@ -26,38 +43,75 @@ export function addRecords(
   app.recordsOf.push(entries);
 }
 
-/** Returns the resources that a member can list. */
-export const recordEntries = (app: FastifyInstance, membership: Membership): NavigationEntry[] =>
-  app.recordsOf.flatMap((entries) => entries(membership));
+/** A heading with the resources below it. */
+interface RecordSection {
+  readonly title: string;
+  readonly entries: readonly (NavigationEntry & { readonly hue: number })[];
+}
+
+/** Returns the resources that a member can list, by section. Resources without a section come last. */
+export function recordSections(app: FastifyInstance, membership: Membership): readonly RecordSection[] {
+  const entries = app.recordsOf
+    .flatMap((entriesOf) => entriesOf(membership))
+    .map((entry, index) => ({ ...entry, hue: hueAt(index) }));
+  const titles = new Set(entries.flatMap(({ section }) => section ?? []));
+  return [...[...titles].toSorted(), undefined].flatMap((title) => {
+    const own = entries.filter(({ section }) => section === title);
+    return own.length === 0 ? [] : [{ title: title ?? 'Records', entries: own }];
+  });
+}
 
 /**
- * Maximum number of organizations in the switcher. The remaining organizations are listed on the organizations page.
+ * Maximum number of organizations for which the switcher lists all of them. Otherwise, it lists the organizations visited
+ * last, and search finds the others.
  */
 const maxListed = 10;
 
-/** Returns an organization's navigation. @param current the name of the current page's entry */
-export function navigationOf(
-  app: FastifyInstance,
-  memberships: readonly Membership[],
-  org: Membership | undefined,
-  current: string | undefined,
-) {
-  const entries = (navigation: readonly NavigationEntry[]) =>
-    navigation.map(({ name, title }) => ({
-      href: `/setup/o/${org?.slug}/${name}`,
-      label: title,
-      current: name === current,
-    }));
-  const others = memberships.filter(({ slug }) => slug !== org?.slug);
+/** The position of a page in the navigation. */
+interface CurrentPage {
+  readonly memberships: readonly Membership[];
+  /** The organizations visited last, most recent first. */
+  readonly recent: readonly Membership[];
+  readonly org: Membership | undefined;
+  /** Name of the current page's entry. */
+  readonly current: string | undefined;
+}
+
+/** Returns an organization's navigation. */
+export function navigationOf(app: FastifyInstance, { memberships, recent, org, current }: CurrentPage) {
+  const linkTo = ({ name, title }: NavigationEntry) => ({
+    href: `/setup/o/${org?.slug}/${name}`,
+    label: title,
+    current: name === current,
+  });
+  const isRecent = ({ slug }: Membership) => recent.some((membership) => membership.slug === slug);
+  const rest = memberships.filter((membership) => !isRecent(membership));
+  const others = [...recent, ...(memberships.length <= maxListed ? rest : [])].filter(
+    ({ slug }) => slug !== org?.slug,
+  );
   const isSetup = app.setupSections.some(({ name }) => name === current);
   const switcherLinks: Link[] = others.map((other) => ({
     label: other.name,
     href: `/setup/o/${other.slug}${isSetup && isAdministrator(other) ? `/${current}` : ''}`,
   }));
+  const records =
+    org === undefined
+      ? []
+      : recordSections(app, org).map(({ title, entries }) => ({
+          title,
+          entries: entries.map((entry) => ({ ...entry, ...linkTo(entry) })),
+        }));
+  const setup = setupGroups.map((title) => ({
+    title,
+    entries: app.setupSections
+      .filter(({ group = 'Organization' }) => group === title)
+      .map((entry) => ({ ...linkTo(entry), icon: entry.icon ?? 'settings' })),
+  }));
+  const isSetupListed = org !== undefined && isAdministrator(org);
   return {
-    records: org && entries(recordEntries(app, org)),
-    setup: org && isAdministrator(org) ? entries(app.setupSections) : undefined,
+    org,
     isHome: current === '',
-    others: switcherLinks.length <= maxListed ? switcherLinks : [],
+    sections: [...records, ...(isSetupListed ? setup : [])].filter(({ entries }) => entries.length > 0),
+    others: switcherLinks,
   };
 }

@@ -1,6 +1,6 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type CurrentMember, isAdministrator, memberOf, signedIn } from './access.ts';
-import { recordEntries } from './frame.ts';
+import { recordSections } from './frame.ts';
 import { show } from './render.ts';
 import type { HomePage } from './views.ts';
 
@@ -10,10 +10,19 @@ import type { HomePage } from './views.ts';
  */
 type HomeCheck = (admin: CurrentMember) => Promise<HomePage['lines']>;
 
+/** Returns a module's charts for the home page of the organization in the URL. */
+type HomeCharts = (request: FastifyRequest) => Promise<NonNullable<HomePage['charts']>>;
+
 declare module 'fastify' {
   interface FastifyInstance {
     homeChecks: HomeCheck[];
+    homeCharts: HomeCharts[];
   }
+}
+
+/** Adds charts to the organization's home page. They must show only what the member can see. */
+export function addHomeCharts(app: FastifyInstance, charts: HomeCharts): void {
+  app.homeCharts.push(charts);
 }
 
 /** Adds a check whose lines are shown to administrators on the organization's home page. */
@@ -32,9 +41,15 @@ export function homePage(app: FastifyInstance): void {
     const lines = isAdministrator(membership)
       ? (await Promise.all(app.homeChecks.map((check) => check(member)))).flat()
       : [];
-    const links = recordEntries(app, membership).map(({ name, title }) => ({
-      label: title,
-      href: `/setup/o/${membership.slug}/${name}`,
+    const charts = (await Promise.all(app.homeCharts.map((chartsOf) => chartsOf(request)))).flat();
+    const groups = recordSections(app, membership).map(({ title, entries }) => ({
+      title,
+      links: entries.map((entry) => ({
+        label: entry.title,
+        hue: entry.hue,
+        ...(entry.icon && { icon: entry.icon }),
+        href: `/setup/o/${membership.slug}/${entry.name}`,
+      })),
     }));
     const isHealthy = lines.every(({ state }) => state === 'good');
     return show(
@@ -44,13 +59,14 @@ export function homePage(app: FastifyInstance): void {
         kind: 'home',
         title: membership.name,
         ...(isAdministrator(membership) && isHealthy && { intro: 'Nothing needs your attention.' }),
-        ...(links.length === 0 &&
+        ...(groups.length === 0 &&
           !isAdministrator(membership) && {
             intro:
               'Your profile does not allow you to list any records. Ask an administrator of this organization for access.',
           }),
         lines: lines.toSorted((a, b) => order.indexOf(a.state) - order.indexOf(b.state)),
-        groups: links.length === 0 ? [] : [{ title: 'Records', links }],
+        charts,
+        groups,
       },
       { org: membership, section: '' },
     );

@@ -16,20 +16,36 @@ export {
 } from './access.ts';
 export { addObjects, sectionList, userList } from './add-objects.ts';
 export { defineObject } from './admin-object.ts';
-export { exactTime } from './admin-ui.ts';
+export { assetsIn } from './assets.ts';
+export { type FilterField, filterMenu } from './filter.ts';
 export { claimForm, type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
-export { addHomeCheck } from './home.ts';
+export { addHomeCharts, addHomeCheck } from './home.ts';
+export { hueAt, type IconName, iconNames } from './icon.ts';
 export {
+  type AddedFilter,
+  addedFilter,
   filterLink,
   hiddenParameters,
   linkWithParameters,
   parametersOf,
   rowsPerPage,
 } from './listing.ts';
+export { localeOf } from './locale.ts';
 export type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
-export { addDoneTexts, listData, redirectDone, render, show, type ViewData } from './render.ts';
+export { recentMemberships, rememberOrganization } from './recent.ts';
+export {
+  addDoneTexts,
+  type DoneMessage,
+  listData,
+  redirectDone,
+  render,
+  returnQuery,
+  show,
+  type ViewData,
+} from './render.ts';
 export { redirectGetToForm, section } from './section.ts';
+export { exactTime, registerPages } from './templates.ts';
 export * from './views.ts';
 
 /** The shell of the admin UI, to which other modules add their pages. */

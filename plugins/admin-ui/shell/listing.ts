@@ -36,12 +36,26 @@ export const hiddenParameters = (
     .filter(([name]) => !['done', 'at', 'page', ...excluded].includes(name))
     .map(([name, value]) => ({ name, value }));
 
-/** Returns a list's URL with the filter submitted as `by` and `value`, or undefined without a filter. */
-export function filterLink(request: FastifyRequest, path: string): string | undefined {
+/** A filter that a form adds to a list. */
+export interface AddedFilter {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** Returns the filter submitted as `by` and `value`, or undefined without a filter. `by` can include the value. */
+export function addedFilter(request: FastifyRequest): AddedFilter | undefined {
   const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
-  const [by, value] = [parameters.get('by'), parameters.get('value')];
-  if (by === null || value === null) return undefined;
-  for (const name of ['by', 'value', 'before', 'cursor', 'page']) parameters.delete(name);
-  if (value.trim() !== '') parameters.append(by, value.trim());
+  const by = parameters.get('by');
+  const [, name = '', preset] = /^([^=]*)=(.*)$/s.exec(by ?? '') ?? [];
+  if (preset !== undefined) return { name, value: preset };
+  const value = parameters.get('value');
+  return by === null || value === null ? undefined : { name: by, value: value.trim() };
+}
+
+/** Returns a list's URL with an added filter. A blank value adds no filter. */
+export function filterLink(request: FastifyRequest, path: string, { name, value }: AddedFilter): string {
+  const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
+  for (const transient of ['by', 'value', 'before', 'cursor', 'page']) parameters.delete(transient);
+  if (value !== '') parameters.append(name, value);
   return `${path}?${parameters}`;
 }

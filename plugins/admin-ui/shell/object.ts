@@ -4,6 +4,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import type { RowSource, Tables } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
 import type { Form } from './form.ts';
+import type { Placement } from './frame.ts';
 import type { ActionOutcome, SubmittedForm } from './section.ts';
 import type { AnyPage, ConfirmPage, DisplayValue, FormPage, HiddenField, TableRow } from './views.ts';
 
@@ -117,7 +118,8 @@ export interface ObjectAction<Row, Services> {
  * from its definition. Only administrators can open its pages and run its actions.
  */
 export interface ObjectDefinition<Row extends { readonly id: string }, Services>
-  extends ListDefinition<Row, ObjectContext<Services>> {
+  extends ListDefinition<Row, ObjectContext<Services>>,
+    Placement {
   /** Name in the URL. */
   readonly name: string;
   /** Plural noun, as a title. */

@@ -4,7 +4,17 @@ import { projectFolder } from '../../../engine/config/index.ts';
 import type { Membership } from '../../access/identity/index.ts';
 import { membershipsOf } from './access.ts';
 import { navigationOf } from './frame.ts';
-import { type AnyPage, type Input, type ListView, viewOf } from './views.ts';
+import { recentMemberships, rememberOrganization } from './recent.ts';
+import { shortcuts } from './shortcuts.ts';
+import {
+  type AnyPage,
+  type DisplayValue,
+  type HiddenField,
+  type Input,
+  type ListView,
+  type RecordPage,
+  viewOf,
+} from './views.ts';
 
 /** Data for a view. */
 export type ViewData = Readonly<Record<string, unknown>>;
@@ -13,18 +23,37 @@ export type ViewData = Readonly<Record<string, unknown>>;
 export interface Subject {
   readonly name?: string;
   readonly id?: string;
+  /** Identifies the change that the message offers to undo. */
+  readonly change?: string | undefined;
+}
+
+/** A button that undoes an action. */
+interface UndoButton {
+  readonly action: string;
+  readonly fields: readonly HiddenField[];
+}
+
+/** A message shown after an action. `{}` is replaced with the subject's name. */
+export interface DoneMessage {
+  readonly text: string;
+  /** Returns the button that undoes the action, or undefined if it cannot be undone. */
+  readonly undo: (request: FastifyRequest, subject: Subject) => UndoButton | undefined;
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Messages shown after an action, keyed by `?done=` code. `{}` is replaced with the subject's name. */
-    doneTexts: Map<string, string>;
+    /** Messages shown after an action, keyed by `?done=` code. */
+    doneTexts: Map<string, DoneMessage>;
   }
 }
 
-/** Adds messages for `?done=`. */
-export function addDoneTexts(app: FastifyInstance, texts: Readonly<Record<string, string>>): void {
-  for (const [code, text] of Object.entries(texts)) app.doneTexts.set(code, text);
+/** Adds messages for `?done=`. A text without a function cannot be undone. */
+export function addDoneTexts(
+  app: FastifyInstance,
+  texts: Readonly<Record<string, string | DoneMessage>>,
+): void {
+  for (const [code, text] of Object.entries(texts))
+    app.doneTexts.set(code, typeof text === 'string' ? { text, undo: () => undefined } : text);
 }
 
 /** Cookie that carries an action's subject to the next page, because names must not appear in URLs. */
@@ -39,7 +68,7 @@ export function redirectDone(
   subject: Subject = {},
 ): FastifyReply {
   const { site } = request.server;
-  if (subject.name !== undefined || subject.id !== undefined) {
+  if (Object.values(subject).some((value) => value !== undefined)) {
     reply.setCookie(subjectCookie, Buffer.from(JSON.stringify(subject)).toString('base64url'), {
       ...site.cookie(request, '/setup'),
       maxAge: 60,
@@ -54,8 +83,15 @@ function consumeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
   if (text === undefined) return {};
   reply.clearCookie(subjectCookie, { path: '/setup' });
   try {
-    const { name, id } = JSON.parse(Buffer.from(text, 'base64url').toString()) as Record<string, unknown>;
-    return { ...(typeof name === 'string' && { name }), ...(typeof id === 'string' && { id }) };
+    const { name, id, change } = JSON.parse(Buffer.from(text, 'base64url').toString()) as Record<
+      string,
+      unknown
+    >;
+    return {
+      ...(typeof name === 'string' && { name }),
+      ...(typeof id === 'string' && { id }),
+      ...(typeof change === 'string' && { change }),
+    };
   } catch {
     return {};
   }
@@ -72,6 +108,9 @@ function persistentQuery({ url }: FastifyRequest): string {
   return returnQuery(String(parameters));
 }
 
+/** Returns the only element of a list, or undefined if the list has a different length. */
+const onlyOne = <T>(list: readonly T[]): T | undefined => (list.length === 1 ? list[0] : undefined);
+
 /** Renders a view with the data common to all pages. @param view the view's path */
 export async function render(
   request: FastifyRequest,
@@ -87,28 +126,34 @@ export async function render(
       : reply.generateCsrf({ userInfo: request.formOwner, secure: app.site.isSecure(request) });
   const org = data.org as Membership | undefined;
   const { done } = request.query as { done?: unknown };
-  const text = typeof done === 'string' ? app.doneTexts.get(done) : undefined;
-  const { name, id } = text === undefined ? {} : consumeSubject(request, reply);
+  const message = typeof done === 'string' ? app.doneTexts.get(done) : undefined;
+  const subject = message === undefined ? {} : consumeSubject(request, reply);
   reply.header('content-type', 'text/html; charset=utf-8');
+  const memberships = person === null ? [] : membershipsOf(person);
+  const recent = person === null ? [] : recentMemberships(request, person);
+  if (org !== undefined) rememberOrganization(request, reply, org);
+  const frame = navigationOf(app, {
+    ...{ memberships, recent },
+    org: org ?? recent[0] ?? onlyOne(memberships),
+    current: data.section as string | undefined,
+  });
   return reply.viewAsync(relative(projectFolder, view), {
     csrf,
     // The name is user input, so the view escapes it separately from the message.
-    notice: text && {
-      before: text.split('{}')[0],
-      name: text.includes('{}') ? (name ?? 'It') : '',
-      after: text.split('{}')[1],
+    notice: message && {
+      before: message.text.split('{}')[0],
+      name: message.text.includes('{}') ? (subject.name ?? 'It') : '',
+      after: message.text.split('{}')[1],
+      undo: message.undo(request, subject),
     },
-    marked: id,
+    marked: subject.id,
     isReadOnly: app.isReadOnly?.(),
     user: person?.session.user,
     path: request.url.split('?')[0],
     at: persistentQuery(request),
-    ...navigationOf(
-      app,
-      person === null ? [] : membershipsOf(person),
-      org,
-      data.section as string | undefined,
-    ),
+    frame,
+    shortcuts,
+    hasCommands: data.primary !== undefined || data.commands !== undefined,
     ...data,
   });
 }
@@ -122,6 +167,7 @@ export function show(
 ): Promise<string> {
   if (page.refreshSeconds !== undefined) reply.header('refresh', String(page.refreshSeconds));
   return render(request, reply, viewOf(kind), {
+    kind,
     ...page,
     ...dataFor({ kind, ...page } as AnyPage, request),
     ...more,
@@ -132,7 +178,29 @@ export function show(
 function dataFor(page: AnyPage, request: FastifyRequest): ViewData {
   if (page.kind === 'list') return listData(page, request);
   if (page.kind === 'form' || page.kind === 'confirm') return { inputs: inputData(page.inputs ?? []) };
-  return {};
+  if (page.kind === 'board') return { hasChips: page.chips.length > 1 };
+  return page.kind === 'record' ? recordData(page) : {};
+}
+
+/** Divides a record's values into details and values that the server maintains, and omits empty optional values. */
+function recordData({ values, danger }: RecordPage): ViewData {
+  const isEmpty = ({ text, time, code, long }: RecordPage['values'][number]) =>
+    [text, time, code, long].every((part) => part === undefined || part === null || part === '');
+  const all = values.map((value) => ({
+    ...value,
+    isEmpty: isEmpty(value),
+    ...(value.form && { form: { ...value.form, input: inputData([value.form.input])[0] } }),
+  }));
+  const shown = all.filter(({ isOptional, isEmpty }) => isOptional !== true || !isEmpty);
+  const details = shown.filter(({ isSystem }) => isSystem !== true);
+  const system = shown.filter(({ isSystem }) => isSystem === true);
+  return {
+    parts: [
+      { title: system.length > 0 && details.length > 0 ? 'Details' : '', values: details },
+      { title: details.length > 0 ? 'System information' : '', values: system },
+    ].filter((part) => part.values.length > 0),
+    ...(danger !== undefined && { commands: [{ ...danger, style: 'danger', icon: 'trash-2' }] }),
+  };
 }
 
 /** Focuses the first invalid field or, if all fields are valid, the field that requests the focus. */
@@ -145,6 +213,26 @@ function inputData(inputs: readonly Input[]) {
   }));
 }
 
+/** Texts with more characters can be truncated in a cell, so the full text appears as a tooltip. */
+const fullLength = 24;
+
+/** Number of facts on a card, which replaces a row on phones. */
+const factsPerCard = 2;
+
+/** Returns whether a row has its own page. On phones, its card shows only the most important values. */
+const isCard = ([title]: readonly DisplayValue[]): boolean => title?.href !== undefined;
+
+/** Returns whether a value is omitted on phones. Badges and the first facts are shown. */
+function isExtra(cells: readonly DisplayValue[], index: number): boolean {
+  const isFact = ({ hue, state, text, time, code }: DisplayValue) =>
+    hue === undefined &&
+    state === undefined &&
+    [text, time, code].some((part) => part != null && part !== '');
+  const cell = cells[index];
+  if (cell === undefined || !isCard(cells) || index === 0 || !isFact(cell)) return false;
+  return cells.slice(1, index).filter(isFact).length >= factsPerCard;
+}
+
 /** Returns a list's data for the template, in addition to the list's own data. */
 export function listData({ columns, rows }: ListView, request: FastifyRequest): ViewData {
   // After an action, users return to the page on which they started it.
@@ -155,6 +243,8 @@ export function listData({ columns, rows }: ListView, request: FastifyRequest): 
     hasActions: rows.some(({ links = [], buttons = [] }) => links.length + buttons.length > 0),
     rows: rows.map(({ id, label, cells, links = [], buttons = [] }) => ({
       id,
+      selectLabel: `Select ${label ?? cells[0]?.text ?? id}`,
+      isCard: isCard(cells),
       links: links.map((link) => ({ ...link, href: withReturnQuery(link.href) })),
       buttons,
       label:
@@ -162,7 +252,11 @@ export function listData({ columns, rows }: ListView, request: FastifyRequest): 
       cells: cells.map((cell, index) => ({
         ...cell,
         column: columns[index]?.title,
-        numeric: columns[index]?.numeric,
+        classes: [
+          ...(columns[index]?.numeric === true ? ['number'] : []),
+          ...(isExtra(cells, index) ? ['extra'] : []),
+        ].join(' '),
+        ...(typeof cell.text === 'string' && cell.text.length > fullLength && { full: cell.text }),
       })),
     })),
   };

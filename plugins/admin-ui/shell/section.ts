@@ -4,7 +4,8 @@ import { UserError } from '../../../engine/errors.ts';
 import { type Tables, transaction } from '../../../engine/tables/index.ts';
 import { adminOf, type CurrentMember, signedIn } from './access.ts';
 import { claimForm, type Form, field } from './form.ts';
-import { filterLink } from './listing.ts';
+import type { Placement } from './frame.ts';
+import { addedFilter, filterLink } from './listing.ts';
 import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
 import type { AnyPage, ListView } from './views.ts';
 
@@ -14,12 +15,19 @@ export interface SubmittedForm extends CurrentMember {
   readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
 }
 
+/** A cookie that is sent to the pages under a path until the browser session ends. */
+interface OutcomeCookie {
+  readonly name: string;
+  readonly value: string;
+  readonly path: string;
+}
+
 /**
  * The result of an action: a redirect to a page, a redirect to the list with a message, or the list with data
  * that is shown only once.
  */
 export type ActionOutcome =
-  | { readonly to: string }
+  | { readonly to: string; readonly cookie?: OutcomeCookie }
   | ({ readonly done: string } & Subject)
   | { readonly view: ViewData };
 
@@ -35,7 +43,7 @@ interface PageInput {
  * A section of an organization's setup: its list, its actions keyed by the last segment of their URL, and
  * their pages.
  */
-export interface Section {
+export interface Section extends Placement {
   readonly name: string;
   readonly title: string;
   /** Messages shown after an action, keyed by the code in `?done=`. The message never comes from the URL. */
@@ -59,9 +67,9 @@ export interface Section {
 export function section(
   app: FastifyInstance,
   database: Database,
-  { name, title, done = {}, load, pages = {}, once = [], actions }: Section,
+  { name, title, group, icon, done = {}, load, pages = {}, once = [], actions }: Section,
 ): void {
-  app.setupSections.push({ name, title });
+  app.setupSections.push({ name, title, group, icon });
   addDoneTexts(app, done);
   const path = `/o/:org/${name}`;
   const baseOf = ({ membership }: CurrentMember) => `/setup/o/${membership.slug}/${name}`;
@@ -107,8 +115,10 @@ export function section(
 
   app.get(path, { preHandler: signedIn(app) }, async (request, reply) => {
     const admin = adminOf(app, request);
-    const redirectUrl = filterLink(request, baseOf(admin));
-    return redirectUrl === undefined ? showList(admin, request, reply, {}) : reply.redirect(redirectUrl, 303);
+    const filter = addedFilter(request);
+    return filter === undefined
+      ? showList(admin, request, reply, {})
+      : reply.redirect(filterLink(request, baseOf(admin), filter), 303);
   });
   for (const page of Object.keys(pages)) {
     app.get(`${path}/${page}`, { preHandler: signedIn(app) }, async (request, reply) => {
@@ -136,7 +146,11 @@ export function section(
             return work(tables);
           });
         const outcome = await act({ ...admin, transact }, form, request);
-        if ('to' in outcome) return await reply.redirect(outcome.to, 303);
+        if ('to' in outcome) {
+          const { to, cookie } = outcome;
+          if (cookie) reply.setCookie(cookie.name, cookie.value, app.site.cookie(request, cookie.path));
+          return await reply.redirect(to, 303);
+        }
         if ('view' in outcome) return await showList(admin, request, reply, outcome.view);
         return await redirectDone(request, reply, backOf(admin, form), outcome.done, outcome);
       } catch (error) {

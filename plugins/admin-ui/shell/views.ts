@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import type { IconName } from './icon.ts';
 
 /** A URL and its link text. */
 export interface Link {
@@ -7,6 +8,7 @@ export interface Link {
   readonly href: string;
   /** The accessible name, if the link text alone is ambiguous. */
   readonly name?: string;
+  readonly icon?: IconName;
 }
 
 /** A hidden form field. */
@@ -21,6 +23,12 @@ export interface DisplayValue {
   readonly time?: Date | string | null;
   /** URL to which the text links. */
   readonly href?: string;
+  /** Whether `href` leaves the admin UI: a website, an email address or a phone number. */
+  readonly isExternal?: boolean;
+  /** Displays the text as a badge with this hue, starting at 1. */
+  readonly hue?: number;
+  /** Whether the text is a person's name, which is displayed with an avatar. */
+  readonly isPerson?: boolean;
   /** A value that users copy or compare, displayed in a monospaced font. */
   readonly code?: string;
   /** The value's status. The text repeats it, because color alone is not accessible. */
@@ -28,7 +36,7 @@ export interface DisplayValue {
   readonly numeric?: boolean;
   /** A second line below the value, in a muted style. */
   readonly below?: string | null;
-  /** The email address of a person whose name is displayed. Appears as a tooltip. */
+  /** The exact value, or the email address of a person whose name is displayed. Appears as a tooltip. */
   readonly title?: string | null;
 }
 
@@ -113,14 +121,17 @@ export interface Input {
     readonly label: string;
     readonly selected?: boolean;
   }[];
-  /** The grants matrix: the actions and, for each object, whether each action is granted. */
+  /**
+   * The grants matrix: the actions and, for each object, whether each action is granted. A cell is empty if the action
+   * cannot be granted on the object.
+   */
   readonly actions?: readonly string[];
   readonly objects?: readonly {
     readonly label: string;
     readonly cells: readonly {
-      readonly value: string;
-      readonly name: string;
-      readonly granted: boolean;
+      readonly value?: string;
+      readonly name?: string;
+      readonly granted?: boolean;
       readonly fixed?: boolean;
     }[];
   }[];
@@ -139,17 +150,47 @@ interface Page {
   readonly refreshSeconds?: number;
 }
 
+/** A form that filters a list by several fields. A blank value does not filter. */
+export interface QuickFilters {
+  readonly keep: readonly HiddenField[];
+  readonly selects: readonly {
+    readonly name: string;
+    readonly label: string;
+    readonly options: NonNullable<Input['options']>;
+  }[];
+  /** URL of the page that saves the list with the selected filters as a view, if the user can save views. */
+  readonly save: string | undefined;
+}
+
 /** A page with a list. */
 export interface ListView extends Omit<Page, 'title'> {
   readonly title?: string;
   readonly made?: SecretNotice | undefined;
+  /** A note about the list, for example that parts of a saved view are ignored. */
+  readonly hint?: string | undefined;
+  /** The saved views of the list. */
+  readonly views?: {
+    readonly tabs: readonly (Chip & { readonly isShared?: boolean })[];
+    /** Links to the forms that save and change views. */
+    readonly links: readonly Link[];
+    /** The form that stores the list's filters, search, order and columns in the current view. */
+    readonly save: { readonly action: string; readonly value: string } | undefined;
+  };
   readonly search?: { readonly label: string; readonly value: string; readonly keep: readonly HiddenField[] };
   readonly chips?: readonly Chip[];
-  /** A form that adds a filter: a field and a value. */
+  /** The menu that adds a filter: links to the fields and, after a field has been selected, the form for its value. */
   readonly filter?: {
-    readonly keep: readonly HiddenField[];
-    readonly fields: readonly { readonly value: string; readonly label: string }[];
-    readonly values: readonly string[];
+    readonly isOpen: boolean;
+    readonly fields: readonly Link[];
+    readonly quick?: QuickFilters | undefined;
+    readonly form?: {
+      readonly title: string;
+      readonly keep: readonly HiddenField[];
+      /** URL of the list of fields. */
+      readonly back: string;
+      readonly operators: NonNullable<Input['options']>;
+      readonly input?: Input & { readonly hasNotes: boolean };
+    };
   };
   /** A form that selects the columns. */
   readonly choose?: {
@@ -165,21 +206,51 @@ export interface ListView extends Omit<Page, 'title'> {
   readonly downloads?: readonly Link[];
   /** Buttons for actions on all matching items. */
   readonly all?: readonly Button[];
+  /** The action on selected rows. Its page receives the selected IDs as `id`, and the list's query string as `query`. */
+  readonly selection?:
+    | { readonly action: string; readonly label: string; readonly query: string }
+    | undefined;
+}
+
+/** A form for one of the values on a page. */
+export interface ValueForm {
+  readonly action: string;
+  readonly hidden: readonly HiddenField[];
+  readonly input: Input;
+  /** URL of the page without the form. */
+  readonly cancel: string;
 }
 
 /** A page about one item. */
 export interface RecordPage extends Page {
+  /** Values displayed below the title. */
+  readonly badges?: readonly DisplayValue[];
   readonly values: readonly (DisplayValue & {
     readonly label: string;
-    readonly isReadOnly?: boolean;
+    /** Whether the server maintains the value, for example the ID. */
+    readonly isSystem?: boolean;
+    /** Whether the value is omitted if it is empty. */
+    readonly isOptional?: boolean;
     readonly long?: string;
     /** Link to the full value, if the value is truncated here. */
     readonly whole?: Link;
+    /** Link to this page with the form for this value. */
+    readonly edit?: Link;
+    /** The form for this value, in place of the value. */
+    readonly form?: ValueForm;
   })[];
+  /** Lists of related items. */
+  readonly related?: readonly {
+    readonly title: string;
+    readonly records: readonly Link[];
+    /** Link to the complete list. */
+    readonly all?: Link;
+  }[];
   readonly changes?: {
     readonly title: string;
     readonly all: readonly {
       readonly at: Date | string;
+      readonly icon: IconName;
       /** The change, up to the actor's name. */
       readonly text: string;
       readonly actor: { readonly text: string; readonly title?: string | null };
@@ -191,8 +262,19 @@ export interface RecordPage extends Page {
         readonly whole: readonly Link[];
       }[];
       readonly link?: Link | undefined;
+      /** The text of a note. */
+      readonly note?: string;
+      readonly links?: readonly Link[];
     }[];
     readonly older?: string | undefined;
+    /** The form that adds a note. */
+    readonly form?: {
+      readonly action: string;
+      readonly value: string;
+      readonly maxLength: number;
+      /** Why the note was rejected. */
+      readonly error: string | undefined;
+    };
   };
   readonly links?: readonly Link[];
   readonly buttons?: readonly Button[];
@@ -206,6 +288,8 @@ export interface FormPage extends Page {
   readonly hidden?: readonly HiddenField[];
   readonly inputs: readonly Input[];
   readonly submit: string;
+  /** The `step` value of the primary submit button. */
+  readonly step?: string;
   /** Additional submit buttons, each with its `step` value. */
   readonly also?: readonly { readonly label: string; readonly value: string }[];
   readonly cancel: string;
@@ -221,9 +305,14 @@ export interface ConfirmPage extends Page {
   readonly hidden: readonly HiddenField[];
   /** The action's consequences. */
   readonly consequence: string;
+  readonly links?: readonly Link[];
+  /** Names of the affected items. */
+  readonly items?: readonly string[];
   readonly values?: readonly { readonly label: string; readonly before: string; readonly after: string }[];
   readonly inputs?: readonly Input[];
   readonly submit: string;
+  /** An additional submit button with its `step` value. */
+  readonly also?: { readonly label: string; readonly value: string } | undefined;
   readonly cancel: string;
   /** Whether the action is not destructive. */
   readonly isSafe?: boolean;
@@ -236,12 +325,56 @@ export interface HomePage extends Page {
     readonly text: string;
     readonly link?: Link | undefined;
   }[];
-  readonly groups?: readonly { readonly title: string; readonly links: readonly Link[] }[];
+  /** Charts with a bar for each value. The texts are also the chart's accessible alternative. */
+  readonly charts?: readonly {
+    readonly title: string;
+    readonly href: string;
+    /** Label of the values. */
+    readonly label: string;
+    /** Label of the sums; undefined without sums. */
+    readonly sumLabel: string | undefined;
+    readonly rows: readonly {
+      readonly label: string;
+      readonly hue: number;
+      readonly href: string;
+      readonly count: string;
+      /** Length of the bar, in percent of the longest one. */
+      readonly share: number;
+      readonly sum?: string;
+    }[];
+  }[];
+  readonly groups?: readonly {
+    readonly title: string;
+    readonly links: readonly (Link & { readonly hue?: number })[];
+  }[];
+}
+
+/** A page with cards in columns. */
+export interface BoardPage extends Page {
+  /** The fields that can divide the cards into columns. */
+  readonly chips: readonly Chip[];
+  readonly columns: readonly {
+    readonly value: string;
+    readonly hue: number;
+    readonly count: string;
+    readonly sum: string | undefined;
+    readonly cards: readonly {
+      readonly id: string;
+      readonly title: string;
+      readonly href: string;
+      readonly facts: readonly (DisplayValue & { readonly label: string })[];
+    }[];
+    /** Link to the list of all of the column's items, if some are not shown. */
+    readonly all?: Link;
+  }[];
+  /** The field that a move changes. Absent if the member is not allowed to move cards. */
+  readonly moveBy?: string;
 }
 
 /** Data for each kind of page. */
 interface Pages {
   readonly list: ListView;
+  readonly board: BoardPage;
   readonly record: RecordPage;
   readonly form: FormPage;
   readonly confirm: ConfirmPage;

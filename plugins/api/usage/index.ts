@@ -59,11 +59,12 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
 /** An API key's use of a name. */
 type Use = readonly [organization: string, key: string, resource: string, name: string];
 
-/** Stores when each name was last used. */
+/** Stores when each name was last used. Ignores keys that have been deleted since. */
 async function store(tables: Tables, uses: readonly Use[]): Promise<void> {
   const column = (position: number) => uses.map((use) => use[position]);
   await sql`
     insert into crm_name_uses (organization_id, key_id, resource, name, last_used_at)
-    select o, k, r, n, now() from unnest(${column(0)}::bigint[], ${column(1)}::bigint[], ${column(2)}::text[], ${column(3)}::text[]) u(o, k, r, n)
+    select u.o, u.k, u.r, u.n, now() from unnest(${column(0)}::bigint[], ${column(1)}::bigint[], ${column(2)}::text[], ${column(3)}::text[]) u(o, k, r, n)
+    join crm_api_keys k on k.organization_id = u.o and k.id = u.k
     on conflict (organization_id, key_id, resource, name) do update set last_used_at = now()`.execute(tables);
 }

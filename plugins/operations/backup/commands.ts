@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Option } from '@commander-js/extra-typings';
 import { type Database, describeAddress, isAddress, parseAddress } from '../../../engine/database/index.ts';
-import { UserError } from '../../../engine/errors.ts';
+import { pluralize, UserError } from '../../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../../engine/modules/index.ts';
 import { runningNodes, withDatabase } from '../../../engine/schema/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
@@ -92,7 +92,7 @@ async function restore(
     json: { file, made_at: manifest.made_at, rows, tables, keys, ended, migrated, notes },
     text: [
       `Restored ${rows} rows in ${tables} tables from the backup of ${manifest.made_at} and verified every row.`,
-      ...(migrated.length > 0 ? [`Applied ${migrated.length} later migration(s).`] : []),
+      ...(migrated.length > 0 ? [`Applied ${pluralize(migrated.length, 'later migration')}.`] : []),
       `Sessions ended: ${ended.sessions}. Open invitations ended: ${ended.invites}.`,
       keysText,
       'Change feed readers will get a 410 response and must start over.',

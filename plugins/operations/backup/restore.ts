@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { createFolder, type Database } from '../../../engine/database/index.ts';
 import { type AuditConfig, commandLine } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
+import { pluralize, UserError } from '../../../engine/errors.ts';
 import {
   applyPending,
   migrationNames,
@@ -84,7 +84,7 @@ function assertMigrations(config: RestoreConfig, { migrations }: Manifest): void
   const missing = migrations.filter((name) => !names.includes(name));
   if (missing.length === 0) return;
   throw new UserError(
-    `the backup has ${missing.length} migration(s) that this version does not have, for example ${missing.at(-1)}. Restore it with the version and definitions it was created with.`,
+    `the backup has ${pluralize(missing.length, 'migration')} that this version does not have, for example ${missing.at(-1)}. Restore it with the version and definitions it was created with.`,
   );
 }
 
@@ -131,6 +131,7 @@ interface ForeignKey {
 async function load(tables: Tables, config: RestoreConfig, open: () => BackupLines): Promise<number> {
   await removeTimeouts(tables);
   let keys: ForeignKey[] = [];
+  let triggers: Trigger[] = [];
   const { manifest, end } = await verifyBackup(open(), async ({ migrations, tables: storedTables }) => {
     const names = tablesIn(config, migrations);
     const ownTables = await backupColumns(tables, names);
@@ -142,6 +143,7 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
     await run(tables, `lock table ${names.map(quote).join(', ')} in access exclusive mode`);
     await assertEmpty(tables, names);
     keys = await dropForeignKeys(tables, names);
+    triggers = await disableTriggers(tables, names);
     const byName = new Map(storedTables.map((table) => [table.name, table]));
     return {
       rows: async (name, rows) => {
@@ -158,6 +160,9 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
     counts.set(table.name, counter.count);
   }
   compare(end.tables, counts, 'the database');
+  for (const { table, name } of triggers) {
+    await run(tables, `alter table ${table} enable trigger ${quote(name)}`);
+  }
   for (const { table, name, definition } of keys) {
     await run(tables, `alter table ${table} add constraint ${quote(name)} ${definition}`);
   }
@@ -182,6 +187,27 @@ async function dropForeignKeys(tables: Tables, names: readonly string[]): Promis
   );
   for (const { table, name } of rows)
     await run(tables, `alter table ${table} drop constraint ${quote(name)}`);
+  return rows;
+}
+
+interface Trigger {
+  readonly table: string;
+  readonly name: string;
+}
+
+/**
+ * Disables triggers, because the backup also contains the rows that they write.
+ * @returns the triggers, which the caller must enable again
+ */
+async function disableTriggers(tables: Tables, names: readonly string[]): Promise<Trigger[]> {
+  const { rows } = await sql<Trigger>`
+    select tgrelid::regclass::text as table, tgname::text as name
+    from pg_trigger g join pg_class c on c.oid = g.tgrelid
+    where not g.tgisinternal and g.tgenabled = 'O' and c.relnamespace = current_schema()::regnamespace and c.relname = any(${names}::text[])`.execute(
+    tables,
+  );
+  for (const { table, name } of rows)
+    await run(tables, `alter table ${table} disable trigger ${quote(name)}`);
   return rows;
 }
 

@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import type { Resource, Sample } from '../../../engine/compile/index.ts';
+import { type Resource, type Sample, sortByReferences } from '../../../engine/compile/index.ts';
 import { type Database, withAdvisoryLock } from '../../../engine/database/index.ts';
 import { type AuditConfig, commandLine } from '../../../engine/effects/index.ts';
 import { fileReason, HttpError, UserError } from '../../../engine/errors.ts';
-import { isDate } from '../../../engine/fields/index.ts';
-import { type Principal, type Records, records } from '../../../engine/records/index.ts';
+import { isDate, isRecordReference } from '../../../engine/fields/index.ts';
+import { everyGrant, type Principal, type Records, records } from '../../../engine/records/index.ts';
 import { runForId, type TableRows, type Tables } from '../../../engine/tables/index.ts';
 import { createKey, type KeyConfig } from '../../access/api-keys/index.ts';
 import { createUser, generatePassword } from '../../access/identity/index.ts';
@@ -71,6 +71,7 @@ export function createDemo(
       profile,
       name: demo.key,
       user,
+      onBehalfOf: null,
       expiresAt: null,
     });
     await insertSamples(tables, config.samples, resources, {
@@ -79,7 +80,7 @@ export function createDemo(
       name: null,
       organization,
       user,
-      grants: { '*': ~0 },
+      grants: everyGrant,
     });
     return { organization: demo.slug, email: demo.email, password, key: plaintext };
   });
@@ -176,29 +177,16 @@ function resolve(
   ids: ReadonlyMap<string, readonly string[]>,
   days: number,
 ): Record<string, unknown> {
+  const createdId = (resource: string, position: unknown) =>
+    Number(ids.get(resource)?.[Number(position) - 1]);
   const record: Record<string, unknown> = { ...sample };
   for (const field of definition.fields) {
     const value = record[field.name];
     if (value === undefined || value === null) continue;
-    if (field.to !== undefined) record[field.name] = Number(ids.get(field.to)?.[Number(value) - 1]);
+    if (field.to !== undefined) record[field.name] = createdId(field.to, value);
+    else if (isRecordReference(value))
+      record[field.name] = { ...value, id: createdId(value.resource, value.id) };
     else if (field.type.shift !== undefined) record[field.name] = field.type.shift(String(value), days);
   }
   return record;
-}
-
-/** Sorts resources so that, as far as possible, each resource follows the resources it refers to. */
-function sortByReferences(resources: readonly Resource[]): Resource[] {
-  const ordered = new Set<Resource>();
-  const visiting = new Set<Resource>();
-  const visit = (resource: Resource) => {
-    if (ordered.has(resource) || visiting.has(resource)) return;
-    visiting.add(resource);
-    for (const field of resource.definition.fields) {
-      const target = resources.find(({ name }) => name === field.to);
-      if (target !== undefined) visit(target);
-    }
-    ordered.add(resource);
-  };
-  for (const resource of resources) visit(resource);
-  return [...ordered];
 }

@@ -4,7 +4,7 @@
 import type { DoctorCheck, Module } from '../../../engine/modules/index.ts';
 import { type MailSettings, transportOf } from './mail.ts';
 
-export { type Mailer, type MailSettings, mailer, mailTemplate } from './mail.ts';
+export { linkWithCode, type Mailer, type MailSettings, mailer, mailTemplate } from './mail.ts';
 
 interface CheckServices {
   readonly settings: { readonly mail: MailSettings };

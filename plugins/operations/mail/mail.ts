@@ -140,6 +140,12 @@ export function mailTemplate(path: string): (to: string, data: object) => Mail {
   };
 }
 
+/**
+ * Returns a link that contains its code as the fragment, which browsers do not send to servers. A script on the page
+ * enters the code.
+ */
+export const linkWithCode = (link: string, code: string): string => `${link}#${code}`;
+
 /** Returns a copy of template data with every string reduced to a single line. */
 function singleLines(value: unknown): unknown {
   if (typeof value === 'string') return singleLine(value);

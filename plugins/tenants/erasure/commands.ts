@@ -8,6 +8,7 @@ import {
   jsonResult,
   organizationOption,
 } from '../../../engine/modules/index.ts';
+import { organizationCustomFields } from '../../../engine/records/index.ts';
 import { organizationId, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { createErasure } from './erasure.ts';
 import { asJsonObject, describeTraces, mentionsOf } from './erasures.ts';
@@ -16,6 +17,8 @@ type Line = CommandLine<{
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
+  /** Their records are erased, too. */
+  readonly retiredResources?: readonly Resource[];
 }>;
 
 /** Adds the `person forget` command. */
@@ -45,10 +48,12 @@ interface Options {
 }
 
 const forget = ({ withInstance }: Line, { org, records, text, erase }: Options): Promise<CommandResult> =>
-  withInstance(async ({ database, config, resources }) => {
-    const erasure = createErasure(resources);
+  withInstance(async ({ database, config, resources, retiredResources = [] }) => {
+    const erasure = createErasure([...resources, ...retiredResources]);
     const tables = tablesOf(database);
-    const input = { organization: await organizationId(tables, org), records, texts: text };
+    const organization = await organizationId(tables, org);
+    const customFields = await organizationCustomFields(database, resources, organization);
+    const input = { organization, records, texts: text, customFields };
     const traces = await erasure.find({ run: async (query) => (await query.execute(tables)).rows }, input);
     if (erase) {
       await transaction(database, (tx) => erasure.erase(tx, commandLine(config), input, traces));

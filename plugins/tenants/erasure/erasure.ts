@@ -1,9 +1,22 @@
 import { CompiledQuery, sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { type FieldIssue, UserError } from '../../../engine/errors.ts';
-import { commandCaller, type Matching, matching } from '../../../engine/records/index.ts';
-import { arrayText, type Statement } from '../../../engine/sql/index.ts';
+import { type FieldIssue, HttpError, UserError } from '../../../engine/errors.ts';
+import { nullTestedFields } from '../../../engine/expressions/index.ts';
+import { customName, type Field, refersToUser, type TextFormatName } from '../../../engine/fields/index.ts';
+import {
+  type CustomFields,
+  commandCaller,
+  compileErase,
+  findDependents,
+  ignoreLocksSql,
+  type Matching,
+  matching,
+  maxDeleted,
+  type OperationContext,
+  type RemoveOperation,
+} from '../../../engine/records/index.ts';
+import { arrayText, literal, type Statement } from '../../../engine/sql/index.ts';
 import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
 import {
   chunks,
@@ -26,13 +39,15 @@ export interface ErasureInput {
   readonly records: readonly string[];
   /** Strings unique to this person, for example an email address or a phone number. */
   readonly texts: readonly string[];
+  /** The custom fields of the organization, which can also select records; none by default. */
+  readonly customFields?: CustomFields | undefined;
 }
 
 type PersonalDataTable = Parameters<(typeof personalDataTables)['get']>[0];
 
 /** The data about a person that was found or erased. */
 export interface PersonalTraces {
-  /** IDs of the person's records, keyed by resource. */
+  /** IDs of the person's records and of the records that are deleted with them, keyed by resource. */
   readonly records: ReadonlyMap<string, readonly string[]>;
   /** The strings searched for, from the input and from fields that identify the selected records. */
   readonly texts: readonly string[];
@@ -46,6 +61,8 @@ export interface PersonalTraces {
 
 /** A search result, with the rows that an erasure deletes or clears. */
 export interface SearchResult extends PersonalTraces {
+  /** IDs of the selected records, keyed by resource. */
+  readonly selected: ReadonlyMap<string, readonly string[]>;
   /** IDs of deleted records whose change log rows contain one of the strings, keyed by resource. */
   readonly deleted: ReadonlyMap<string, readonly string[]>;
   /** Primary keys of rows that contain one of the strings, keyed by table. */
@@ -75,7 +92,7 @@ export interface PersonErasure {
    */
   readonly find: (options: SearchOptions, input: ErasureInput) => Promise<SearchResult>;
   /**
-   * Erases the data in a search result, and emits deletion events so that receivers erase their copies.
+   * Erases the data in a search result, even in locked records, and emits deletion events so that receivers erase their copies.
    * @param tables a transaction
    */
   readonly erase: (tables: Tables, actor: Actor, input: ErasureInput, result: SearchResult) => Promise<void>;
@@ -84,12 +101,21 @@ export interface PersonErasure {
 interface SearchableResource {
   readonly resource: Resource;
   readonly filters: Matching;
+  /** Deletes a record, even if it is in the trash. */
+  readonly remove: RemoveOperation;
 }
+
+/** Returns the context whose statements also access the trash, if the resource has one. */
+const withTrashed = (context: OperationContext): OperationContext =>
+  context.definition.trash === undefined ? context : { ...context, trashed: 'included' };
 
 /** Compiles the statements for all resources. */
 export function createErasure(resources: readonly Resource[]): PersonErasure {
   const searchable = new Map<string, SearchableResource>(
-    resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
+    resources.map((resource) => [
+      resource.name,
+      { resource, filters: matching(withTrashed(resource.context)), remove: compileErase(resource.context) },
+    ]),
   );
   const check: PersonErasure['check'] = (input) => {
     assertWithinLimits(input);
@@ -100,9 +126,9 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
     const { organization } = input;
     const { run } = options;
     check(input);
-    const records = await recordsOf(run, selectionsOf(searchable, input), organization);
+    const selected = await recordsOf(run, selectionsOf(searchable, input), organization);
     const lookupValues: string[] = [];
-    for (const [name, ids] of records)
+    for (const [name, ids] of selected)
       lookupValues.push(...(await lookupTexts(run, searchable.get(name), input, ids)));
     const texts = [
       ...new Set([
@@ -112,6 +138,7 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
     ];
     if (texts.length > maxTexts)
       throw new UserError(`the search would need more than ${maxTexts} search terms. Select fewer records.`);
+    const records = await withDependents(run, searchable, selected, organization);
     const scan = createScan(options, organization);
     const deleted = await deletedBefore(options, scan, resources, organization, texts);
     let changes = 0;
@@ -139,16 +166,16 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
       if (mentioningIds.length > 0) mentions.set(name, mentioningIds);
     }
     const rows = new Map([...keys].map(([table, { length }]) => [table, length]));
-    return { records, texts, changes, rows, mentions, deleted, keys };
+    return { records, selected, texts, changes, rows, mentions, deleted, keys };
   };
-  const erase: PersonErasure['erase'] = async (tables, actor, input, { records, deleted, texts, keys }) => {
-    for (const [name, ids] of records) {
-      for (const id of ids)
-        await queryOf(deleteStatement(searchable.get(name), actor, input.organization, id)).execute(tables);
-    }
-    for (const { name } of resources) {
+  const erase: PersonErasure['erase'] = async (tables, actor, input, result) => {
+    const { records, selected, deleted, texts, keys } = result;
+    if (resources.some(({ definition }) => definition.locked !== undefined))
+      await sql.raw(ignoreLocksSql).execute(tables);
+    await deleteRecords(tables, searchable, actor, input.organization, selected);
+    for (const { name, definition } of resources) {
       const ids = [...new Set([...(records.get(name) ?? []), ...(deleted.get(name) ?? [])])];
-      await sql`update crm_ledger l set record = case when record is not null then '{}' end, before = case when before is not null then '{}' end
+      await sql`update crm_ledger l set record = case when record is not null then '{}' end, before = case when before is not null then ${sql.raw(erasedBefore(definition))} end
         where ${ofRecords(input.organization, name, ids)}`.execute(tables);
       await sql`delete from crm_idempotency where organization_id = ${input.organization}::bigint
         and record_id = any (${arrayText(ids)}::bigint[]) and split_part(path, '/', 1) = ${name}`.execute(
@@ -201,7 +228,7 @@ interface RecordSelection {
  */
 function selectionsOf(
   searchable: ReadonlyMap<string, SearchableResource>,
-  { records, texts }: ErasureInput,
+  { records, texts, customFields }: ErasureInput,
 ): RecordSelection[] {
   if (records.length === 0 && texts.length === 0) {
     throw new UserError(
@@ -217,13 +244,15 @@ function selectionsOf(
       );
     }
     const query = filterOf(filter);
-    const unknownParameter = Object.keys(query).find((parameter) => !filters.parameters.includes(parameter));
+    const ownFields = customFields?.get(name);
+    const parameters = filters.parameters(ownFields);
+    const unknownParameter = Object.keys(query).find((parameter) => !parameters.includes(parameter));
     if (unknownParameter !== undefined)
       throw new UserError(
-        `"${unknownParameter}" is not a filter of ${name}. Filters: ${filters.parameters.join(', ')}.`,
+        `"${unknownParameter}" is not a filter of ${name}. Filters: ${parameters.join(', ')}.`,
       );
     const problems: FieldIssue[] = [];
-    const conditions = filters.parse(query, problems);
+    const conditions = filters.parse(query, problems, ownFields);
     const [problem] = problems;
     if (problem !== undefined) throw new UserError(problem.message);
     return { name, filters, conditions };
@@ -277,19 +306,33 @@ function textOf(input: string): string {
   return text;
 }
 
-/** Returns the values of the records' `lookup` fields, which partners and channels use to find them. */
+/** Formats of custom fields whose values identify a person. */
+const identifying: readonly (TextFormatName | undefined)[] = ['email', 'phone'];
+
+/**
+ * Returns the values of the records' fields that identify a person: `lookup` fields, which partners and channels use to find the
+ * records, and custom fields with email addresses and phone numbers.
+ */
 async function lookupTexts(
   run: RunStatement,
   searchable: SearchableResource | undefined,
-  { organization }: ErasureInput,
+  { organization, customFields }: ErasureInput,
   ids: readonly string[],
 ): Promise<string[]> {
-  const fields = searchable?.resource.definition.fields.filter(({ lookup }) => lookup !== undefined) ?? [];
-  if (searchable === undefined || fields.length === 0 || ids.length === 0) return [];
+  if (searchable === undefined || ids.length === 0) return [];
+  const { name: resource, definition } = searchable.resource;
+  const ownFields: readonly Field[] = customFields?.get(resource) ?? [];
+  const values = [
+    ...definition.fields
+      .filter(({ lookup }) => lookup !== undefined)
+      .map(({ name }) => [name, sql.ref(`t.${name}`)] as const),
+    ...ownFields
+      .filter(({ format }) => identifying.includes(format))
+      .map(({ name, custom }) => [name, sql`t.${sql.ref(customName)} ->> ${custom?.key}::text`] as const),
+  ];
+  if (values.length === 0) return [];
   // One extra character is enough to detect strings that are too long.
-  const columns = fields.map(
-    ({ name }) => sql`left(${sql.ref(`t.${name}`)}, ${maxTextLength + 1}) as ${sql.ref(name)}`,
-  );
+  const columns = values.map(([name, value]) => sql`left(${value}, ${maxTextLength + 1}) as ${sql.id(name)}`);
   const rows = await run(
     sql<
       Record<string, string | null>
@@ -333,6 +376,37 @@ async function deletedBefore(
     );
   }
   return deletedByResource;
+}
+
+/**
+ * Returns an SQL expression for the previous record in an erased row `l` of the change log. A deletion keeps the fields that
+ * the resource's scopes read, so that it still appears in the change feed of callers who could see the record. It keeps only
+ * values that say nothing about the person: users, references, truth values, known values, and null if a scope tests for it.
+ */
+function erasedBefore({ scopes, fields, trash }: Resource['definition']): string {
+  const names = new Set(scopes.flatMap(({ condition }) => condition.fields));
+  const nullTested = new Set(scopes.flatMap(({ condition }) => [...nullTestedFields(condition)]));
+  const kept = fields
+    .filter(({ name }) => names.has(name))
+    .flatMap((field) => {
+      const { name, type, values } = field;
+      const key = literal(name);
+      const value = `l.before::json -> ${key}`;
+      const isNull = `json_typeof(${value}) = 'null'`;
+      const isAlwaysKept = refersToUser(field) || type.refers === true || type.operand === 'boolean';
+      const isKept = [
+        ...(isAlwaysKept ? [`not ${isNull}`] : []),
+        ...(values === undefined
+          ? []
+          : [`l.before::json ->> ${key} = any(${literal(arrayText(values.list))}::text[])`]),
+        ...(nullTested.has(name) ? [isNull] : []),
+      ];
+      return isKept.length === 0 ? [] : [`(${key}, case when ${isKept.join(' or ')} then ${value} end)`];
+    });
+  if (kept.length === 0) return "'{}'";
+  const record = `(select json_object_agg(_k.key, _k.value) from (values ${kept.join(', ')}) _k(key, value) where _k.value is not null)`;
+  const deletes = trash === undefined ? "= 'delete'" : "in ('delete', 'trash', 'purge')";
+  return `case when l.action ${deletes} then coalesce(${record}::text, '{}') else '{}' end`;
 }
 
 const ofRecords = (organization: string, resource: string, ids: readonly string[]) =>
@@ -385,16 +459,69 @@ function encodingsOf(text: string): string[] {
   return [text, json, escaped, form, encodeURIComponent(text)];
 }
 
-/** Returns the statement that deletes a record. */
-function deleteStatement(
-  searchable: SearchableResource | undefined,
+/** Returns the records and the records that a delete of these records would also remove, by resource. */
+async function withDependents(
+  run: RunStatement,
+  searchable: ReadonlyMap<string, SearchableResource>,
+  records: ReadonlyMap<string, readonly string[]>,
+  organization: string,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const all = new Map([...records].map(([name, ids]) => [name, new Set(ids)]));
+  for (const [name, ids] of records) {
+    const context = searchable.get(name)?.resource.context;
+    const search = context && findDependents(withTrashed(context));
+    if (search === undefined || ids.length === 0) continue;
+    const rows = await run(queryOf(search.bind({ organization, caller: commandCaller(organization), ids })));
+    if (rows.length > maxDeleted)
+      throw new UserError(`more than ${maxDeleted} records would be deleted with ${name} ${ids.join(', ')}`);
+    for (const { resource, id } of rows) {
+      const dependents = all.get(String(resource)) ?? new Set();
+      all.set(String(resource), dependents.add(String(id)));
+    }
+  }
+  return new Map([...all].map(([name, ids]) => [name, [...ids]]));
+}
+
+/**
+ * Deletes records in an order in which no record prevents the delete of another one.
+ * @throws UserError if other records prevent a delete
+ */
+async function deleteRecords(
+  tables: Tables,
+  searchable: ReadonlyMap<string, SearchableResource>,
   actor: Actor,
   organization: string,
-  id: string,
-): Statement | undefined {
-  const operation = searchable?.resource.operations.remove;
+  records: ReadonlyMap<string, readonly string[]>,
+): Promise<void> {
   const caller = commandCaller(organization, actor);
-  return operation?.statement(operation.plan({ caller, id }));
+  let pending = [...records].flatMap(([name, ids]) => ids.map((id) => ({ name, id })));
+  while (pending.length > 0) {
+    const rejected: typeof pending = [];
+    let rejection: unknown;
+    for (const entry of pending) {
+      const { name, id } = entry;
+      const operation = searchable.get(name)?.remove;
+      if (operation === undefined) continue;
+      const plan = operation.plan({ caller, id });
+      const { rows } = await queryOf(operation.statement(plan)).execute(tables);
+      if (rows.length > 0 || operation.rejection === undefined) continue;
+      const reasons = await queryOf(operation.rejection.statement(plan)).execute(tables);
+      try {
+        operation.rejection.remaining(
+          plan,
+          reasons.rows.map((row) => Object.values(row).map(String)),
+        );
+      } catch (cause) {
+        if (!(cause instanceof HttpError)) throw cause;
+        // Another record's delete has already removed the record.
+        if (cause.status === 404) continue;
+        rejection ??= new UserError(`${name} ${id}: ${cause.message}`, { cause });
+      }
+      rejected.push(entry);
+    }
+    if (rejected.length === pending.length && rejection !== undefined) throw rejection;
+    pending = rejected;
+  }
 }
 
 /** Converts a compiled statement to a query. Without a statement, the query returns no rows. */

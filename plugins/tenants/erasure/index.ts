@@ -12,6 +12,8 @@ interface Instance {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
+  /** Their records are erased, too. */
+  readonly retiredResources?: readonly Resource[];
 }
 
 /** Erases a person's data from an organization. */

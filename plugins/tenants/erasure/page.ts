@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
+import { organizationCustomFields } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../access/secrets/index.ts';
 import {
@@ -69,17 +70,21 @@ const completedErasures: ListDefinition<CompletedErasure, ObjectContext<ObjectSe
 export interface ErasurePageServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
+  /** Their records are erased, too. */
+  readonly retiredResources?: readonly Resource[];
   readonly secrets: InstanceSecrets;
 }
 
 /** Registers the list of past erasures and the pages for a new erasure. */
 export function erasurePages(
   app: FastifyInstance,
-  { database, resources, secrets }: ErasurePageServices,
+  { database, resources, retiredResources = [], secrets }: ErasurePageServices,
 ): void {
-  const erasure = createErasure(resources);
+  const erasure = createErasure([...resources, ...retiredResources]);
   const sealed = sealedErasures(sealing(secrets));
-  const erasures = runErasures(app, { database, erasure, sealed });
+  const customFieldsOf = (organization: string) =>
+    organizationCustomFields(database, resources, organization);
+  const erasures = runErasures(app, { database, erasure, sealed, customFieldsOf });
   const lines = (form: Form, name: string) =>
     field(form, name)
       .split(/\r?\n/)
@@ -204,9 +209,15 @@ export function erasurePages(
   section(app, database, {
     name: 'forgetting',
     title: 'Erase a person',
+    group: 'Data',
+    icon: 'eraser',
     done: { 'search-canceled': 'Search canceled.' },
     load: async (admin, request) => {
-      const start = { label: 'Erase a person', href: urlOf(admin.membership.slug, 'find') };
+      const start = {
+        label: 'Erase a person',
+        icon: 'eraser' as const,
+        href: urlOf(admin.membership.slug, 'find'),
+      };
       const list = await listErasures(admin, request);
       return { ...list, primary: start, empty: { ...list.empty, link: list.empty.link ?? start } };
     },
@@ -220,7 +231,8 @@ export function erasurePages(
     actions: {
       find: async ({ membership: { organization, slug }, actor, transact }, form) => {
         const { records, texts } = inputOf(organization, form);
-        erasure.check({ organization, records, texts });
+        const customFields = await customFieldsOf(organization);
+        erasure.check({ organization, records, texts, customFields });
         const request = await sealed.sealRequest({ wish: { records, texts }, actor });
         const id = await transact((tables) => requestSearch(tables, organization, request));
         erasures.runNow();

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { type Database, isStatementTimeout } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import type { PeriodicTask } from '../../../engine/modules/index.ts';
+import type { CustomFields } from '../../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import type { PersonErasure, SearchResult } from './erasure.ts';
 import {
@@ -30,6 +31,8 @@ interface ErasureServices {
   readonly database: Database;
   readonly erasure: PersonErasure;
   readonly sealed: ReturnType<typeof sealedErasures>;
+  /** Returns the custom fields of an organization. */
+  readonly customFieldsOf: (organization: string) => Promise<CustomFields | undefined>;
 }
 
 /**
@@ -64,7 +67,7 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
 
 /** Runs a search and, if it has been confirmed, the erasure. @throws Stopped or a database error */
 async function perform(
-  { database, erasure, sealed }: ErasureServices,
+  { database, erasure, sealed, customFieldsOf }: ErasureServices,
   claim: ClaimedErasure,
   isPaused: () => boolean,
 ): Promise<void> {
@@ -85,7 +88,7 @@ async function perform(
   let result: SearchResult;
   try {
     const { wish, actor } = await sealed.openRequest(claim.request);
-    const input = { ...wish, organization };
+    const input = { ...wish, organization, customFields: await customFieldsOf(organization) };
     result = await erasure.find(
       { run: async (query) => (await run(() => query.execute(tables))).rows, progress },
       input,

@@ -27,6 +27,8 @@ export interface OrganizationInstance {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
+  /** Their records are exported, too. */
+  readonly retiredResources?: readonly Resource[];
   /** Reads the slugs from config.yaml. */
   readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
@@ -139,7 +141,9 @@ const exportAll = async (
   return withInstance(async (instance) => {
     const id = await organizationId(tablesOf(instance.database), slug);
     await recordExport(instance.database, commandLine(instance.config), id);
-    const bytes = await writeOutput(exportOrganization(instance, id), output);
+    const { database, resources, retiredResources = [] } = instance;
+    const stored = { database, resources: [...resources, ...retiredResources] };
+    const bytes = await writeOutput(exportOrganization(stored, id), output);
     const { file } = output;
     return {
       json: { id, slug, file, bytes },

@@ -7,6 +7,9 @@ import { commandCaller, exportStream } from '../../../engine/records/index.ts';
 import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { listUsers } from '../../access/identity/index.ts';
 import { profileRows } from '../../access/profiles/index.ts';
+import { teamRows } from '../../access/teams/index.ts';
+import { listCustomFields } from '../custom-fields/index.ts';
+import { exportNotes } from '../notes/index.ts';
 
 /**
  * Maximum number of change log rows per statement, and total size of records after which a statement stops,
@@ -16,7 +19,7 @@ const [maxChanges, maxBytes] = [500, 4 * 1024 * 1024];
 
 /**
  * Exports an organization as NDJSON, without secrets. Each line has a `kind` and an object of that kind. The
- * organization comes first, followed by its profiles, members, records (grouped by resource) and change log.
+ * organization comes first, followed by its profiles, members, teams, custom fields, records (grouped by resource), notes and change log.
  * @param organization the organization's ID
  */
 export const exportOrganization = (
@@ -53,7 +56,12 @@ async function* lines(
     const profile = memberships.find((membership) => membership.organization === slug)?.profile;
     yield line({ kind: 'member', member: { id, email, name, verified_at, profile } });
   }
+  for (const { name, members } of await listRows(tables, teamRows, organization))
+    yield line({ kind: 'team', team: { name, members: [...members] } });
+  for (const { resource, name, options, deletedAt } of await listCustomFields(tables, organization))
+    yield line({ kind: 'custom_field', custom_field: { resource, name, ...options, deleted_at: deletedAt } });
   for (const resource of resources) yield* recordsOf(database, resource, organization);
+  for await (const note of exportNotes(tables, organization)) yield `{"kind":"note","note":${note}}\n`;
   yield* changesIn(database, organization);
 }
 

@@ -37,6 +37,8 @@ import { deleteOrganization } from './remove.ts';
 export interface OrganizationServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
+  /** Their records are exported, too. */
+  readonly retiredResources?: readonly Resource[];
   readonly newOrganizations: () => NewOrganizations;
   readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
@@ -74,7 +76,7 @@ const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServi
  * an organization.
  */
 export function organizationPages(app: FastifyInstance, services: OrganizationServices): void {
-  const { database, resources, newOrganizations, configuredSlugs } = services;
+  const { database, resources, retiredResources = [], newOrganizations, configuredSlugs } = services;
   addDoneTexts(app, {
     'organization-made': '{} created. You are its administrator.',
     'organization-renamed': '{} updated.',
@@ -94,7 +96,7 @@ export function organizationPages(app: FastifyInstance, services: OrganizationSe
   );
 
   const creatorOf = (request: FastifyRequest) => {
-    if (!canCreate(request)) throw errors.forbidden('organizations', 'create');
+    if (!canCreate(request)) throw errors.notPermitted('You cannot create organizations on this instance.');
     return personOf(request).session.user;
   };
   form(app, 'new', creatorOf, newPage, async (request, reply, user, form) => {
@@ -113,7 +115,12 @@ export function organizationPages(app: FastifyInstance, services: OrganizationSe
     await recordExport(database, actor, membership.organization);
     reply.header('content-type', 'application/x-ndjson; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${membership.slug}.ndjson"`);
-    return reply.send(exportOrganization({ database, resources }, membership.organization));
+    return reply.send(
+      exportOrganization(
+        { database, resources: [...resources, ...retiredResources] },
+        membership.organization,
+      ),
+    );
   });
 
   const admin = (request: FastifyRequest) => adminOf(app, request);

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { type Database, foreignKeyViolation, sqlState } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
+import { ignoringLocksSql, lockTriggers } from '../../../engine/records/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 
 /** Number of rows per statement. Statements from requests can run in between. */
@@ -12,6 +13,10 @@ const maxRounds = 5;
 interface Step {
   readonly table: RawBuilder<unknown>;
   readonly clearedColumn?: string;
+  /** Whether the column cannot become null, so that the rows with a value are deleted instead. */
+  readonly isRequired?: boolean;
+  /** Whether triggers reject writes to locked rows, which the step therefore has to ignore. */
+  readonly hasLocks: boolean;
 }
 
 /** A table whose rows belong to organizations. The table's resource might no longer be defined. */
@@ -19,6 +24,7 @@ interface TenantTable {
   readonly schema: string;
   readonly name: string;
   readonly keys: readonly ForeignKey[];
+  readonly hasLocks: boolean;
 }
 
 /** A foreign key between two tenant tables. */
@@ -26,6 +32,8 @@ interface ForeignKey {
   readonly from: string;
   readonly to: string;
   readonly columns: readonly string[];
+  /** Whether the columns cannot be null, or cannot become null because the reference points to one of several tables. */
+  readonly isRequired: boolean;
 }
 
 /**
@@ -41,9 +49,13 @@ export async function deleteOrganization(database: Database, id: string): Promis
   const steps = stepsFor(await tenantTables(tables));
   let deleted = 0;
   const deleteAll = async (): Promise<void> => {
-    for (const { table, clearedColumn } of steps) {
-      if (clearedColumn === undefined) deleted += await repeatUntilEmpty(() => deleteRows(tables, table, id));
-      else await repeatUntilEmpty(() => clearColumn(tables, table, clearedColumn, id));
+    for (const { table, clearedColumn, isRequired, hasLocks } of steps) {
+      const own = sql`"organization_id" = ${id}${sql.raw(hasLocks ? ` and ${ignoringLocksSql}` : '')}`;
+      if (clearedColumn !== undefined && isRequired === true)
+        deleted += await deleteReferring(tables, table, clearedColumn, own);
+      else if (clearedColumn === undefined)
+        deleted += await repeatUntilEmpty(() => deleteRows(tables, table, own));
+      else await repeatUntilEmpty(() => clearColumn(tables, table, clearedColumn, own));
     }
   };
   for (let round = 1; ; round++) {
@@ -86,10 +98,14 @@ async function repeatUntilEmpty(work: () => Promise<number>): Promise<number> {
 const someRows = (table: RawBuilder<unknown>, condition: RawBuilder<unknown>) =>
   sql`ctid = any (array(select ctid from ${table} where ${condition} limit ${sql.lit(rowsPerStatement)}))`;
 
-async function deleteRows(tables: Tables, table: RawBuilder<unknown>, id: string): Promise<number> {
-  const condition = sql`"organization_id" = ${id}`;
+/** @param own the condition that selects the organization's rows */
+async function deleteRows(
+  tables: Tables,
+  table: RawBuilder<unknown>,
+  own: RawBuilder<unknown>,
+): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
-    delete from ${table} where ${condition} and ${someRows(table, condition)}`.execute(tables);
+    delete from ${table} where ${own} and ${someRows(table, own)}`.execute(tables);
   return Number(numAffectedRows);
 }
 
@@ -97,14 +113,36 @@ async function clearColumn(
   tables: Tables,
   table: RawBuilder<unknown>,
   column: string,
-  id: string,
+  own: RawBuilder<unknown>,
 ): Promise<number> {
-  const condition = sql`"organization_id" = ${id} and ${sql.ref(column)} is not null`;
+  const condition = sql`${own} and ${sql.ref(column)} is not null`;
   const { numAffectedRows = 0n } = await sql`
     update ${table} set ${sql.ref(column)} = null where ${condition} and ${someRows(table, condition)}`.execute(
     tables,
   );
   return Number(numAffectedRows);
+}
+
+/**
+ * Deletes the rows that refer to rows of the same table through a column that cannot become null, beginning with rows to
+ * which no other row refers. Rows that refer to each other in a cycle remain, and are deleted by a single statement.
+ */
+async function deleteReferring(
+  tables: Tables,
+  table: RawBuilder<unknown>,
+  column: string,
+  own: RawBuilder<unknown>,
+): Promise<number> {
+  const referring = sql`${own} and ${sql.ref(column)} is not null`;
+  const isReferred = sql`"id" in (select ${sql.ref(column)} from ${table} where ${referring})`;
+  const remove = async (condition: RawBuilder<unknown>) => {
+    const { numAffectedRows = 0n } = await sql`delete from ${table} where ${condition}`.execute(tables);
+    return Number(numAffectedRows);
+  };
+  let deleted = 0;
+  for (let rows = -1; rows !== 0; deleted += rows)
+    rows = await remove(sql`${referring} and ${someRows(table, sql`${referring} and not (${isReferred})`)}`);
+  return deleted + (await remove(referring));
 }
 
 /** Returns the tenant tables, platform tables first, because they contain keys and members. */
@@ -113,9 +151,15 @@ async function tenantTables(tables: Tables): Promise<readonly TenantTable[]> {
     select n.nspname as schema, c.relname as name, coalesce((
       select jsonb_agg(jsonb_build_object('from', c.relname, 'to', target.relname, 'columns', (
         select jsonb_agg(a.attname) from pg_attribute a
-        where a.attrelid = k.conrelid and a.attnum = any (k.conkey) and a.attname <> 'organization_id')))
+        where a.attrelid = k.conrelid and a.attnum = any (k.conkey) and a.attname <> 'organization_id'), 'isRequired', (
+        select coalesce(bool_and(a.attnotnull), false) from pg_attribute a
+        where a.attrelid = k.conrelid and a.attnum = any (k.conkey) and a.attname <> 'organization_id')
+        or exists (select from pg_constraint q join pg_attribute a on a.attrelid = q.conrelid and a.attnum = any (q.conkey)
+          where q.conrelid = k.conrelid and q.contype = 'c' and pg_get_constraintdef(q.oid) ~ 'num_nonnulls\\(.*\\) = 1'
+          and a.attnum = any (k.conkey) and a.attname <> 'organization_id')))
       from pg_constraint k join pg_class target on target.oid = k.confrelid
-      where k.conrelid = c.oid and k.contype = 'f' and k.conparentid = 0), '[]') as keys
+      where k.conrelid = c.oid and k.contype = 'f' and k.conparentid = 0), '[]') as keys, exists (
+      select from pg_trigger g where g.tgrelid = c.oid and g.tgname = any (${[...lockTriggers]}::text[])) as "hasLocks"
     from pg_class c
     join pg_namespace n on n.oid = c.relnamespace
     join pg_attribute o on o.attrelid = c.oid and o.attname = 'organization_id' and not o.attisdropped
@@ -131,15 +175,20 @@ function stepsFor(tables: readonly TenantTable[]): readonly Step[] {
   while (remaining.length > 0) {
     const keysTo = (name: string) => remaining.flatMap(({ keys }) => keys).filter(({ to }) => to === name);
     const isFree = ({ name }: TenantTable) => keysTo(name).every(({ from }) => from === name);
-    // Only resource tables form cycles, and their references are nullable.
-    const next = remaining.find(isFree) ?? remaining.at(-1);
+    // Only resource tables form cycles. Required references do not, so the cycle has a table without them.
+    const isClearable = ({ name }: TenantTable) =>
+      keysTo(name).every(({ from, isRequired }) => from === name || !isRequired);
+    const next = remaining.find(isFree) ?? remaining.findLast(isClearable) ?? remaining.at(-1);
     if (next === undefined) break;
-    for (const { from, columns } of keysTo(next.name)) {
+    const isOwn = ({ from }: ForeignKey) => Number(from === next.name);
+    // Rows of other tables no longer refer to the table when its own references are cleared.
+    for (const { from, columns, isRequired } of keysTo(next.name).sort((a, b) => isOwn(a) - isOwn(b))) {
       const table = remaining.find(({ name }) => name === from);
       if (table !== undefined)
-        for (const clearedColumn of columns) steps.push({ table: tableName(table), clearedColumn });
+        for (const clearedColumn of columns)
+          steps.push({ table: tableName(table), clearedColumn, isRequired, hasLocks: table.hasLocks });
     }
-    steps.push({ table: tableName(next) });
+    steps.push({ table: tableName(next), hasLocks: next.hasLocks });
     remaining.splice(remaining.indexOf(next), 1);
   }
   return steps;

@@ -135,7 +135,9 @@ export function recordQuotas(
   const count = (organization: string): Promise<RecordCount | undefined> => {
     const pending = counting.get(organization);
     if (pending !== undefined) return pending;
-    const promise = runShared(() => countNow(organization)).finally(() => counting.delete(organization));
+    const promise = runShared(organization, () => countNow(organization)).finally(() =>
+      counting.delete(organization),
+    );
     counting.set(organization, promise);
     return promise;
   };

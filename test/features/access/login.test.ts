@@ -19,7 +19,7 @@ import { assertErrorShape, errorOf } from '../../support/scenario.ts';
 
 const twelveHours = 12 * 3600;
 const actions = ['list', 'read', 'create', 'update', 'delete'];
-const everything = { '*': actions, members: actions };
+const everything = { '*': actions, events: actions, members: actions, fields: actions };
 const limits = { per_page: 20, body_bytes: 1024 * 1024, rate: null };
 
 onBothDrivers('login', (instance) => {

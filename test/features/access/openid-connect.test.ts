@@ -70,6 +70,7 @@ describe('OpenID Connect logins', () => {
     assert.equal(headers.get('location'), '/setup/me');
     const page = (await browser.get('/setup/me')).text;
     assert.ok(page.includes(person.email) && page.includes(name), 'the session names the provider');
+    assert.ok(page.includes(`You logged in with ${name}, which protects your account.`));
     assert.ok(!browser.cookies.has('crm_provider_login'));
     assert.equal((await instance.call('GET /auth/me', { headers: before.byToken })).status, 200);
     assert.ok(await logIn(instance, person), 'the password still works');

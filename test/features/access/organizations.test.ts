@@ -1,7 +1,7 @@
 // Request authorization: the caller (key, cookie or token), the organization named by `org`, and the grant.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { Grant } from '../../../plugins/access/profiles/profiles.ts';
+import type { Grant } from '../../../plugins/access/profiles/grants.ts';
 import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
 import { type LoggedIn, logIn, makePerson, told } from '../../support/people.ts';
 import { assertErrorShape } from '../../support/scenario.ts';
@@ -16,7 +16,8 @@ const bearerNeeded = 'Send the key as "Authorization: Bearer <key>"';
 const noMember = 'You are not a member of this organization';
 const needed = 'org is required because you belong to several organizations';
 const once = 'org must not be repeated';
-const notGranted = (action: string) => `Your profile does not grant ${action} on leads`;
+const notGranted = (action: string) =>
+  `Your profile does not grant ${action} on leads. An administrator can add the grant leads:${action}.`;
 
 onBothDrivers('organizations', (instance) => {
   const organizations: Record<string, Organization> = {};

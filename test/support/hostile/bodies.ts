@@ -5,6 +5,7 @@ import {
   formText,
   jsonBodies,
   jsonValues,
+  many,
   multipartBodies,
   ndjsonBodies,
   texts,
@@ -96,9 +97,9 @@ function plainBodies(expected: Expected): HostileBody[] {
       // Bodies of the type that the route does not expect.
       index % 4 === 0 ? [body(`${name}, unexpected type`, expected.type === json ? form : json, bytes)] : [],
     ),
-    body('plain text', 'text/plain', (limit) => 'a'.repeat(limit)),
-    body('parts', multipart, (limit) => '--x\r\n\r\n'.repeat(Math.floor(limit / 7))),
-    body('unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) => ' '.repeat(limit)),
+    body('plain text', 'text/plain', (limit) => many('a', limit)),
+    body('parts', multipart, (limit) => many('--x\r\n\r\n', limit / 7)),
+    body('unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) => many(' ', limit)),
   ];
 }
 
@@ -116,24 +117,30 @@ const jsonInPlace = ({ shape, kept }: Expected): HostileBody[] =>
   Object.entries(jsonValues).map(([name, value]) =>
     body(name, json, (limit) => {
       let places = 0;
-      const count = filled(shape, kept, () => {
-        places++;
-        return '';
-      });
-      const each = Math.floor((limit - count.length) / Math.max(1, places));
-      return filled(shape, kept, () => value(each));
+      const size = Buffer.concat(
+        filled(shape, kept, () => {
+          places++;
+          return Buffer.alloc(0);
+        }),
+      ).length;
+      const each = Buffer.from(value(Math.floor((limit - size) / Math.max(1, places))));
+      return Buffer.concat(filled(shape, kept, () => each));
     }),
   );
 
-/** Returns a shape as JSON text and replaces every value that is not kept. */
-function filled(shape: unknown, kept: readonly string[], value: () => string): string {
-  if (Array.isArray(shape)) return `[${shape.map((item) => filled(item, kept, value)).join(',')}]`;
-  if (typeof shape !== 'object' || shape === null) return value();
-  const members = Object.entries(shape).map(
-    ([key, item]) =>
-      `${JSON.stringify(key)}:${kept.includes(key) ? JSON.stringify(item) : filled(item, kept, value)}`,
-  );
-  return `{${members.join(',')}}`;
+/** Returns the parts of a shape's JSON text and replaces every value that is not kept. */
+function filled(shape: unknown, kept: readonly string[], value: () => Buffer): Buffer[] {
+  const separated = (items: readonly Buffer[][]) =>
+    items.flatMap((item, index) => (index === 0 ? item : [Buffer.from(','), ...item]));
+  if (Array.isArray(shape)) {
+    return [Buffer.from('['), ...separated(shape.map((item) => filled(item, kept, value))), Buffer.from(']')];
+  }
+  if (typeof shape !== 'object' || shape === null) return [value()];
+  const members = Object.entries(shape).map(([key, item]) => [
+    Buffer.from(`${JSON.stringify(key)}:`),
+    ...(kept.includes(key) ? [Buffer.from(JSON.stringify(item))] : filled(item, kept, value)),
+  ]);
+  return [Buffer.from('{'), ...separated(members), Buffer.from('}')];
 }
 
 /**
@@ -142,12 +149,13 @@ function filled(shape: unknown, kept: readonly string[], value: () => string): s
 function formsInPlace({ shape, kept }: Expected): HostileBody[] {
   const right = Object.entries(shape as Record<string, string>);
   const free = right.map(([name]) => name).filter((name) => !kept.includes(name));
-  const written = (chosen: readonly string[], value: (bytes: number) => string) => (limit: number) => {
+  const written = (chosen: readonly string[], value: (bytes: number) => Buffer) => (limit: number) => {
     const fixed = right.filter(([name]) => !chosen.includes(name));
     const start = new URLSearchParams(fixed).toString();
     const left = limit - start.length - chosen.join('').length - 2 * right.length;
     const each = Math.floor(left / Math.max(1, chosen.length));
-    return [start, ...chosen.map((name) => `${name}=${value(each)}`)].join('&');
+    const text = value(each);
+    return Buffer.concat([Buffer.from(start), ...chosen.flatMap((name) => [Buffer.from(`&${name}=`), text])]);
   };
   return Object.entries(texts).flatMap(([name, text], index) => {
     const value = (bytes: number) => formText(text, bytes);

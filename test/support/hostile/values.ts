@@ -1,6 +1,12 @@
 // Test support: strings, JSON values and bodies that break parsers and patterns with superlinear running
 // time.
 
+/** Bytes that contain `start`, as many repetitions of a string as given, and `end`. Strings of this size are slow to encode. */
+export function many(unit: string, count: number, start = '', end = ''): Buffer {
+  const length = Math.max(0, Math.floor(count)) * Buffer.byteLength(unit);
+  return Buffer.concat([Buffer.from(start), Buffer.alloc(length, unit), Buffer.from(end)]);
+}
+
 /** A string whose size is chosen later: `start` followed by repetitions of `unit`. */
 export interface LongText {
   readonly start?: string;
@@ -40,24 +46,26 @@ function sized(
   { start = '', unit, end = '' }: LongText,
   bytes: number,
   written: (part: string) => string,
-): string {
+): Buffer {
   const [first, each, last] = [written(start), written(unit), written(end)];
   const left = bytes - Buffer.byteLength(first) - Buffer.byteLength(last);
-  return first + each.repeat(Math.max(1, Math.floor(left / Buffer.byteLength(each)))) + last;
+  return many(each, Math.max(1, left / Buffer.byteLength(each)), first, last);
 }
 
+const quote = Buffer.from('"');
 const inQuotes = (part: string): string => JSON.stringify(part).slice(1, -1);
-const jsonText = (text: LongText) => (bytes: number) => `"${sized(text, bytes - 2, inQuotes)}"`;
+const jsonText = (text: LongText) => (bytes: number) =>
+  Buffer.concat([quote, sized(text, bytes - 2, inQuotes), quote]);
 
 const escaped = (text: string): string => new URLSearchParams({ '': text }).toString().slice(1);
 /** Returns a string encoded for a form, up to the given number of bytes. */
-export const formText = (text: LongText, bytes: number): string => sized(text, bytes, escaped);
+export const formText = (text: LongText, bytes: number): Buffer => sized(text, bytes, escaped);
 
 const list = (item: string) => (bytes: number) =>
-  `[${`${item},`.repeat(Math.max(1, Math.floor((bytes - 2) / (item.length + 1))) - 1)}${item}]`;
+  many(`${item},`, Math.max(1, Math.floor((bytes - 2) / (item.length + 1))) - 1, '[', `${item}]`);
 const nested = (open: string, close: string, depth: number) => (bytes: number) => {
   const levels = Math.min(depth, Math.floor((bytes - 1) / (open.length + close.length)));
-  return `${open.repeat(levels)}1${close.repeat(levels)}`;
+  return Buffer.concat([many(open, levels, '', '1'), many(close, levels)]);
 };
 const keys = (name: (index: number) => string, most: number) => (bytes: number) => {
   const parts: string[] = [];
@@ -71,13 +79,13 @@ const keys = (name: (index: number) => string, most: number) => (bytes: number) 
 };
 
 /** JSON values that replace one value in a body. Each function receives the maximum size, in bytes. */
-export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
+export const jsonValues: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonText(text)])),
-  'a long integer': (bytes) => '1'.repeat(bytes),
-  'an integer with many zeros': (bytes) => `1${'0'.repeat(bytes - 2)}1`,
-  'a small number': (bytes) => `0.${'0'.repeat(bytes - 3)}1`,
-  'a long negative zero': (bytes) => `-0.${'0'.repeat(bytes - 3)}`,
-  'a long exponent': (bytes) => `1e${'9'.repeat(bytes - 2)}`,
+  'a long integer': (bytes) => many('1', bytes),
+  'an integer with many zeros': (bytes) => many('0', bytes - 2, '1', '1'),
+  'a small number': (bytes) => many('0', bytes - 3, '0.', '1'),
+  'a long negative zero': (bytes) => many('0', bytes - 3, '-0.'),
+  'a long exponent': (bytes) => many('9', bytes - 2, '1e'),
   '200,000 numbers': list('1'),
   'long numbers': list('9007199254740993'),
   'empty lists': list('[]'),
@@ -95,16 +103,16 @@ export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
 export const jsonBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 keys': keys((index) => index.toString(36), 100_000),
   'a repeated key': keys(() => 'a', 200_000),
-  'one long key': (bytes) => `{"${'a'.repeat(bytes - 6)}":1}`,
+  'one long key': (bytes) => many('a', bytes - 6, '{"', '":1}'),
   '200,000 numbers': list('1'),
   'lists in lists': nested('[', ']', 1_000_000),
-  'unclosed lists': (bytes) => '['.repeat(bytes),
-  'unclosed objects': (bytes) => '{"a":'.repeat(Math.floor(bytes / 5)),
-  'an unclosed string': (bytes) => `{"a":"${'\\'.repeat(bytes - 6)}`,
-  'numbers without a comma': (bytes) => '1 '.repeat(Math.floor(bytes / 2)),
+  'unclosed lists': (bytes) => many('[', bytes),
+  'unclosed objects': (bytes) => many('{"a":', bytes / 5),
+  'an unclosed string': (bytes) => many('\\', bytes - 6, '{"a":"'),
+  'numbers without a comma': (bytes) => many('1 ', bytes / 2),
   'invalid UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
   'UTF-16': (bytes) => Buffer.from(`{"a":"${'a'.repeat(Math.floor(bytes / 2) - 8)}"}`, 'utf16le'),
-  blanks: (bytes) => ' '.repeat(bytes),
+  blanks: (bytes) => many(' ', bytes),
   nothing: () => '',
 };
 
@@ -125,12 +133,12 @@ export const formBodies: Readonly<Record<string, (bytes: number) => string | Uin
   'a repeated parameter': pairs(() => 'a=1'),
   'grant parameters': pairs((index) => `grant=leads%3A${index}`),
   'prototype names': pairs((index) => `${['__proto__', 'constructor', 'toString'][index % 3]}=1`),
-  'brackets in brackets': (bytes) => `a${'[a]'.repeat(Math.floor((bytes - 3) / 3))}=1`,
-  ampersands: (bytes) => '&'.repeat(bytes),
-  'equal signs': (bytes) => '='.repeat(bytes),
-  'percent signs': (bytes) => '%'.repeat(bytes),
-  'plus signs': (bytes) => `a=${'+'.repeat(bytes - 2)}`,
-  'escaped invalid UTF-8': (bytes) => `a=${'%FF'.repeat(Math.floor((bytes - 2) / 3))}`,
+  'brackets in brackets': (bytes) => many('[a]', (bytes - 3) / 3, 'a', '=1'),
+  ampersands: (bytes) => many('&', bytes),
+  'equal signs': (bytes) => many('=', bytes),
+  'percent signs': (bytes) => many('%', bytes),
+  'plus signs': (bytes) => many('+', bytes - 2, 'a='),
+  'escaped invalid UTF-8': (bytes) => many('%FF', (bytes - 2) / 3, 'a='),
   'invalid UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
 };
 
@@ -189,7 +197,7 @@ interface HostileLines {
 const repeated =
   (unit: string, start = '') =>
   (bytes: number) =>
-    start + unit.repeat(Math.max(1, Math.floor((bytes - start.length) / unit.length)));
+    many(unit, Math.max(1, (bytes - start.length) / unit.length), start);
 const numberedNames = (bytes: number) => {
   let names = '';
   for (let index = 0; names.length < bytes - 10; index++) names += `${index.toString(36)},`;
@@ -232,7 +240,14 @@ export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLine
   ...Object.fromEntries(
     Object.entries(jsonValues).map(([name, value]) => [
       name,
-      { bytes: (bytes: number) => `{"${field}":${value(Math.min(bytes, 1_000_000) - field.length - 8)}}\n` },
+      {
+        bytes: (bytes: number) =>
+          Buffer.concat([
+            Buffer.from(`{"${field}":`),
+            Buffer.from(value(Math.min(bytes, 1_000_000) - field.length - 8)),
+            Buffer.from('}\n'),
+          ]),
+      },
     ]),
   ),
   'empty lines': { bytes: repeated('\n') },
@@ -250,7 +265,7 @@ export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLine
 });
 
 /** Form parts that follow a valid start, up to the given number of bytes. The boundary is `x`. */
-export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => string>> = {
+export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => Uint8Array>> = {
   'empty parts': (start, bytes) => repeated('--x\r\n\r\n\r\n', start)(bytes),
   'parts with a name': (start, bytes) =>
     repeated('--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n\r\n', start)(bytes),

@@ -1,22 +1,263 @@
-// Progressive enhancement: copy buttons for values shown only once, menus that close, and passkeys.
+// Progressive enhancement: copy buttons for values shown only once, codes from links, menus that close, editing in place,
+// the selection of rows, the board, the command palette, keyboard shortcuts and passkeys.
 for (const button of document.querySelectorAll('button[data-copy]')) {
   button.hidden = false;
   button.addEventListener('click', async () => {
     const source = document.getElementById(button.dataset.copy);
     await navigator.clipboard.writeText(source.value);
-    button.textContent = 'Copied';
+    (button.querySelector('span') ?? button).textContent = 'Copied';
   });
+}
+for (const form of document.querySelectorAll('form[data-code]')) {
+  const code = location.hash.slice(1);
+  if (!/^[A-Z2-9]{4}(-[A-Z2-9]{4}){3}$/.test(code)) continue;
+  // The browser's history must not keep the code.
+  history.replaceState(null, '', location.pathname);
+  form.elements.code.value = code;
+  if (form.dataset.code === 'submit') form.requestSubmit();
+  else form.elements.new.focus();
 }
 for (const menu of document.querySelectorAll('details.menu, details.pop, details.switcher')) {
   document.addEventListener('click', (event) => {
     if (!menu.contains(event.target)) menu.open = false;
   });
+  menu.addEventListener('focusout', ({ relatedTarget }) => {
+    if (relatedTarget !== null && !menu.contains(relatedTarget)) menu.open = false;
+  });
   menu.addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape') return;
-    menu.open = false;
-    menu.querySelector('summary').focus();
+    if (event.key === 'Escape') {
+      menu.open = false;
+      menu.querySelector('summary').focus();
+    }
+    // In a form, arrow keys belong to the fields.
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined || !menu.open || menu.classList.contains('pop')) return;
+    event.preventDefault();
+    const items = [...menu.querySelectorAll('summary, a, button')];
+    items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
   });
 }
+
+// A value's form opens with a click on the value, saves a choice made with the pointer, and closes with Escape.
+for (const pencil of document.querySelectorAll('.values .edit a')) {
+  pencil.parentElement.previousElementSibling.addEventListener('click', ({ target }) => {
+    if (target.closest('a, button') === null && getSelection().isCollapsed) follow(pencil);
+  });
+  pencil.addEventListener('click', () => keepPosition());
+}
+const valueForm = document.querySelector('form.inline');
+if (valueForm !== null) {
+  const control = valueForm.querySelector('[autofocus]');
+  let usesKeyboard = false;
+  control?.select?.();
+  valueForm.addEventListener('submit', keepPosition);
+  valueForm.addEventListener('pointerdown', () => {
+    usesKeyboard = false;
+  });
+  valueForm.addEventListener('keydown', (event) => {
+    usesKeyboard = true;
+    const isSelect = event.target.matches('select');
+    if (event.key === 'Escape') follow(valueForm.querySelector('.submit a'));
+    else if (event.key === 'Enter' && (isSelect || event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      valueForm.requestSubmit();
+    }
+  });
+  valueForm.addEventListener('change', ({ target }) => {
+    if (target.matches('select') && !usesKeyboard) valueForm.requestSubmit();
+  });
+}
+// A note is saved with Ctrl or Command and Enter.
+document.getElementById('note')?.addEventListener('keydown', (event) => {
+  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();
+});
+/** Follows a link to the same page without changing the scroll position. */
+function follow(link) {
+  keepPosition();
+  link.click();
+}
+function keepPosition() {
+  sessionStorage.setItem('position', `${location.pathname} ${scrollY}`);
+}
+const [keptPath, keptPosition] = (sessionStorage.getItem('position') ?? '').split(' ');
+sessionStorage.removeItem('position');
+if (keptPath === location.pathname) scrollTo(0, Number(keptPosition));
+
+// The selection of rows.
+const selectAll = document.getElementById('select-all');
+const rowBoxes = [...document.querySelectorAll('tbody .select input')];
+function showSelection() {
+  const count = rowBoxes.filter(({ checked }) => checked).length;
+  selectAll.checked = count === rowBoxes.length;
+  selectAll.indeterminate = count > 0 && count < rowBoxes.length;
+  const text = document.querySelector('#selection [data-count]');
+  text.hidden = false;
+  text.textContent = `${count} selected`;
+}
+if (selectAll !== null) {
+  selectAll.hidden = false;
+  selectAll.addEventListener('change', () => {
+    for (const box of rowBoxes) box.checked = selectAll.checked;
+    showSelection();
+  });
+  for (const box of rowBoxes) box.addEventListener('change', showSelection);
+  showSelection();
+}
+
+// The command palette: pages, organizations and actions on this page, and the search for everything else.
+const everything = document.getElementById('everything');
+function openPalette() {
+  const palette = document.createElement('dialog');
+  palette.className = 'palette';
+  palette.setAttribute('aria-label', 'Commands');
+  const form = document.createElement('form');
+  form.action = everything.action;
+  const input = Object.assign(document.createElement('input'), {
+    type: 'text',
+    name: 'q',
+    maxLength: 200,
+    autocomplete: 'off',
+    placeholder: 'Search, or go to a page or an organization',
+  });
+  const list = document.createElement('ul');
+  Object.assign(list, { id: 'palette-list', role: 'listbox', ariaLabel: 'Results' });
+  for (const [name, value] of Object.entries({
+    role: 'combobox',
+    'aria-label': 'Search or command',
+    'aria-controls': 'palette-list',
+    'aria-expanded': 'true',
+    'aria-autocomplete': 'list',
+  }))
+    input.setAttribute(name, value);
+  const go = Object.assign(document.createElement('input'), { type: 'hidden', name: 'go', value: '1' });
+  form.append(input, go);
+  palette.append(form, list);
+  let options = [];
+  let current = 0;
+  const mark = (index) => {
+    current = (index + options.length) % options.length;
+    for (const [position, { item }] of options.entries())
+      item.setAttribute('aria-selected', String(position === current));
+    input.setAttribute('aria-activedescendant', options[current].item.id);
+    options[current].item.scrollIntoView({ block: 'nearest' });
+  };
+  const render = () => {
+    const text = input.value.trim();
+    const matches = paletteLinks()
+      .filter(({ label }) => label.toLowerCase().includes(text.toLowerCase()))
+      .slice(0, 12)
+      .map(({ label, href }) => ({ label, run: () => location.assign(href) }));
+    const search = { label: `Search for “${text}”`, run: () => form.requestSubmit() };
+    // A page that starts with the text comes before the search.
+    const isFirst = text === '' || matches[0]?.label.toLowerCase().startsWith(text.toLowerCase());
+    const found = text === '' ? matches : isFirst ? [...matches, search] : [search, ...matches];
+    options = found.map(({ label, run }, index) => {
+      const item = Object.assign(document.createElement('li'), { id: `option-${index}`, role: 'option' });
+      item.textContent = label;
+      item.addEventListener('click', run);
+      return { item, run };
+    });
+    list.replaceChildren(...options.map(({ item }) => item));
+    mark(0);
+  };
+  input.addEventListener('input', render);
+  input.addEventListener('keydown', (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined && event.key !== 'Enter') return;
+    event.preventDefault();
+    if (step === undefined) options[current].run();
+    else mark(current + step);
+  });
+  palette.addEventListener('click', ({ target }) => {
+    if (target === palette) palette.close();
+  });
+  palette.addEventListener('close', () => palette.remove());
+  document.body.append(palette);
+  render();
+  palette.showModal();
+}
+/** Returns the links that the palette offers: pages, organizations, saved views, and the forms for new records. */
+function paletteLinks() {
+  const links = [...document.querySelectorAll('.rail nav a, .switcher a, .views a')];
+  return links.flatMap((link) => {
+    const own = {
+      label: link.ariaLabel ?? link.textContent.replace(link.querySelector('.tile')?.textContent, ''),
+      href: link.href,
+    };
+    const { create } = link.dataset;
+    return create === undefined ? [own] : [own, { label: create, href: `${link.href}/new` }];
+  });
+}
+// After a search, Enter opens the first result.
+if (everything !== null && location.href.startsWith(everything.action))
+  document.querySelector('.tiles a')?.focus();
+
+// The board: cards move by drag and drop, or with Shift and an arrow key.
+const columns = [...document.querySelectorAll('.board section')];
+let dragged;
+const moveCard = (card, column) =>
+  [...card.querySelectorAll('.menu button')].find(({ value }) => value === column?.dataset.value)?.click();
+for (const [index, column] of columns.entries()) {
+  column.addEventListener('dragstart', ({ target, dataTransfer }) => {
+    dragged = target.closest('li');
+    dataTransfer.setData('text/plain', dragged.querySelector('a').textContent);
+    dataTransfer.effectAllowed = 'move';
+  });
+  column.addEventListener('dragover', (event) => {
+    if (dragged === undefined) return;
+    event.preventDefault();
+    column.classList.add('target');
+  });
+  column.addEventListener('dragleave', ({ relatedTarget }) => {
+    if (!column.contains(relatedTarget)) column.classList.remove('target');
+  });
+  column.addEventListener('drop', (event) => {
+    event.preventDefault();
+    column.classList.remove('target');
+    if (dragged !== undefined) moveCard(dragged, column);
+    dragged = undefined;
+  });
+  column.addEventListener('keydown', (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const card = event.target.closest('li[draggable]');
+    if (step === undefined || !event.shiftKey || card === null) return;
+    event.preventDefault();
+    moveCard(card, columns[index + step]);
+  });
+}
+document.querySelector('.board .marked a')?.focus();
+
+// The list of keyboard shortcuts closes with Escape, its button or a click next to it.
+const shortcuts = document.getElementById('shortcuts');
+shortcuts?.addEventListener('click', ({ target }) => {
+  if (target === shortcuts) shortcuts.close();
+});
+
+/** Moves the focus to the next or previous row or card. */
+function moveToRow(step) {
+  const rows = [...document.querySelectorAll('tbody th a, .board li > a')];
+  const index = rows.findIndex((link) => link.closest('tr, li').contains(document.activeElement));
+  rows[Math.min(Math.max(index + step, 0), rows.length - 1)]?.focus();
+}
+document.addEventListener('keydown', (event) => {
+  const isTyping = event.target.closest('input:not([type="checkbox"]), select, textarea') !== null;
+  const hasModifier = event.metaKey || event.ctrlKey || event.altKey;
+  if ((event.metaKey || event.ctrlKey) && event.key === 'k' && everything !== null) {
+    event.preventDefault();
+    if (document.querySelector('dialog[open]') === null) openPalette();
+    return;
+  }
+  if (isTyping || hasModifier || document.querySelector('dialog[open]') !== null) return;
+  if (event.key === '/' && everything !== null) {
+    event.preventDefault();
+    document.getElementById('search').select();
+  } else if (event.key === '?') shortcuts?.showModal();
+  else if (event.key === 'j' || event.key === 'k') moveToRow(event.key === 'j' ? 1 : -1);
+  else if (event.key === 'x')
+    document.activeElement.closest('tr')?.querySelector('.select input:not([hidden])')?.click();
+  else if (event.key === 'c' || event.key === 'e')
+    document.querySelector(`a[data-key="${event.key}"]`)?.click();
+});
 for (const form of document.querySelectorAll('form[data-passkey]')) {
   // Older browsers do not support passkeys, and neither do pages without TLS, except on localhost.
   if (window.PublicKeyCredential?.parseRequestOptionsFromJSON === undefined) continue;

@@ -16,7 +16,7 @@ import { simulatedProviders } from '../../webhooks/simulate/simulate.ts';
 const text = `fields:
   id: { type: int64, read_only: true, set: id }
   organization_id: { type: int64, read_only: true, set: organization }
-  price: { type: money, nullable: true }
+  price: { type: measure, nullable: true }
   name: { type: string }
 filters: [price, { field: name, operators: [ends_with] }]
 page: { size: 50 }`;
@@ -38,13 +38,14 @@ test('lists have the page size and the filters', () => {
     definition,
     parsed,
     () => '$1',
+    { visibleIds: () => undefined, refersToAny: () => 'false', organization: () => '$2' },
   );
   assert.equal(limit, 50);
   assert.match(String(where), /^right\(/);
 });
 
 test('the description has the page size, the operation, and the headers', () => {
-  for (const part of ['"const":50', '/things/{id}/peek', '"X-Peek"', '"X-Toys"', '"format":"money"'])
+  for (const part of ['"const":50', '/things/{id}/peek', '"X-Peek"', '"X-Toys"', '"format":"measure"'])
     assert.ok(described.includes(part), part);
 });
 

@@ -1,0 +1,87 @@
+export const changes = [
+  {
+    kind: 'createTable',
+    table: 'crm_saved_views',
+    columns: {
+      organization_id: { type: 'bigint' },
+      id: { type: 'bigint', identity: true },
+      user_id: { type: 'bigint' },
+      resource: { type: 'text', collation: 'C' },
+      name: { type: 'text', collation: 'C' },
+      query: { type: 'text', collation: 'C' },
+      is_shared: { type: 'boolean' },
+      created_at: { type: 'timestamptz', default: 'now()' },
+    },
+    primaryKey: { name: 'crm_saved_views_pkey', columns: ['organization_id', 'id'] },
+  },
+  {
+    kind: 'createIndex',
+    table: 'crm_saved_views',
+    name: 'crm_saved_views_name',
+    index: { keys: ['"organization_id"', '"resource"', '"user_id"', '"name"'], kind: 'unique constraint' },
+  },
+  {
+    kind: 'createIndex',
+    table: 'crm_saved_views',
+    name: 'crm_saved_views_user',
+    index: { keys: ['"user_id"'] },
+  },
+  {
+    kind: 'createTable',
+    table: 'crm_default_views',
+    columns: {
+      organization_id: { type: 'bigint' },
+      user_id: { type: 'bigint' },
+      resource: { type: 'text', collation: 'C' },
+      view_id: { type: 'bigint' },
+    },
+    primaryKey: { name: 'crm_default_views_pkey', columns: ['organization_id', 'user_id', 'resource'] },
+  },
+  {
+    kind: 'createIndex',
+    table: 'crm_default_views',
+    name: 'crm_default_views_user',
+    index: { keys: ['"user_id"'] },
+  },
+  {
+    kind: 'createIndex',
+    table: 'crm_default_views',
+    name: 'crm_default_views_view',
+    index: { keys: ['"organization_id"', '"view_id"'] },
+  },
+  {
+    kind: 'addForeignKey',
+    table: 'crm_saved_views',
+    name: 'crm_saved_views_organization_id_foreign',
+    key: { columns: ['organization_id'], to: 'crm_organizations', toColumns: ['id'] },
+  },
+  {
+    kind: 'addForeignKey',
+    table: 'crm_saved_views',
+    name: 'crm_saved_views_user_id_foreign',
+    key: { columns: ['user_id'], to: 'crm_users', toColumns: ['id'], onDelete: 'cascade' },
+  },
+  {
+    kind: 'addForeignKey',
+    table: 'crm_default_views',
+    name: 'crm_default_views_organization_id_foreign',
+    key: { columns: ['organization_id'], to: 'crm_organizations', toColumns: ['id'] },
+  },
+  {
+    kind: 'addForeignKey',
+    table: 'crm_default_views',
+    name: 'crm_default_views_user_id_foreign',
+    key: { columns: ['user_id'], to: 'crm_users', toColumns: ['id'], onDelete: 'cascade' },
+  },
+  {
+    kind: 'addForeignKey',
+    table: 'crm_default_views',
+    name: 'crm_default_views_view_foreign',
+    key: {
+      columns: ['organization_id', 'view_id'],
+      to: 'crm_saved_views',
+      toColumns: ['organization_id', 'id'],
+      onDelete: 'cascade',
+    },
+  },
+];

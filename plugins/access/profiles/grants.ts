@@ -1,0 +1,208 @@
+import { type ResourceDefinition, resourceLabel } from '../../../engine/definition/index.ts';
+import { UserError } from '../../../engine/errors.ts';
+import { humanize } from '../../../engine/fields/index.ts';
+import {
+  type Action,
+  actionNames,
+  actionsOf,
+  actionsOfAll,
+  fieldGroups,
+  type GrantedResource,
+  groupActions,
+  groupObject,
+  isCoveredByWildcard,
+  otherObjects,
+  type StoredGrant,
+  scopesOf,
+  wildcard,
+} from '../../../engine/records/index.ts';
+import { suggestion } from '../../../engine/yaml/index.ts';
+
+/** An action or all actions, on all records or on those of a scope. */
+type GrantedAction = Action | typeof wildcard | `${Action | typeof wildcard}:${string}`;
+
+/** Actions granted on an object. `*` stands for all objects or actions, including those added later. */
+export interface Grant {
+  readonly object: string;
+  readonly actions: readonly GrantedAction[];
+}
+
+/** An object on which actions can be granted. */
+export interface GrantableObject {
+  readonly name: string;
+  /** Name that people see. */
+  readonly label: string;
+  readonly actions: readonly Action[];
+  /** Names of the scopes to which an action can be limited. */
+  readonly scopes: readonly string[];
+}
+
+const namesOf = (values: readonly { readonly name: string }[]): string[] => values.map(({ name }) => name);
+
+type LabelledResource = GrantedResource & Pick<ResourceDefinition, 'label'>;
+
+/** Returns the objects on which actions can be granted: all of them as `*`, then each resource with its field groups. */
+export const grantableObjects = (
+  resources: readonly { readonly definition: LabelledResource }[],
+): readonly GrantableObject[] => {
+  const definitions = resources.map(({ definition }) => definition);
+  return [
+    {
+      name: wildcard,
+      label: 'Everything',
+      actions: actionsOfAll(definitions),
+      scopes: namesOf(scopesOf(definitions)),
+    },
+    ...definitions.flatMap((definition) => [
+      {
+        name: definition.name,
+        label: resourceLabel(definition),
+        actions: actionsOf(definition),
+        scopes: namesOf(definition.scopes),
+      },
+      ...fieldGroups(definition).map((group) => ({
+        name: groupObject(definition.name, group),
+        label: `${resourceLabel(definition)} (${humanize(group).toLowerCase()})`,
+        actions: groupActions,
+        scopes: [],
+      })),
+    ]),
+    ...otherObjects(definitions).map((name) => ({
+      name,
+      label: humanize(name),
+      actions: actionNames,
+      scopes: [],
+    })),
+  ];
+};
+
+/** Formats a grant as stored: `object:action`, or `object:action:scope`. */
+export const grantText = ({ object, action }: StoredGrant): string => `${object}:${action}`;
+
+/** Splits a grant in the format of {@link grantText}. */
+export function storedGrant(text: string): StoredGrant {
+  const colon = text.indexOf(':');
+  return { object: text.slice(0, colon), action: text.slice(colon + 1) };
+}
+
+/** Returns the reason a grant allows nothing, as a phrase with suggestions, or undefined if it is valid. */
+export function grantIssue(
+  { object: name, action: text }: StoredGrant,
+  objects: readonly GrantableObject[],
+): string | undefined {
+  const object = objects.find((candidate) => candidate.name === name);
+  if (object === undefined)
+    return `object "${name}" does not exist${hint(name, namesOf(objects).toSorted(last))}`;
+  const [action = '', scope, ...rest] = text.split(':');
+  const names: readonly string[] = [...object.actions, wildcard];
+  if (!names.includes(action)) {
+    const isKnown = actionNames.some((candidate) => candidate === action);
+    const problem = isKnown ? `cannot be granted on ${name}` : 'does not exist';
+    return `action "${action}" ${problem}${hint(action, names)}`;
+  }
+  if (scope === undefined) return undefined;
+  if (object.scopes.length === 0 || rest.length > 0)
+    return `${name === wildcard ? 'no resource defines scopes' : `${name} does not define scopes`}, but the grant names "${[scope, ...rest].join(':')}"`;
+  if (object.scopes.includes(scope)) return undefined;
+  const problem =
+    name === wildcard
+      ? `no resource defines a scope "${scope}"`
+      : `${name} does not define a scope "${scope}"`;
+  return `${problem}${hint(scope, object.scopes)}`;
+}
+
+/** Sorts {@link wildcard} to the end of a list of names. */
+const last = (a: string, b: string): number => Number(a === wildcard) - Number(b === wildcard);
+
+/** Returns a suggestion for a name, and the available names. */
+const hint = (name: string, available: readonly string[]): string =>
+  `${suggestion(name, available) || '.'} Available: ${available.join(', ')}`;
+
+/** Splits a grant from the command line without checking its names. @throws UserError if its format is invalid */
+export function splitGrant(text: string): Grant {
+  const [object = '', list = '', ...scopes] = text.split(':');
+  const actions = list.split(',');
+  if (object === '' || actions.includes('') || scopes.length > 1 || scopes[0] === '') {
+    throw new UserError(
+      `"${text}" is not a grant. Use object:action,action or object:action,action:scope, for example orders:list,read.`,
+    );
+  }
+  const suffix = scopes.map((scope) => `:${scope}`).join('');
+  return { object, actions: actions.map((action) => `${action}${suffix}` as GrantedAction) };
+}
+
+/**
+ * Parses a grant from the command line: `leads:list,read`, `leads:update,delete:own`, `leads.finance:read` or `*:*`.
+ * @throws UserError if the object, an action or the scope does not exist
+ */
+export function parseGrant(text: string, objects: readonly GrantableObject[]): Grant {
+  const { object, actions } = splitGrant(text);
+  for (const action of actions) {
+    const issue = grantIssue({ object, action }, objects);
+    if (issue !== undefined) throw new UserError(`${issue}.`);
+  }
+  return { object, actions };
+}
+
+/** The records on which an action is granted: all, or those in at least one of these scopes. */
+export type Extent = 'all' | readonly string[];
+
+const has = (grants: readonly string[], object: string, action: string, scope?: string): boolean => {
+  const suffix = scope === undefined ? '' : `:${scope}`;
+  return grants.includes(`${object}:${action}${suffix}`) || grants.includes(`${object}:${wildcard}${suffix}`);
+};
+
+/** Returns whether a grant on {@link wildcard} includes this grant. */
+export const isImplied = (
+  grants: readonly string[],
+  { name }: GrantableObject,
+  action: Action,
+  scope?: string,
+): boolean => name !== wildcard && isCoveredByWildcard(name) && has(grants, wildcard, action, scope);
+
+/** Returns whether grants in the format of {@link grantText} include this grant. */
+export const isGranted = (
+  grants: readonly string[],
+  object: GrantableObject,
+  action: Action,
+  scope?: string,
+): boolean => has(grants, object.name, action, scope) || isImplied(grants, object, action, scope);
+
+/** Returns the records on which an action is granted. */
+export const extentOf = (grants: readonly string[], object: GrantableObject, action: Action): Extent =>
+  isGranted(grants, object, action)
+    ? 'all'
+    : object.scopes.filter((scope) => isGranted(grants, object, action, scope));
+
+/**
+ * Describes the grants on an object, for example "list, read" or, for a resource with scopes, "read all, update own".
+ * Empty if nothing is granted.
+ */
+export const describeActions = (grants: readonly string[], object: GrantableObject): string =>
+  object.actions
+    .flatMap((action) => {
+      const extent = extentOf(grants, object, action);
+      if (extent === 'all') return object.scopes.length === 0 ? [action] : [`${action} all`];
+      return extent.length === 0 ? [] : [`${action} ${extent.join(' or ')}`];
+    })
+    .join(', ');
+
+/** Describes grants in one line. */
+export function describeGrants(grants: readonly string[], objects: readonly GrantableObject[]): string {
+  const listed = objects.filter(({ name }) => name !== wildcard);
+  const entries = listed.flatMap((object) => {
+    const actions = describeActions(grants, object);
+    return actions === '' ? [] : [`${object.label}: ${actions}`];
+  });
+  if (entries.length === 0) return 'nothing yet';
+  const granted = [...new Set(listed.flatMap(({ actions }) => actions))].filter((action) =>
+    listed.some((object) => object.actions.includes(action) && isGranted(grants, object, action)),
+  );
+  const isSame = listed.every((object) =>
+    object.actions.every((action) => {
+      const extent = extentOf(grants, object, action);
+      return granted.includes(action) ? extent === 'all' : extent.length === 0;
+    }),
+  );
+  return isSame ? `${granted.join(', ')} on everything` : entries.join('; ');
+}

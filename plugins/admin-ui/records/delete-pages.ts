@@ -1,0 +1,162 @@
+import type { ResourceView } from '../../../engine/compile/index.ts';
+import { errors, HttpError } from '../../../engine/errors.ts';
+import type { Query } from '../../../engine/query/index.ts';
+import { daysText, deleteRulesOf, maxItems, removalOf } from '../../../engine/records/index.ts';
+import { type Form, field, fields, redirectDone, returnQuery } from '../shell/index.ts';
+import { queryOf } from './list-page.ts';
+import type { References } from './references.ts';
+import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
+import { restoreMany, undoablePosition } from './undo.ts';
+import { countNoun, isRecordId, resourceNoun, textOf } from './values.ts';
+
+/** Maximum number of selected records that are named on the confirmation page. */
+const maxNamed = 20;
+
+/** Registers the confirmation for deleting several records, and the button that restores them. */
+export function deletePages({ get, post }: DataRoutes): void {
+  get('/delete', (context) => confirmMany(context, context.request.query as Form));
+  post('/delete', async (context) => {
+    const { request, reply, resource, calls } = context;
+    const form = (request.body ?? {}) as Form;
+    const ids = field(form, 'step') === 'all' ? await matchingIds(context, form) : selectedIds(form);
+    if (ids.length === 0) return confirmMany(context, form);
+    const { deleted, failed } = await calls.removeMany(resource, ids);
+    const [first] = deleted;
+    const position = first === undefined ? undefined : await undoablePosition(context, first);
+    return redirectDone(
+      request,
+      reply,
+      returnUrl(context, form),
+      failed === 0 ? 'records-deleted' : 'records-deleted-partly',
+      {
+        name: countNoun(resource, deleted.length),
+        change: position && transactionOf(position),
+      },
+    );
+  });
+  get('/undo', async ({ reply, path }) => reply.redirect(path, 303));
+  post('/undo', async (context) => {
+    const { request, reply, resource } = context;
+    const form = (request.body ?? {}) as Form;
+    const count = await restoreMany(context, field(form, 'change'));
+    const done = resource.definition.trash === undefined ? 'records-restored' : 'records-returned';
+    return redirectDone(request, reply, returnUrl(context, form), done, {
+      name: countNoun(resource, count),
+    });
+  });
+}
+
+/** Returns the transaction in a change's position. */
+const transactionOf = (position: string): string => position.split('-')[0] ?? '';
+
+/** Returns the selected IDs in a form. */
+const selectedIds = (form: Form): readonly string[] =>
+  [...new Set(fields(form, 'id'))].filter(isRecordId).slice(0, maxItems);
+
+/** Returns the filters of the list from which the user started. */
+function filtersIn({ resource }: DataRequest, form: Form): Query {
+  const {
+    page: _page,
+    cursor: _cursor,
+    ...filters
+  } = queryOf(resource, new URLSearchParams(field(form, 'query')));
+  return filters;
+}
+
+/** Returns the IDs of the records on all pages of the list from which the user started, up to a batch's maximum. */
+async function matchingIds(context: DataRequest, form: Form): Promise<readonly string[]> {
+  const { resource, calls } = context;
+  const filters = filtersIn(context, form);
+  const ids: string[] = [];
+  for (let cursor: string | undefined; ids.length < maxItems; ) {
+    const { items, next } = await calls.list(resource, {
+      ...filters,
+      ...(cursor !== undefined && { cursor }),
+    });
+    ids.push(...items.map(({ id }) => textOf(id)));
+    if (next === undefined) break;
+    cursor = next;
+  }
+  return ids.slice(0, maxItems);
+}
+
+async function confirmMany(context: DataRequest, form: Form) {
+  const { resource, calls, titles, references, path, reply, sendPage } = context;
+  if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
+  const back = returnUrl(context, form);
+  const ids = selectedIds(form);
+  if (ids.length === 0) return reply.redirect(back, 303);
+  const found = await Promise.all(
+    ids.slice(0, maxNamed).map(async (id) => {
+      try {
+        return [titles.of(resource, (await calls.read(resource, id)).record)];
+      } catch (error) {
+        if (error instanceof HttpError && error.status === 404) return [];
+        throw error;
+      }
+    }),
+  );
+  const { items, total } = await calls.list(resource, filtersIn(context, form));
+  // Offered to users who have selected the whole first page.
+  const isPageSelected = items.length > 0 && items.every(({ id }) => ids.includes(textOf(id)));
+  const canDeleteAll = isPageSelected && total > ids.length && total <= maxItems;
+  return sendPage(
+    {
+      kind: 'confirm',
+      title: `Delete ${countNoun(resource, ids.length)}?`,
+      above: { label: 'Back to the list', href: back },
+      consequence: deletionText(resource, references, ids.length),
+      items: [...found.flat(), ...(ids.length > maxNamed ? [`and ${ids.length - maxNamed} more`] : [])],
+      action: `${path}/delete`,
+      hidden: [
+        { name: 'query', value: field(form, 'query') },
+        ...ids.map((value) => ({ name: 'id', value })),
+      ],
+      submit: `Delete ${countNoun(resource, ids.length)}`,
+      also: canDeleteAll
+        ? { label: `Delete all ${countNoun(resource, total)} in the list`, value: 'all' }
+        : undefined,
+      cancel: back,
+    },
+    { at: returnQuery(field(form, 'at')) },
+  );
+}
+
+/** Describes the consequences of deleting a number of a resource's records. */
+export function deletionText(
+  resource: ResourceView,
+  { wordsFor }: Pick<References, 'wordsFor'>,
+  count: number,
+): string {
+  const { trash } = resource.definition;
+  const { cascade, restrict, clear } = deleteRulesOf(
+    resource.name,
+    resource.context.referrers,
+    removalOf(resource.definition),
+  );
+  const names = (references: readonly { readonly resource: string }[], type: 'conjunction' | 'disjunction') =>
+    new Intl.ListFormat('en', { type }).format(
+      new Set(references.map((reference) => wordsFor(reference.resource))),
+    );
+  const isDefault = cascade.length + restrict.length === 0;
+  const [subject, it] = count === 1 ? [`the ${resourceNoun(resource)}`, 'it'] : ['these records', 'them'];
+  return [
+    `${trash === undefined ? 'Deletes' : 'Moves'} ${subject} ${trash === undefined ? 'for everyone' : 'to the trash'}${cascade.length === 0 ? '' : `, together with the ${names(cascade, 'conjunction')} that depend on ${it}`}.`,
+    ...(restrict.length === 0
+      ? []
+      : [
+          `This is not possible while ${names(restrict, 'disjunction')} refer to ${cascade.length === 0 ? it : 'these records'}.`,
+        ]),
+    ...(isDefault && trash === undefined
+      ? [`Records that refer to ${it} are kept but lose the reference.`]
+      : []),
+    ...(!isDefault && clear.length > 0
+      ? [`Other records that refer to ${it} are kept but lose the reference.`]
+      : []),
+    trash !== undefined
+      ? `${count === 1 ? 'It' : 'They'} can be restored for ${daysText(trash)}.`
+      : cascade.length === 0 && count === 1
+        ? 'You can restore it later under a new ID.'
+        : 'You can restore each of these records later under a new ID.',
+  ].join(' ');
+}

@@ -1,0 +1,277 @@
+import { randomUUID } from 'node:crypto';
+import { parse } from 'node:querystring';
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Database } from '../../../engine/database/index.ts';
+import { resourceLabel } from '../../../engine/definition/index.ts';
+import { errors, HttpError, pluralize, UserError } from '../../../engine/errors.ts';
+import { type Field, fieldLabel } from '../../../engine/fields/index.ts';
+import { guessColumns, type ImportSummary } from '../../../engine/records/index.ts';
+import { transaction } from '../../../engine/tables/index.ts';
+import { claimForm, type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
+import { safeCell, unescapeFormulas } from './csv-cells.ts';
+import { type ImportFile, readImportFile } from './import-file.ts';
+import { MultipartForm, maxColumns, maxFile, maxForm } from './multipart.ts';
+import type { DataRequest, DataRoutes } from './routes.ts';
+import { resourceWords, truncate } from './values.ts';
+
+/** Maximum size of forms without a file, in bytes. */
+const maxPlainForm = 1024 * 1024;
+/** Number of bytes processed at a time when reading a file. */
+const sliceBytes = 64 * 1024;
+/** Maximum number of lines with errors on the page. */
+const maxReportedLines = 50;
+
+/** A checked file, and what people chose for it. */
+interface ImportState {
+  readonly match?: string;
+  readonly file?: ImportFile;
+  /** The fields that the file's columns contain, by the columns' names. */
+  readonly columns?: ReadonlyMap<string, string>;
+  readonly report?: ImportSummary;
+  /** Whether the file's records have been written. */
+  readonly isWritten?: boolean;
+}
+
+/**
+ * Registers the CSV import. It checks a file, lets people choose the fields that the columns contain, and writes the records when
+ * the checked file is sent again.
+ */
+export function importPage(app: FastifyInstance, { get, post }: DataRoutes, database: Database): void {
+  // The route's body limit is the limit for files.
+  const plainForm = 'application/x-www-form-urlencoded';
+  app.removeContentTypeParser(plainForm);
+  app.addContentTypeParser(plainForm, { parseAs: 'string' }, (_request, body, done) =>
+    body.length > maxPlainForm ? done(errors.tooLarge(maxPlainForm)) : done(null, parse(String(body))),
+  );
+  app.addContentTypeParser('multipart/form-data', (request: FastifyRequest, payload: Readable) =>
+    MultipartForm.start(request.headers, payload),
+  );
+  app.addHook('onResponse', async ({ body }) => {
+    if (body instanceof MultipartForm) await body.discard();
+  });
+
+  get('/import', async (context) => context.sendPage(importForm(context, {})));
+
+  post(
+    '/import',
+    async (context) => {
+      const { request, reply, resource, calls, path } = context;
+      const { body } = request;
+      const { form, file: upload } =
+        body instanceof MultipartForm
+          ? await body.rest()
+          : { form: (body ?? {}) as Form, file: Buffer.from(field((body ?? {}) as Form, 'file'), 'base64') };
+      const match = field(form, 'match');
+      const reject = (problem: string, state: ImportState = {}) => {
+        reply.code(400);
+        return context.sendPage(importForm(context, { ...state, match }), { problem });
+      };
+      // The browser sends a checked file again as base64. Another file must be checked first.
+      const isNew = upload !== undefined && upload.length > 0;
+      const content = isNew ? upload : Buffer.from(field(form, 'content'), 'base64');
+      const step = isNew ? '' : field(form, 'step');
+      if (content.length === 0) return reject('choose a file');
+      const file = content.length > maxFile ? undefined : readImportFile(content);
+      if (content.length > maxFile || (file && file.bytes.length > maxFile))
+        return reject(
+          `the file is larger than ${maxFile / 1024 / 1024} MiB. Import it through the API instead.`,
+        );
+      if (file === undefined) return reject('the file is not CSV');
+      const { header, delimiter } = file.preview;
+      const guesses = guessColumns(header, fieldsOf(context));
+      const columns = isNew ? guesses : chosenColumns(form, header, guesses);
+      const state: ImportState = { match, file, columns };
+      if ([...columns.values()].every((name) => name === ''))
+        return context.sendPage(importForm(context, state));
+      try {
+        const isImport = step === 'import';
+        // A file that is submitted twice is imported only once.
+        if (isImport)
+          await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
+        const source = Readable.from(slicesOf(file.bytes)).pipe(unescapeFormulas(delimiter));
+        const report = await calls.importCsv(resource, source, {
+          isDryRun: !isImport,
+          match: match === '' ? undefined : match.split(','),
+          delimiter,
+          columns,
+        });
+        if (step === 'errors') {
+          reply.header('content-type', 'text/csv; charset=utf-8; header=present');
+          reply.header('content-disposition', `attachment; filename="${resource.name}-errors.csv"`);
+          return errorsCsv(report);
+        }
+        if (isImport && report.failed === 0)
+          return redirectDone(request, reply, path, 'records-imported', { name: writtenText(report) });
+        return context.sendPage(importForm(context, { ...state, report, isWritten: isImport }));
+      } catch (error) {
+        const isInputError =
+          error instanceof UserError || (error instanceof HttpError && error.status === 400);
+        if (!isInputError) throw error;
+        return reject(error.message, error instanceof HttpError ? state : {});
+      }
+    },
+    { bodyLimit: maxForm },
+  );
+}
+
+/** Returns the fields that columns can contain, with the names that people see. */
+const fieldsOf = ({ resource }: DataRequest): readonly LabelledField[] =>
+  resource.definition.fields
+    .filter(({ readOnly }) => !readOnly)
+    .map((field) => ({ name: field.name, label: fieldLabel(field) }));
+
+type LabelledField = Required<Pick<Field, 'name' | 'label'>>;
+
+const inputOf = (index: number): string => `column.${index}`;
+
+/** Returns the submitted fields of the columns. Columns without an input keep the guess. */
+const chosenColumns = (
+  form: Form,
+  header: readonly string[],
+  guesses: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> =>
+  new Map(
+    header.map((column, index) => [
+      column,
+      form[inputOf(index)] === undefined ? (guesses.get(column) ?? '') : field(form, inputOf(index)),
+    ]),
+  );
+
+/** Yields a file's bytes in slices, on demand. */
+function* slicesOf(bytes: Buffer): Generator<Buffer> {
+  for (let offset = 0; offset < bytes.length; offset += sliceBytes)
+    yield bytes.subarray(offset, offset + sliceBytes);
+}
+
+/** Returns a sentence with the number of records that an import has written. */
+const writtenText = ({ created, updated }: ImportSummary): string =>
+  updated === 0
+    ? pluralize(created, 'record')
+    : `${pluralize(created, 'new record')} and ${pluralize(updated, 'updated record')}`;
+
+/** Returns the lines with errors as CSV. */
+const errorsCsv = ({ lines }: ImportSummary): string =>
+  ['line,error', ...lines.map(({ line, error }) => `${line},${safeCell(error)}`), ''].join('\r\n');
+
+/** Returns the report lines for a checked or imported file. */
+function reportLines({
+  created,
+  updated,
+  failed,
+  dry_run,
+  ignored,
+  lines,
+  truncated,
+}: ImportSummary): string[] {
+  const will = dry_run ? ' to be' : '';
+  const counts = [
+    `${pluralize(created, 'record')}${will} created`,
+    ...(updated > 0 ? [`${updated}${will} updated`] : []),
+    `${pluralize(failed, 'line')} with errors`,
+  ];
+  return [
+    `${counts.join(', ')}.`,
+    ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}.`] : []),
+    ...lines.slice(0, maxReportedLines).map(({ line, error }) => `Line ${line}: ${error}`),
+    ...(truncated || lines.length > maxReportedLines ? ['More lines have errors.'] : []),
+  ];
+}
+
+function importForm(
+  context: DataRequest,
+  { match = '', file, columns = new Map(), report, isWritten = false }: ImportState,
+): FormPage & { readonly kind: 'form' } {
+  const { resource, path, calls } = context;
+  if (!calls.allows(resource, 'create')) throw errors.forbidden(resource.name, 'create');
+  const { uniques } = resource.definition;
+  const fields = fieldsOf(context);
+  const matches = calls.allows(resource, 'update')
+    ? uniques.map((unique) => ({
+        value: unique.map(({ name }) => name).join(),
+        label: unique.map(fieldLabel).join(' and '),
+      }))
+    : [];
+  const isPending = file !== undefined && !isWritten;
+  const writable = report === undefined || isWritten ? 0 : report.created + report.updated;
+  const canImport = isPending && writable > 0;
+  return {
+    kind: 'form',
+    title: `Import ${resourceWords(resource)}`,
+    above: { label: resourceLabel(resource.definition), href: path },
+    intro: isPending
+      ? 'Choose the field that each column contains. Nothing is written until you import the file.'
+      : 'A CSV file whose first line contains the names of the columns. The file is checked first. Nothing is written until you import it.',
+    action: `${path}/import`,
+    hasFile: true,
+    ...(report && { report: reportLines(report) }),
+    hidden: isPending
+      ? [
+          { name: 'content', value: file.bytes.toString('base64') },
+          { name: 'key', value: randomUUID() },
+        ]
+      : [],
+    inputs: [
+      ...(isPending ? columnInputs(file, columns, fields) : []),
+      {
+        kind: 'file',
+        name: 'file',
+        label: isPending ? 'Another file' : 'File',
+        required: !isPending,
+      },
+      ...(matches.length === 0
+        ? []
+        : [
+            {
+              kind: 'choice' as const,
+              name: 'match',
+              label: 'If a record already exists',
+              options: [
+                { value: '', label: 'Report an error' },
+                ...matches.map(({ value, label }) => ({
+                  value,
+                  label: `Update the record with the same ${label}`,
+                  selected: value === match,
+                })),
+              ],
+            },
+          ]),
+    ],
+    ...(canImport
+      ? { submit: `Import ${pluralize(writable, 'record')}`, step: 'import' }
+      : { submit: 'Check file' }),
+    also: [
+      ...(canImport ? [{ label: 'Check file', value: 'check' }] : []),
+      ...(isPending && report !== undefined && report.failed > 0
+        ? [{ label: 'Download errors', value: 'errors' }]
+        : []),
+    ],
+    cancel: path,
+  };
+}
+
+/** Returns the inputs that choose the fields of a file's columns, each with examples from the file. */
+const columnInputs = (
+  { preview: { header, records } }: ImportFile,
+  columns: ReadonlyMap<string, string>,
+  fields: readonly LabelledField[],
+): FormPage['inputs'] =>
+  header.slice(0, maxColumns).map((column, index) => {
+    const chosen = columns.get(column) ?? '';
+    const examples = records.map((cells) => cells[index] ?? '').filter((cell) => cell !== '');
+    return {
+      kind: 'choice',
+      name: inputOf(index),
+      label: `Column “${truncate(column, maxCell)}”`,
+      ...(examples.length > 0 && {
+        help: `For example: ${examples.map((text) => truncate(text, maxCell)).join(' · ')}`,
+      }),
+      options: [
+        { value: '', label: 'Ignore' },
+        ...fields.map(({ name, label }) => ({ value: name, label, selected: name === chosen })),
+      ],
+    };
+  });
+
+/** Maximum length of a cell on the page. */
+const maxCell = 40;

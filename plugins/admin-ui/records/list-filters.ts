@@ -1,0 +1,309 @@
+import type { ResourceView } from '../../../engine/compile/index.ts';
+import { HttpError } from '../../../engine/errors.ts';
+import { type Field, fieldLabel, fieldTypes, refersToUser } from '../../../engine/fields/index.ts';
+import { type OperatorName, operatorOf } from '../../../engine/query/index.ts';
+import { personLabel, personLine } from '../../access/identity/index.ts';
+import type { AddedFilter, Chip, FilterField, Input, QuickFilters } from '../shell/index.ts';
+import type { DataRequest } from './routes.ts';
+import { findMatch, firstMatches } from './typed-references.ts';
+import { textOf } from './values.ts';
+
+/** A filter parameter with its label. */
+interface FilterParameter {
+  readonly name: string;
+  readonly operator: OperatorName;
+  /** Follows the field's label, for example "is not". */
+  readonly label: string;
+  readonly field: Field;
+}
+
+/** Labels of comparison operators for dates and times. */
+const temporalLabels: Readonly<Record<string, string>> = {
+  gt: 'is after',
+  gte: 'is on or after',
+  lt: 'is before',
+  lte: 'is on or before',
+};
+
+const isTemporal = ({ typeName }: Field): boolean => typeName === 'timestamp' || typeName === 'date';
+
+/** Returns one parameter per field and operator, preferring the bracket syntax. */
+export const filterParameters = ({ definition }: ResourceView): FilterParameter[] =>
+  definition.filters.flatMap(({ field, operators, parameters }) =>
+    operators.flatMap((operator) => {
+      const { label, coveredBy } = operatorOf(operator);
+      const parameter = parameters.findLast((option) => option.operator === operator);
+      return parameter === undefined || operators.some((other) => other === coveredBy)
+        ? []
+        : [
+            {
+              name: parameter.name,
+              operator,
+              label: (isTemporal(field) ? temporalLabels[operator] : undefined) ?? label,
+              field,
+            },
+          ];
+    }),
+  );
+
+/** Returns the filter for a parameter, which can omit the operator `eq`. */
+const parameterNamed = (resource: ResourceView, name: string): FilterParameter | undefined =>
+  filterParameters(resource).find((parameter) => isNamed(parameter, name));
+
+const isNamed = (parameter: Pick<FilterParameter, 'name'>, name: string): boolean =>
+  parameter.name === name || parameter.name === `${name}[eq]`;
+
+/** A field whose values are the columns of a board, and the parameter that filters the list by it. */
+export interface BoardField {
+  readonly field: Field;
+  readonly parameter: string;
+}
+
+/**
+ * Returns the fields that divide a resource's records into the columns of a board: filters with known values. The field in
+ * the definition (`screen.board`) comes first.
+ */
+export const boardFields = (resource: ResourceView): readonly BoardField[] =>
+  filterParameters(resource)
+    .filter(
+      ({ operator, field: { values, aliasOf, type, custom } }) =>
+        operator === 'eq' &&
+        custom === undefined &&
+        type.element === undefined &&
+        values?.isSuggestion === false &&
+        aliasOf === undefined,
+    )
+    .map(({ field, name }) => ({ field, parameter: name }))
+    .toSorted((a, b) => Number(isBoard(resource, b.field)) - Number(isBoard(resource, a.field)));
+
+const isBoard = ({ definition }: ResourceView, { name }: Field): boolean =>
+  definition.screen.board?.name === name;
+
+/** The operators that compare with null, as choices that include the value. */
+const nullChoices = [
+  { value: 'true', label: 'is empty' },
+  { value: 'false', label: 'is not empty' },
+] as const;
+
+/** Returns the fields by which a list can be filtered, with a control that suits each field's values. */
+export function filterFields(context: DataRequest): FilterField[] {
+  const { resource } = context;
+  const all = filterParameters(resource);
+  return resource.definition.filters.flatMap(({ field }): FilterField[] => {
+    const own = all.filter((parameter) => parameter.field === field);
+    if (own.length === 0) return [];
+    const hasValue = own.some(({ operator }) => operatorOf(operator).words === undefined);
+    return [
+      {
+        name: field.name,
+        label: fieldLabel(field),
+        operators: own.flatMap(({ name, operator, label }) =>
+          operatorOf(operator).words === undefined
+            ? [{ value: name, label }]
+            : nullChoices.map((choice) => ({ value: `${name}=${choice.value}`, label: choice.label })),
+        ),
+        ...(hasValue && { input: () => controlOf(context, field) }),
+      },
+    ];
+  });
+}
+
+/** Maximum number of fields that the filter menu offers for immediate selection. */
+const maxQuickFilters = 6;
+
+/**
+ * Returns a form that filters by several fields: those with a few known values, and users, of whom it offers only
+ * the member. Fields that are already filtered in another way are omitted.
+ */
+export function quickFilters(
+  resource: ResourceView,
+  parameters: URLSearchParams,
+  {
+    keep,
+    save,
+  }: {
+    readonly keep: (excluded: readonly string[]) => QuickFilters['keep'];
+    readonly save: string | undefined;
+  },
+): QuickFilters | undefined {
+  const all = filterParameters(resource);
+  const offered = all
+    .filter(({ operator }) => operator === 'eq')
+    .flatMap(({ field, name }) => {
+      const values = quickValues(field);
+      const current = [...parameters]
+        .filter(([key]) => all.some((filter) => filter.field === field && isNamed(filter, key)))
+        .filter(([, value]) => value !== '');
+      const [[key, value] = [name, '']] = current;
+      const isOffered =
+        values.length > 0 &&
+        current.length <= 1 &&
+        (value === '' || (isNamed({ name }, key) && values.some((option) => option.value === value)));
+      return isOffered ? [{ field, name, values, value }] : [];
+    })
+    .slice(0, maxQuickFilters);
+  if (offered.length === 0) return undefined;
+  return {
+    keep: keep(offered.flatMap(({ name }) => [name, name.replace(/\[eq\]$/, '')])),
+    selects: offered.map(({ field, name, values, value }) => ({
+      name,
+      label: fieldLabel(field),
+      options: [{ value: '', label: 'Any' }, ...values].map((option) => ({
+        ...option,
+        selected: option.value === value,
+      })),
+    })),
+    save,
+  };
+}
+
+/** Returns the values that the filter menu offers immediately. */
+function quickValues(field: Field): readonly { readonly value: string; readonly label: string }[] {
+  if (field.type.element !== undefined) return [];
+  if (refersToUser(field)) return [{ value: 'me', label: 'Me' }];
+  const texts = field.values?.list ?? (field.type.form.control === 'checkbox' ? ['true', 'false'] : []);
+  return texts.map((text) => ({ value: text, label: text }));
+}
+
+/** Returns a list's URL with the filters selected in {@link quickFilters}. */
+export function chosenFilters(path: string, parameters: URLSearchParams): string {
+  const chosen = new URLSearchParams(
+    [...parameters].filter(([name, value]) => name !== 'set' && value !== ''),
+  );
+  // Without a filter, the list must not open with the member's default view.
+  return `${path}?${chosen.size === 0 ? 'view=all' : chosen}`;
+}
+
+/** Returns the control for a filter's value. */
+async function controlOf(
+  { references, calls, titles, listMembers }: DataRequest,
+  field: Field,
+): Promise<Omit<Input, 'name' | 'label'>> {
+  const { values, type } = field;
+  const options = (texts: readonly string[]) => texts.map((text) => ({ value: text, label: text }));
+  if (refersToUser(field)) {
+    const members = await listMembers();
+    return {
+      kind: 'choice',
+      options: [
+        { value: 'me', label: 'Me' },
+        ...members.map((member) => ({ value: member.id, label: personLine(member) })),
+      ],
+    };
+  }
+  const target = type.refers === true ? references.target(field) : undefined;
+  if (target !== undefined) {
+    const records = calls.allows(target, 'list') ? await firstMatches(calls, target, undefined) : [];
+    return {
+      kind: 'suggestions',
+      help: 'A name or an ID.',
+      options: records.map((record) => ({
+        value: `${titles.of(target, record)} (${textOf(record.id)})`,
+        label: '',
+      })),
+    };
+  }
+  if (values !== undefined)
+    return { kind: values.isSuggestion ? 'suggestions' : 'choice', options: options(values.list) };
+  if (type.form.control === 'checkbox') return { kind: 'choice', options: options(['true', 'false']) };
+  if (isTemporal(field)) return { kind: 'day' };
+  return { kind: type.form.control === 'number' ? 'number' : 'line', maxLength: 200 };
+}
+
+/** A filter as the user entered it, converted to a parameter of the list, or why the value was rejected. */
+export type ConvertedFilter =
+  | { readonly filter: AddedFilter }
+  | { readonly problem: string; readonly entered: AddedFilter };
+
+/** Converts an entered filter value: names of records to IDs, dates to times, and listed values to their spelling. */
+export async function convertFilter(context: DataRequest, entered: AddedFilter): Promise<ConvertedFilter> {
+  const parameter = parameterNamed(context.resource, entered.name);
+  const { value } = entered;
+  if (parameter === undefined || value === '' || operatorOf(parameter.operator).words !== undefined)
+    return { filter: entered };
+  const { field, operator, name } = parameter;
+  const converted = (text: string): ConvertedFilter => ({
+    filter: { name: entered.name === field.name ? entered.name : name, value: text },
+  });
+  const target = field.type.refers === true ? context.references.target(field) : undefined;
+  if (target !== undefined && !/^\d+$/.test(value)) {
+    const match = await findMatch(context, target, value, '');
+    return 'id' in match ? converted(match.id) : { problem: match.problem, entered };
+  }
+  const listed = field.values?.list.find((option) => option.toLowerCase() === value.toLowerCase());
+  if (listed !== undefined) return converted(listed);
+  if (field.typeName !== 'timestamp') return converted(value);
+  const isWholeDay = /^\d{4}-\d\d-\d\d$/.test(value) && (operator === 'gt' || operator === 'lte');
+  return converted(textOf(isWholeDay ? `${value}${endOfDay}` : (field.type.form.parse(value) ?? value)));
+}
+
+const startOfDay = 'T00:00:00Z';
+const endOfDay = 'T23:59:59.999999Z';
+
+/** Maximum number of referenced records whose titles are read for a list's filters. */
+const maxTitles = 20;
+
+/** Returns a list's active filters as links that remove them. Values are shown as on the list. */
+export async function filterChips(
+  context: DataRequest,
+  {
+    parameters,
+    link,
+    locale,
+  }: {
+    readonly parameters: URLSearchParams;
+    readonly link: (change: (next: URLSearchParams) => void) => string;
+    readonly locale: string;
+  },
+): Promise<Chip[]> {
+  const active = [...parameters].flatMap(([name, value]) => {
+    const parameter = parameterNamed(context.resource, name);
+    return parameter === undefined || value === '' ? [] : [{ name, value, parameter }];
+  });
+  // The IDs come from the URL, so only members of the organization are named.
+  const namesUsers = active.some(({ parameter: { field } }) => refersToUser(field));
+  const members = namesUsers ? await context.listMembers() : [];
+  const textIn = async (field: Field, value: string): Promise<string> => {
+    if (refersToUser(field)) {
+      if (value === 'me') return 'me';
+      const person = members.find(({ id }) => id === value);
+      return person === undefined ? `ID ${value}` : personLabel(person);
+    }
+    if (field.type.refers === true) return referenceTitle(context, field, value);
+    const day = [startOfDay, endOfDay].find((time) => value.endsWith(time));
+    const type = day === undefined ? field.type : fieldTypes.date;
+    const text = day === undefined ? value : value.slice(0, -day.length);
+    return isTemporal(field) ? (type.display?.(text, locale) ?? value) : value;
+  };
+  return Promise.all(
+    active.map(async ({ name, value, parameter: { field, operator, label } }, index) => {
+      const isNull = operatorOf(operator).words !== undefined;
+      const text = isNull
+        ? (nullChoices.find((choice) => choice.value === value)?.label ?? label)
+        : `${label} ${index < maxTitles ? await textIn(field, value) : value}`;
+      const chip = `${fieldLabel(field)} ${text}`;
+      return {
+        label: chip,
+        name: `Remove the filter ${chip}`,
+        isRemoved: true,
+        href: link((next) => next.delete(name, value)),
+      };
+    }),
+  );
+}
+
+/** Returns the title of a referenced record, or its ID if the member cannot read it. */
+async function referenceTitle(
+  { references, calls, titles }: DataRequest,
+  field: Field,
+  id: string,
+): Promise<string> {
+  const target = references.target(field);
+  if (target === undefined || !calls.allows(target, 'read') || !/^\d{1,19}$/.test(id)) return id;
+  try {
+    return titles.of(target, (await calls.read(target, id)).record);
+  } catch (error) {
+    if (error instanceof HttpError && [400, 404].includes(error.status)) return `ID ${id}`;
+    throw error;
+  }
+}

@@ -1,0 +1,72 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { errors } from '../../../engine/errors.ts';
+
+/** Content types of assets, by extension. */
+const types: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
+};
+
+/** Files that pages load. */
+interface Assets {
+  /** Returns an asset's URL, which contains the hash of all assets, so browsers can cache it without revalidation. */
+  readonly url: (name: string) => string;
+  /** Adds the assets' route. */
+  readonly serve: (app: FastifyInstance) => void;
+}
+
+/**
+ * Reads the assets in a folder.
+ * @param prefix prefix of the assets' URLs
+ */
+export function assetsIn(folder: string, prefix: string, names: readonly string[]): Assets {
+  const contents = new Map(names.map((name) => [name, readFileSync(join(folder, name))]));
+  const version = [...contents.values()]
+    .reduce((hash, content) => hash.update(content), createHash('sha256'))
+    .digest('base64url')
+    .slice(0, 12);
+  return {
+    url: (name) => `${prefix}/assets/${version}/${name}`,
+    serve: (app) => {
+      const bodies = new Map(
+        [...contents].map(([name, content]) => [
+          name,
+          name.endsWith('.woff2') ? () => content : app.sharedBody(content),
+        ]),
+      );
+      app.get('/assets/:version/:name', async (request, reply) => {
+        const params = request.params as { readonly version: string; readonly name: string };
+        const body = bodies.get(params.name);
+        const type = types[extname(params.name)];
+        if (body === undefined || type === undefined) throw errors.notFound();
+        // During an update, a page from an older node can load its assets from a newer one.
+        const isCurrent = params.version === version;
+        reply.header('content-type', type);
+        reply.header(
+          'cache-control',
+          isCurrent ? 'public, max-age=31536000, immutable' : 'public, max-age=60',
+        );
+        return reply.send(await body(request, reply));
+      });
+    },
+  };
+}
+
+const adminAssets = assetsIn(join(import.meta.dirname, 'assets'), '/setup', [
+  'setup.css',
+  'setup.js',
+  'icons.svg',
+  'inter-latin.woff2',
+  'inter-latin-ext.woff2',
+]);
+
+/** Returns the URL of one of the admin UI's assets. */
+export const assetUrl = adminAssets.url;
+
+/** Serves the stylesheet, the script, the icons and the fonts. */
+export const serveAssets = adminAssets.serve;

@@ -1,0 +1,111 @@
+import { relative } from 'node:path';
+import helmet from '@fastify/helmet';
+import view from '@fastify/view';
+import type { FastifyInstance } from 'fastify';
+import handlebars from 'handlebars';
+import { projectFolder } from '../../../engine/config/index.ts';
+import { assetUrl } from './assets.ts';
+import { hueOf, type IconName, iconHtml, initialsOf } from './icon.ts';
+import { partials } from './views.ts';
+
+/** Units of time in seconds, largest first. */
+const units = [
+  ['year', 31_557_600],
+  ['month', 2_629_800],
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const;
+
+const words = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+
+/** Returns a relative time in words, for example "2 hours ago" or "in 3 days". */
+function relativeTime(at: Date, now = Date.now()): string {
+  const seconds = (at.getTime() - now) / 1000;
+  const unit = units.find(([, length]) => Math.abs(seconds) >= length);
+  return unit === undefined ? 'just now' : words.format(Math.trunc(seconds / unit[1]), unit[0]);
+}
+
+/** Formats a time in UTC to the second. */
+export const exactTime = (at: Date): string => `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+
+/** Creates the template engine with the helpers and partial templates of all views. Handlebars escapes the helpers' results. */
+function createEngine(): typeof handlebars {
+  const engine = handlebars.create();
+  engine.registerHelper('time', (value: Date | string | null | undefined) => {
+    if (value == null) return 'never';
+    const at = new Date(value);
+    // PostgreSQL can store timestamps outside the range of JavaScript dates.
+    if (Number.isNaN(at.getTime())) return String(value);
+    return new engine.SafeString(
+      `<time datetime="${at.toISOString()}" title="${exactTime(at)}">${relativeTime(at)}</time>`,
+    );
+  });
+  engine.registerHelper('equal', (a: unknown, b: unknown) => a === b);
+  engine.registerHelper('asset', assetUrl);
+  engine.registerHelper('icon', (name: IconName) => new engine.SafeString(iconHtml(name)));
+  const letters = (kind: string, text: string, hue: number) =>
+    new engine.SafeString(
+      `<span class="${kind} hue-${hue}" aria-hidden="true">${engine.escapeExpression(text)}</span>`,
+    );
+  engine.registerHelper('avatar', (name: string) => letters('avatar', initialsOf(name), hueOf(name)));
+  engine.registerHelper('tile', (label: string, hue: unknown) =>
+    letters('tile', initialsOf(label).slice(0, 1), typeof hue === 'number' ? hue : hueOf(label)),
+  );
+  // Descriptions contain code between backticks.
+  engine.registerHelper('prose', (text = '') => {
+    const parts = engine.escapeExpression(text).split('&#x60;');
+    return new engine.SafeString(
+      parts
+        .map((part, index) => (index % 2 === 1 && index < parts.length - 1 ? `<code>${part}</code>` : part))
+        .join(''),
+    );
+  });
+  for (const [name, text] of partials) engine.registerPartial(name, text);
+  return engine;
+}
+
+/** Options for pages that share the admin UI's look. */
+interface PageOptions {
+  /** Path of the layout's template. */
+  readonly layout: string;
+  /** Whether the pages' scripts send requests to this instance. */
+  readonly sendsRequests?: boolean;
+}
+
+/** Registers the templates and the security headers of pages. */
+export async function registerPages(
+  app: FastifyInstance,
+  { layout, sendsRequests = false }: PageOptions,
+): Promise<void> {
+  await app.register(helmet, {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'none'"],
+        scriptSrc: ["'self'"],
+        styleSrc: ["'self'"],
+        imgSrc: ["'self'", 'data:'],
+        fontSrc: ["'self'"],
+        ...(sendsRequests && { connectSrc: ["'self'"] }),
+        formAction: ["'self'"],
+        frameAncestors: ["'none'"],
+        baseUri: ["'none'"],
+      },
+    },
+    xFrameOptions: { action: 'deny' },
+    referrerPolicy: { policy: 'no-referrer' },
+    strictTransportSecurity: false,
+  });
+  await app.register(view, {
+    engine: { handlebars: createEngine() },
+    root: projectFolder,
+    viewExt: 'hbs',
+    layout: relative(projectFolder, layout),
+    production: true,
+    options: { compileOptions: { preventIndent: true } },
+  });
+  app.addHook('onSend', async (_request, reply) => {
+    if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store');
+  });
+}

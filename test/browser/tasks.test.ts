@@ -1,0 +1,360 @@
+// Tasks in the admin UI with a maximum number of clicks and keys. Typed text does not count.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sql } from 'kysely';
+import type { Locator, Page } from 'playwright-core';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { inBrowser } from '../support/browser.ts';
+import { logIn } from '../support/chromium.ts';
+import type { Organization } from '../support/instance.ts';
+import { fresh, makePerson } from '../support/people.ts';
+import { sourcesWith } from '../support/sources.ts';
+import { steps } from '../support/steps.ts';
+
+const assignableOwner = {
+  file: 'resources/own-leads.yaml',
+  text: 'extends: leads\nfields:\n  owner_id: { assignable: true }\n',
+};
+
+/** A user who counts clicks and keys. */
+function userOf(page: Page) {
+  const used = { clicks: 0, keys: 0 };
+  return {
+    used,
+    click: async (target: Locator) => {
+      used.clicks++;
+      await target.click();
+    },
+    /** Chooses an option with the pointer. */
+    choose: async (target: Locator, label: string) => {
+      used.clicks++;
+      await target.selectOption({ label });
+    },
+    press: async (key: string) => {
+      used.keys++;
+      await page.keyboard.press(key);
+    },
+    type: (text: string) => page.keyboard.type(text),
+  };
+}
+
+const suite: Parameters<typeof inBrowser>[1] = (world) => {
+  const { enter, go } = steps(world);
+  const create = async (acme: Organization, resource: string, body: object) => {
+    const made = await world().instance.call(`POST /api/v1/${resource}`, { key: acme.key, body });
+    assert.equal(made.status, 201, made.text);
+    return String(made.json.id);
+  };
+  const read = async (acme: Organization, path: string) =>
+    (await world().instance.call(`GET /api/v1/${path}`, { key: acme.key })).json;
+  /** The value next to a label on a record's page. */
+  const valueNextTo = (page: Page, label: string) =>
+    page
+      .locator('.values > div')
+      .filter({ has: page.locator('dt', { hasText: new RegExp(`^${label}$`) }) })
+      .locator('dd')
+      .first();
+
+  for (const text of ['quast', 'zoe@quast.example'])
+    test(`find a lead by "${text}" from anywhere: ⌘K and Enter`, async () => {
+      const { acme, page } = await enter();
+      await create(acme, 'leads', { first_name: 'Zoë', last_name: 'Quast', email: 'zoe@quast.example' });
+      await go(page, acme, 'keys');
+      const { used, press, type } = userOf(page);
+      await press('Control+k');
+      await page.getByRole('combobox', { name: 'Search or command' }).waitFor();
+      await type(text);
+      await press('Enter');
+      await page.getByRole('heading', { name: 'Zoë Quast' }).waitFor();
+      assert.deepEqual(used, { clicks: 0, keys: 2 });
+    });
+
+  test('edit one field: 1 click, and Enter', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', company: 'Old' });
+    await go(page, acme, `data/leads/${id}`);
+    const { used, click, press, type } = userOf(page);
+    await click(valueNextTo(page, 'Company'));
+    await page.getByLabel('Company', { exact: true }).waitFor();
+    await type('New');
+    await press('Enter');
+    await page.getByRole('status').getByText('Ames saved.').waitFor();
+    assert.equal((await read(acme, `leads/${id}`)).company, 'New');
+    assert.deepEqual(used, { clicks: 1, keys: 1 });
+  });
+
+  test('undo an edit: 1 click', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', company: 'Old' });
+    await go(page, acme, `data/leads/${id}?edit=company`);
+    const { used, click, press, type } = userOf(page);
+    await type('New');
+    await press('Enter');
+    await page.getByRole('status').waitFor();
+    await click(page.getByRole('button', { name: 'Undo' }));
+    await page.getByText('Change to Ames undone.').waitFor();
+    assert.equal((await read(acme, `leads/${id}`)).company, 'Old');
+    assert.equal(used.clicks, 1);
+  });
+
+  test('assign an owner: 2 clicks', async () => {
+    const { acme, page } = await enter();
+    const person = await makePerson(world().instance, [{ organization: acme }]);
+    const id = await create(acme, 'leads', { last_name: 'Ames' });
+    await go(page, acme, `data/leads/${id}`);
+    const { used, click, choose } = userOf(page);
+    await click(valueNextTo(page, 'Owner'));
+    await choose(page.getByLabel('Owner', { exact: true }), person.email);
+    await page.getByRole('status').getByText('Ames saved.').waitFor();
+    assert.equal(String((await read(acme, `leads/${id}`)).owner_id), person.id);
+    assert.deepEqual(used, { clicks: 2, keys: 0 });
+  });
+
+  test('move an opportunity to the next stage: 1 drag, or 2 keys; totals: none', async () => {
+    const { acme, page } = await enter({ viewport: { width: 1600, height: 900 } });
+    const id = await create(acme, 'opportunities', { name: 'Website relaunch', amount: 1200.5 });
+    await create(acme, 'opportunities', { name: 'Printers', amount: 99.5, stage: 'Negotiation' });
+    const stage = async () => (await read(acme, `opportunities/${id}`)).stage;
+    await go(page, acme, 'data/opportunities/board');
+    const column = (name: string) => page.getByRole('region', { name });
+    await column('Prospecting').getByText('1 · 1,200.5').waitFor();
+    await column('Negotiation').getByText('1 · 99.5').waitFor();
+    const { used, press } = userOf(page);
+    await press('j');
+    await press('Shift+ArrowRight');
+    await page.getByRole('status').getByText('Website relaunch saved.').waitFor();
+    assert.equal(await stage(), 'Qualification');
+    assert.deepEqual(used, { clicks: 0, keys: 2 });
+    const card = column('Qualification').getByRole('listitem').filter({ hasText: 'Website relaunch' });
+    await card.dragTo(column('Negotiation'));
+    await column('Negotiation').getByText('2 · 1,300').waitFor();
+    assert.equal(await stage(), 'Negotiation');
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await column('Qualification').getByText('Website relaunch').waitFor();
+    assert.equal(new URL(page.url()).pathname, `/setup/o/${acme.slug}/data/opportunities/board`);
+  });
+
+  test('delete 30 records: 3 clicks; undo: 1 click', async () => {
+    const { acme, page } = await enter();
+    const records = Array.from({ length: 30 }, (_, index) => ({ last_name: `L${index}` }));
+    await world().instance.call('POST /api/v1/leads/batch', { key: acme.key, body: { records } });
+    await go(page, acme, 'data/leads');
+    const deletion = userOf(page);
+    await deletion.click(page.getByLabel('Select all rows'));
+    await page.getByText('20 selected').waitFor();
+    await deletion.click(page.getByRole('button', { name: 'Delete selected' }));
+    await deletion.click(page.getByRole('button', { name: 'Delete all 30 leads in the list' }));
+    await page.getByRole('status').getByText('30 leads deleted.').waitFor();
+    await page.getByText('No leads yet.').waitFor();
+    assert.deepEqual(deletion.used, { clicks: 3, keys: 0 });
+    const undo = userOf(page);
+    await undo.click(page.getByRole('button', { name: 'Undo' }));
+    await page.getByRole('status').getByText('30 leads restored with new IDs.').waitFor();
+    await page.getByText('1–20 of 30').waitFor();
+    assert.deepEqual(undo.used, { clicks: 1, keys: 0 });
+  });
+
+  test('switch among 300 organizations: ⌘K and Enter twice; it is open again after the next login', async () => {
+    const { instance, open } = world();
+    const acme = await instance.organization(fresh('acme'));
+    const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+    const name = fresh('Many');
+    await sql`with o as (
+        insert into crm_organizations (slug, name)
+        select lower(${name}::text) || '-' || n, ${name}::text || ' ' || n from generate_series(1, 300) n returning id),
+      p as (insert into crm_profiles (organization_id, name) select id, 'member' from o returning id, organization_id)
+      insert into crm_memberships (organization_id, user_id, profile_id)
+      select organization_id, ${person.id}::bigint, id from p`.execute(tablesOf(instance.database));
+    const page = await open();
+    await logIn(page, person.email, person.password);
+    const { used, press, type } = userOf(page);
+    await press('Control+k');
+    await type(`${name} 277`);
+    await press('Enter');
+    await page.getByRole('heading', { name: `${name} 277` }).waitFor();
+    assert.deepEqual(used, { clicks: 0, keys: 2 });
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await logIn(page, person.email, person.password);
+    await page.getByRole('heading', { name: `${name} 277` }).waitFor();
+    await page.locator('.switcher summary').click();
+    await page.getByRole('link', { name: `Go to ${acme.slug}` }).waitFor();
+    await page.goto('/setup/me');
+    await page.getByRole('link', { name: 'Show all 301 organizations' }).waitFor();
+  });
+
+  test('change the password: 2 clicks, without scrolling', async () => {
+    const { page } = await enter({ viewport: { width: 1280, height: 720 } });
+    const { used, click } = userOf(page);
+    await click(page.locator('nav.foot a').first());
+    await page.getByLabel('Current password').fill('a long enough password');
+    await page.getByLabel('New password, at least 8 characters').fill('another good password');
+    await page.getByLabel('Confirm new password').fill('another good password');
+    assert.equal(await page.evaluate('scrollY'), 0);
+    await click(page.getByRole('button', { name: 'Change password' }));
+    await page.getByRole('status').waitFor();
+    assert.deepEqual(used, { clicks: 2, keys: 0 });
+  });
+
+  test('filter with two conditions and save the view: 4 clicks, and Enter', async () => {
+    const { acme, page } = await enter();
+    const hot = { status: 'Working - Contacted', rating: 'Hot' };
+    await create(acme, 'leads', { last_name: 'Ames', ...hot });
+    await create(acme, 'leads', { last_name: 'Bishop', rating: 'Hot' });
+    await go(page, acme, 'data/leads');
+    const { used, click, choose, press, type } = userOf(page);
+    await click(page.getByText('Filter', { exact: true }));
+    const filters = page.getByRole('search', { name: 'Quick filters' });
+    await choose(filters.getByLabel('Status'), hot.status);
+    await choose(filters.getByLabel('Rating'), hot.rating);
+    await click(filters.getByRole('button', { name: 'Save view' }));
+    await page.getByRole('heading', { name: 'Save view' }).waitFor();
+    await type('Hot and contacted');
+    await press('Enter');
+    await page.getByRole('status').getByText('View Hot and contacted saved.').waitFor();
+    assert.deepEqual(used, { clicks: 4, keys: 1 });
+    await page.getByRole('rowheader', { name: 'Ames' }).waitFor();
+    assert.equal(await page.getByRole('rowheader', { name: 'Bishop' }).count(), 0);
+    await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'All leads' }).click();
+    await page.getByRole('rowheader', { name: 'Bishop' }).waitFor();
+    await press('Control+k');
+    await type('Hot and');
+    await press('Enter');
+    await page.getByText('1–1 of 1').waitFor();
+  });
+
+  test('log a note: 2 clicks, or 1 click and Ctrl and Enter', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames' });
+    await go(page, acme, `data/leads/${id}`);
+    const { used, click, press, type } = userOf(page);
+    await click(page.getByLabel('Note', { exact: true }));
+    await type('Called back');
+    await click(page.getByRole('button', { name: 'Add note' }));
+    await page.getByRole('status').getByText('Note added.').waitFor();
+    assert.deepEqual(used, { clicks: 2, keys: 0 });
+    await click(page.getByLabel('Note', { exact: true }));
+    await type('Called again');
+    await press('Control+Enter');
+    const notes = page.getByRole('region', { name: 'Timeline' }).locator('.text');
+    await notes.getByText('Called again').waitFor();
+    assert.deepEqual(await notes.allTextContents(), ['Called again', 'Called back']);
+  });
+
+  test('the list of keyboard shortcuts opens with ? and closes with Escape', async () => {
+    const { acme, page } = await enter();
+    await go(page, acme, 'data/leads');
+    await page.keyboard.press('?');
+    const dialog = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+    await dialog.getByText('Open the command palette').waitFor();
+    const listed = await dialog.locator('kbd').allTextContents();
+    await page.keyboard.press('Escape');
+    assert.equal(await page.getByRole('dialog').count(), 0);
+    await page.getByRole('searchbox', { name: 'Search leads' }).focus();
+    await page.keyboard.type('?');
+    assert.equal(await page.getByRole('dialog').count(), 0);
+    await page.getByRole('link', { name: 'Keyboard shortcuts' }).click();
+    await page.getByRole('heading', { name: 'Keyboard shortcuts', level: 1 }).waitFor();
+    assert.deepEqual(await page.locator('main kbd').allTextContents(), listed);
+  });
+
+  test('the keyboard alone: go to a page, create a record, edit it, and select and delete it', async () => {
+    const { acme, page } = await enter();
+    const { press, type } = userOf(page);
+    await press('Control+k');
+    await type('Create acc');
+    await press('Enter');
+    await page.getByRole('heading', { name: 'Create account' }).waitFor();
+    await page.getByLabel('Name', { exact: true }).focus();
+    await type('By hand');
+    await press('Enter');
+    await page.getByRole('status').getByText('By hand created.').waitFor();
+    await press('e');
+    await page.getByRole('heading', { name: 'Edit By hand' }).waitFor();
+    await go(page, acme, 'data/accounts');
+    await press('j');
+    await press('x');
+    await page.getByText('1 selected').waitFor();
+    await page.getByRole('button', { name: 'Delete selected' }).focus();
+    await press('Enter');
+    await page.getByRole('heading', { name: 'Delete 1 account?' }).waitFor();
+    await page.getByRole('button', { name: 'Delete 1 account' }).focus();
+    await press('Enter');
+    await page.getByRole('status').getByText('1 account deleted.').waitFor();
+    await page.getByRole('button', { name: 'Undo' }).focus();
+    await press('Enter');
+    await page.getByRole('rowheader', { name: 'By hand' }).waitFor();
+    await press('Control+k');
+    await page.getByRole('combobox').waitFor();
+    await press('Escape');
+    assert.equal(await page.getByRole('dialog').count(), 0);
+  });
+
+  test('editing in place: Escape closes the form, and without JavaScript the pencil opens it', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', company: 'Old' });
+    await go(page, acme, `data/leads/${id}`);
+    await page.getByRole('link', { name: 'Edit Company' }).click();
+    await page.getByLabel('Company', { exact: true }).waitFor();
+    await page.keyboard.type('New');
+    await page.keyboard.press('Escape');
+    await page.getByRole('link', { name: 'Edit Company' }).waitFor();
+    assert.equal((await read(acme, `leads/${id}`)).company, 'Old');
+
+    const plain = await world().open({ javaScriptEnabled: false });
+    await logIn(plain, `admin@${acme.slug}.example`);
+    await go(plain, acme, `data/leads/${id}`);
+    await plain.getByRole('link', { name: 'Edit Company' }).click();
+    await plain.getByLabel('Company', { exact: true }).fill('Plain');
+    await plain.getByRole('button', { name: 'Save' }).click();
+    await plain.getByRole('button', { name: 'Undo' }).click();
+    await plain.getByText('Change to Ames undone.').waitFor();
+    await plain.getByLabel('Note', { exact: true }).fill('Without JavaScript');
+    await plain.getByRole('button', { name: 'Add note' }).click();
+    await plain.getByText('Without JavaScript').waitFor();
+    await plain.getByRole('link', { name: 'Keyboard shortcuts' }).click();
+    await plain.getByText('Open the command palette').waitFor();
+    await go(plain, acme, 'data/leads');
+    await plain.getByLabel('Select Ames').check();
+    await plain.getByRole('button', { name: 'Delete selected' }).click();
+    await plain.getByRole('button', { name: 'Delete 1 lead' }).click();
+    await plain.getByText('1 lead deleted.').waitFor();
+    await plain.getByRole('button', { name: 'Undo' }).click();
+    await plain.getByRole('rowheader', { name: 'Ames' }).waitFor();
+    await plain.getByText('Filter', { exact: true }).click();
+    await plain.getByRole('list', { name: 'Fields' }).getByRole('link', { name: 'Rating' }).click();
+    await plain.getByLabel('Value').selectOption('Cold');
+    await plain.getByRole('button', { name: 'Add filter' }).click();
+    await plain.getByText('No results.').waitFor();
+    await plain.getByText('Filter', { exact: true }).click();
+    const quick = plain.getByRole('search', { name: 'Quick filters' });
+    await quick.getByLabel('Status').selectOption('Open - Not Contacted');
+    await quick.getByRole('button', { name: 'Save view' }).click();
+    await plain.getByLabel('Name').fill('Cold');
+    await plain.getByRole('button', { name: 'Save view' }).click();
+    await plain.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Cold' }).waitFor();
+    await create(acme, 'opportunities', { name: 'Printers' });
+    await go(plain, acme, 'data/opportunities/board');
+    await plain.getByLabel('Move Printers').click();
+    await plain.getByRole('button', { name: 'Closed Won' }).click();
+    await plain.getByRole('region', { name: 'Closed Won' }).getByText('Printers').waitFor();
+  });
+
+  test('a link in an email enters its code', async () => {
+    const { acme, page } = await enter();
+    await go(page, acme, 'members/invite');
+    await page.getByLabel('Email address', { exact: true }).fill(`${fresh('guest')}@people.example`);
+    await page.getByLabel('Profile', { exact: true }).selectOption({ label: 'read-only' });
+    await page.getByRole('button', { name: 'Invite member' }).click();
+    const link = await page.getByLabel('Link', { exact: true }).inputValue();
+    const code = await page.getByLabel('Code', { exact: true }).inputValue();
+    const guest = await world().open();
+    await guest.goto(`${link}#${code}`);
+    await guest.getByLabel('New password').waitFor();
+    assert.ok(!guest.url().includes(code));
+    await guest.goto(`/setup/reset/x#${code}`);
+    assert.equal(await guest.getByLabel('Code').inputValue(), code);
+    assert.ok(!guest.url().includes(code));
+  });
+};
+
+inBrowser('tasks in the admin UI', suite, { sources: await sourcesWith(assignableOwner) });

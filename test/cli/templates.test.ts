@@ -1,0 +1,96 @@
+// Templates of new instances.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { readSources } from '../../engine/definition/sources.ts';
+import { type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';
+import { crm, project } from '../support/process.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const resources = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
+const template = join(project, 'templates/integration/resources');
+
+describe('crm new --template', () => {
+  const temporary = temporaryFolder();
+  after(() => temporary.remove());
+
+  test('adds the files of the template, which are valid', async () => {
+    const options = { cwd: temporary.path };
+    const created = await crm(['new', 'my-crm', '--template', 'integration'], {}, options);
+    assert.equal(created.code, 0, created.stderr);
+    const folder = join(temporary.path, 'my-crm');
+    for (const name of resources)
+      assert.ok(
+        readFileSync(join(folder, `resources/${name}.yaml`), 'utf8').endsWith(
+          readFileSync(join(template, `${name}.yaml`), 'utf8'),
+        ),
+      );
+    assert.ok(existsSync(join(folder, 'resources/.schemas/leads.json')));
+    const checked = await crm(['check'], {}, { cwd: folder });
+    assert.equal(checked.code, 0, checked.stderr);
+  });
+
+  test('without a template, an instance has a migration for all changes to the shipped resources', async () => {
+    const options = { cwd: temporary.path };
+    const created = await crm(['new', 'plain', '--json'], {}, options);
+    const files = (created.json.files as readonly string[]).filter((file) => /Migration/.test(file));
+    assert.match(
+      files.join(),
+      /^migrations\/Migration\d+_initial\.ts,migrations\/Migration\d+_initial\.json$/,
+    );
+    const checked = await crm(['check'], {}, { cwd: join(temporary.path, 'plain') });
+    assert.equal(checked.code, 0, checked.stderr);
+  });
+
+  test('rejects unknown templates', async () => {
+    const { code, stderr } = await crm(['new', 'other', '--template', 'none'], {}, { cwd: temporary.path });
+    assert.notEqual(code, 0);
+    assert.match(stderr, /Allowed choices are integration/);
+  });
+});
+
+onBothDrivers(
+  'the template "integration"',
+  (instance) => {
+    let acme: Organization;
+    before(async () => {
+      acme = await instance().organization('acme');
+    });
+    const call = (request: string, body?: unknown) =>
+      instance().call(request.replace(' ', ' /api/v1/'), {
+        key: acme.key,
+        ...(body !== undefined && { body }),
+      });
+
+    for (const name of resources)
+      test(`${name} can be found, created and updated by external_id`, async () => {
+        const records = [{ external_id: 'x-1' }, { external_id: 'x-2' }];
+        const upsert = async () => {
+          const { json } = await call(`POST ${name}/batch`, { records, match: ['external_id'] });
+          return (json.results as { status: number; id: number }[]).map(({ status, id }) => ({ status, id }));
+        };
+        const created = await upsert();
+        assert.deepEqual(
+          created.map(({ status }) => status),
+          [201, 201],
+        );
+        assert.deepEqual(
+          await upsert(),
+          created.map(({ id }) => ({ status: 200, id })),
+        );
+        const found = (await call(`GET ${name}?external_id=x-2&fields=external_id`)).json.data;
+        assert.deepEqual(found, [{ id: created[1]?.id, external_id: 'x-2' }]);
+        assert.equal((await call(`POST ${name}`, { external_id: 'x-1' })).status, 409);
+        for (let count = 0; count < 2; count++) assert.equal((await call(`POST ${name}`, {})).status, 201);
+      });
+  },
+  {
+    sources: await sourcesWith(
+      ...(await readSources(template)).map((source) => ({
+        ...source,
+        file: `resources/own-${source.file.split('/').at(-1)}`,
+      })),
+    ),
+  },
+);

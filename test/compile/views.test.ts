@@ -1,0 +1,129 @@
+// Views of callers with limited grants: callers can cause the compilation of many, so each must be cheap.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compileResource } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import type { Effect } from '../../engine/effects/effect.ts';
+import { effects } from '../../engine/effects/effects.ts';
+import { compileGrants, noGrants, type Principal } from '../../engine/records/index.ts';
+import { limitSql } from '../../engine/records/rows.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const things = {
+  file: 'things.yaml',
+  text: `common: all
+scopes:
+  own: owner_id == me
+  open: status == "Open"
+fields:
+  status: { type: string }
+  margin: { type: number, group: finance }
+`,
+};
+
+let statementCount = 0;
+const counting: Effect = {
+  ...effects.audit,
+  expression: (context) => {
+    statementCount++;
+    return effects.audit.expression(context);
+  },
+};
+const definitions = checkSources(await sourcesWith(things));
+const resources = compileResource(definitions, '/api', [counting]);
+
+/** Returns the view of callers with grants on things, each as `action` or `.group:action`. */
+const viewWith = (...grants: readonly string[]) => {
+  const rows = grants.map((grant) => {
+    const [group = '', ...action] = grant.startsWith('.') ? grant.split(':') : ['', grant];
+    return { object: `things${group}`, action: action.join(':') };
+  });
+  const resource = resources.find(({ name }) => name === 'things') ?? assert.fail();
+  return resource.viewFor(compileGrants(rows));
+};
+
+test('a view compiles its operations when they are used', () => {
+  const before = statementCount;
+  const { context, definition } = viewWith('read:own');
+  assert.ok(definition.fields.every(({ name }) => name !== 'margin'));
+  assert.notEqual(context.view, '');
+  assert.equal(statementCount, before);
+  const { operations } = viewWith('read:own');
+  assert.ok(statementCount > before);
+  const after = statementCount;
+  assert.equal(viewWith('read:own').operations, operations);
+  assert.equal(statementCount, after);
+});
+
+test('views with the same fields share the rules for bodies', () => {
+  const { body } = viewWith('read:open', 'update:open').context;
+  assert.equal(viewWith('update:own').context.body, body);
+  const readable = viewWith('update:own', '.finance:read').context.body;
+  const writable = viewWith('update:own', '.finance:read', '.finance:update').context.body;
+  assert.equal(new Set([body, readable, writable]).size, 3);
+  assert.deepEqual(
+    [body, readable, writable].map((rules) => rules.unexpected({ margin: 1 }).map(({ message }) => message)),
+    [['margin is not a field of this resource'], ['margin is read-only'], []],
+  );
+});
+
+test('a scope can select records without a formatted value, which filters never find', async () => {
+  const clients = {
+    file: 'clients.yaml',
+    text: `common: all
+scopes:
+  blank: email == ""
+  ada: email == "ada@engines.example"
+fields:
+  email: { type: string, format: email }
+`,
+  };
+  const compiled = compileResource(checkSources(await sourcesWith(clients)), '/api', []);
+  const resource = compiled.find(({ name }) => name === 'clients') ?? assert.fail();
+  const conditionOf = (scope: string) => {
+    const { context } = resource.viewFor(compileGrants([{ object: 'clients', action: `list:${scope}` }]));
+    return limitSql(context, 'list', () => '$1');
+  };
+  assert.doesNotMatch(conditionOf('blank'), /<> ''/);
+  assert.match(conditionOf('ada'), /<> ''/);
+});
+
+test('the number of compiled views is bounded, and an evicted view is compiled again', () => {
+  const first = viewWith('read:own', 'update:own');
+  const textOf = ({ operations }: typeof first) => {
+    const principal: Principal = {
+      kind: 'user',
+      actor: '1',
+      name: null,
+      organization: '1',
+      user: '1',
+      grants: noGrants,
+    };
+    const caller = { principal, requestId: 'r' };
+    return operations.read.statement({
+      organization: '1',
+      caller,
+      id: '1',
+      conditions: undefined,
+      projection: undefined,
+    })?.text;
+  };
+  const text = textOf(first);
+  assert.match(String(text), /"owner_id" = \$\d+::bigint/);
+  const scopes = ['', ':own', ':open'];
+  const actions = ['list', 'read', 'create', 'update', 'delete'];
+  const rights = actions.reduce<readonly (readonly string[])[]>(
+    (combinations, action) =>
+      combinations.flatMap((grants) => scopes.map((scope) => [...grants, `${action}${scope}`])),
+    [[]],
+  );
+  assert.ok(rights.length > 200);
+  const last = rights.map((grants) => viewWith(...grants)).at(-1);
+  assert.equal(viewWith(...(rights.at(-1) ?? [])), last, 'the latest view is still compiled');
+  const before = statementCount;
+  const again = viewWith('read:own', 'update:own');
+  assert.notEqual(again, first);
+  assert.equal(textOf(again), text);
+  assert.ok(statementCount > before);
+  assert.equal(again.context.view, first.context.view);
+});

@@ -1,0 +1,201 @@
+// Pooled connections after a client has disconnected or a connection attempt has failed: none is lost, and no late
+// cancel request reaches another client's statement.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import type pg from 'pg';
+import { readConfig } from '../../app/config.ts';
+import type { Database } from '../../engine/database/database.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { RequestScope, runInRequest } from '../../engine/database/requests.ts';
+import { drivers, postgresServer } from '../support/instance.ts';
+import { connected, makeDatabase } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
+
+const suite = drivers.includes('postgresql') ? describe : describe.skip;
+
+/** Request code of a cancel request, after its length, and the size of both. */
+const [cancelCode, headSize] = [80_877_102, 8];
+
+/** A network in front of PostgreSQL that delivers cancel requests late. */
+interface LateNetwork {
+  readonly url: string;
+  /** Returns the number of cancel requests that have not been delivered. */
+  readonly pending: () => number;
+  /** Delivers the pending cancel requests. Resolves when the server has processed them. */
+  readonly deliver: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+async function lateNetwork(target: string): Promise<LateNetwork> {
+  const { hostname, port } = new URL(target);
+  const cancelRequests: Buffer[] = [];
+  const sockets = new Set<Socket>();
+  const track = (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+    socket.once('close', () => sockets.delete(socket));
+    return socket;
+  };
+  const server = createServer((client) => {
+    track(client).once('data', (first: Buffer) => {
+      if (first.length >= headSize && first.readInt32BE(4) === cancelCode) {
+        cancelRequests.push(first);
+        return;
+      }
+      const upstream = track(connect(Number(port), hostname));
+      upstream.write(first);
+      client.pipe(upstream).pipe(client);
+      client.once('close', () => upstream.destroy());
+      upstream.once('close', () => client.destroy());
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = new URL(target);
+  url.hostname = '127.0.0.1';
+  url.port = String((server.address() as AddressInfo).port);
+  return {
+    url: url.href,
+    pending: () => cancelRequests.length,
+    deliver: async () => {
+      for (const cancelRequest of cancelRequests.splice(0)) {
+        const upstream = track(connect(Number(port), hostname));
+        upstream.resume().write(cancelRequest);
+        await once(upstream, 'close');
+      }
+    },
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+suite('a pooled connection', { concurrency: 1 }, () => {
+  let made: Awaited<ReturnType<typeof makeDatabase>>;
+  let network: LateNetwork;
+  let database: Database;
+  before(async () => {
+    made = await makeDatabase(await postgresServer());
+    await connected(made.url, (client) => client.query('create table held ()'));
+    network = await lateNetwork(made.url);
+    database = await openDatabase(
+      readConfig({ ...patient, DATABASE_URL: network.url, DATABASE_POOL: '3' }),
+      [],
+    );
+  });
+  after(async () => {
+    await database?.close();
+    await network?.close();
+    await made?.drop();
+  });
+
+  /** Sends a list that waits for the lock on the table, for a client that can disconnect. */
+  const list = (scope: RequestScope) =>
+    runInRequest(scope, () =>
+      database.run(
+        { lane: 'list', name: '', text: 'select count(*)::text from held', values: [] },
+        { organization: '1', access: 'read' },
+      ),
+    );
+  const client = () => new RequestScope(() => '1');
+  const listConnections = () => database.status().connections.find(({ pool }) => pool === 'lists');
+
+  /** Locks the table while the work runs. */
+  const holding = (work: (holder: pg.Client) => Promise<void>) =>
+    connected(made.url, async (holder) => {
+      await holder.query('begin');
+      await holder.query('lock table held');
+      await work(holder);
+      await holder.query('rollback');
+    });
+
+  /** Waits until a list waits for the lock. @returns the process ID of its connection */
+  async function waitingPid(): Promise<number> {
+    let pid: number | undefined;
+    await until(
+      () =>
+        connected(made.url, async (reader) => {
+          const { rows } = await reader.query<{ pid: number }>(
+            `select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+          );
+          pid = rows[0]?.pid;
+          return pid !== undefined;
+        }),
+      'a list to wait',
+    );
+    return pid ?? assert.fail();
+  }
+
+  test('does not run the list of a client that disconnected while the list waited for it', async () => {
+    const waiting = client();
+    let list2: Promise<unknown> = Promise.resolve();
+    await holding(async () => {
+      // Work that does not belong to a request needs no slot, only the connection.
+      const list1 = database.run({
+        lane: 'list',
+        name: '',
+        text: 'select count(*)::text from held',
+        values: [],
+      });
+      await waitingPid();
+      list2 = assert.rejects(list(waiting), { status: 400, code: 'invalid_request' });
+      await until(() => listConnections()?.waiting === 1, 'the list to wait for the connection');
+      waiting.disconnect();
+      void list1;
+    });
+    await list2;
+    const { idle } = listConnections() ?? assert.fail();
+    assert.equal(idle, 1, 'the connection was kept');
+  });
+
+  test('is dropped if its cancel request is delivered so late that it would cancel the next statement', async () => {
+    const reader = client();
+    let usedPid = 0;
+    let disconnected: Promise<unknown> = Promise.resolve();
+    await holding(async () => {
+      disconnected = list(reader).catch(() => {});
+      usedPid = await waitingPid();
+      reader.disconnect();
+      await until(() => network.pending() === 1, 'the cancel request');
+    });
+    await disconnected;
+    let next: Promise<unknown> = Promise.resolve();
+    await holding(async () => {
+      next = list(client());
+      const pid = await waitingPid();
+      await network.deliver();
+      assert.notEqual(pid, usedPid);
+    });
+    assert.deepEqual(await next, [['0']]);
+  });
+});
+
+suite('a connection attempt', () => {
+  test('leaves no connection to a server that accepts it and then fails to describe itself', async () => {
+    const role = 'cannot_describe';
+    const { url, drop } = await makeDatabase(await postgresServer());
+    const administrate = (text: string) => connected(url, (client) => client.query(text));
+    await administrate(`create role ${role} login password 'secret'`);
+    const address = new URL(url);
+    address.username = role;
+    address.password = 'secret';
+    address.searchParams.set('target_session_attrs', 'primary');
+    const database = await openDatabase(readConfig({ ...patient, DATABASE_URL: address.href }), []);
+    try {
+      await administrate('revoke execute on function pg_is_in_recovery() from public');
+      const statement = { lane: 'list', name: '', text: 'select 1', values: [] } as const;
+      await assert.rejects(database.run(statement), { code: '42501' });
+      const connections = `select from pg_stat_activity where usename = '${role}' and query like '%pg_is_in_recovery%'`;
+      await until(async () => (await administrate(connections)).rowCount === 0, 'the connection to close');
+    } finally {
+      await database.close();
+      await drop();
+      await connected(await postgresServer(), (client) => client.query(`drop role ${role}`));
+    }
+  });
+});

@@ -1,0 +1,156 @@
+// A support desk: agents work in two queues and see internal fields. The customers' portal reads one queue without them.
+import type { Domain } from '../domain.ts';
+
+const login = { subject: 'Login fails' };
+const invoice = { subject: 'Invoice wrong' };
+const lawsuit = { subject: 'Lawsuit' };
+
+export const support: Domain = {
+  resources: 'tickets,messages',
+  members: { ann: 'support-agent', mia: 'support-manager' },
+  keys: { portal: 'portal' },
+  records: [
+    ['login', 'tickets', { ...login, code: 'T1', queue: 'Web', note: 'Rude', effort: 42 }],
+    ['invoice', 'tickets', { ...invoice, code: 'T2', queue: 'Billing', duplicate_of_id: '{login}' }],
+    ['lawsuit', 'tickets', { ...lawsuit, code: 'T3', queue: 'Legal' }],
+    ['hello', 'messages', { ticket_id: '{login}', queue: 'Web', body: 'Hello' }],
+    ['bill', 'messages', { ticket_id: '{invoice}', queue: 'Billing', body: 'Bill' }],
+    ['stray', 'messages', { ticket_id: '{lawsuit}', queue: 'Web', body: 'Stray' }],
+  ],
+  hidden: { ann: ['Lawsuit'], portal: ['Invoice', 'Lawsuit', 'Rude', 'Bill"'] },
+  requests: [
+    ['portal', 'GET /api/v1/tickets/{login}', null, 200, { ...login, note: undefined, effort: undefined }],
+    ['ann', 'GET /api/v1/tickets/{login}', null, 200, { note: 'Rude', effort: 42 }],
+    ['portal', 'GET /api/v1/tickets/{invoice}', null, 404],
+    ['ann', 'GET /api/v1/tickets/{lawsuit}', null, 404],
+    ['mia', 'GET /api/v1/tickets/{lawsuit}', null, 200, lawsuit],
+    ['portal', 'GET /api/v1/tickets\nPrefer: count=exact', null, 200, { total: '1', data: [login] }],
+    [
+      'ann',
+      'GET /api/v1/tickets?sort=id\nPrefer: count=exact',
+      null,
+      200,
+      { total: '2', data: [login, invoice] },
+    ],
+    ['portal', 'GET /api/v1/tickets?queue=Billing\nPrefer: count=exact', null, 200, { total: '0', data: [] }],
+    ['portal', 'GET /api/v1/tickets?sort=effort', null, 400],
+    ['portal', 'GET /api/v1/tickets?fields=note', null, 400],
+    ['portal', 'GET /api/v1/tickets?effort=42\nPrefer: handling=strict', null, 400],
+    ['ann', 'GET /api/v1/tickets?effort=42', null, 200, { data: [login] }],
+    ['portal', 'GET /api/v1/tickets?q=lawsuit', null, 200, { data: [] }],
+    [
+      'portal',
+      'GET /api/v1/tickets\nAccept: application/x-ndjson',
+      null,
+      200,
+      /^\{[^\n]*Login fails[^\n]*\}\n$/,
+    ],
+    [
+      'portal',
+      'GET /api/v1/messages?sort=id',
+      null,
+      200,
+      {
+        data: [
+          { body: 'Hello', subject: 'Login fails' },
+          { body: 'Stray', subject: '' },
+        ],
+      },
+    ],
+    ['portal', 'GET /api/v1/messages/{stray}?expand=ticket_id', null, 200, { expanded: { ticket_id: null } }],
+    ['portal', 'GET /api/v1/tickets/{login}?expand=messages', null, 200, /Hello/],
+    ['portal', 'GET /api/v1/tickets/{login}/history', null, 200, { data: [{ after: { note: undefined } }] }],
+    ['ann', 'GET /api/v1/tickets/{login}/history', null, 200, { data: [{ after: { note: 'Rude' } }] }],
+    ['portal', 'GET /api/v1/tickets/{lawsuit}/history', null, 404],
+    [
+      'portal',
+      'GET /events?resources=tickets&after=',
+      null,
+      200,
+      { data: [{ after: { ...login, note: undefined } }] },
+    ],
+    [
+      'ann',
+      'GET /events?resources=tickets&after=',
+      null,
+      200,
+      { data: [{ after: login }, { after: invoice }] },
+    ],
+    [
+      'portal',
+      'GET /auth/permissions?resource=tickets',
+      null,
+      200,
+      {
+        resources: {
+          tickets: {
+            actions: {
+              read: { allowed: true, scopes: ['portal'] },
+              update: { allowed: false, grant: 'tickets:update' },
+            },
+          },
+        },
+      },
+    ],
+    ['portal', 'POST /api/v1/tickets', { subject: 'X' }, 403, { grant: 'tickets:create' }],
+    ['ann', 'POST /api/v1/tickets', { subject: 'New', queue: 'Billing' }, 201],
+    ['ann', 'POST /api/v1/tickets', { subject: 'X', queue: 'Legal' }, 403, { code: 'outside_scope' }],
+    [
+      'ann',
+      'POST /api/v1/tickets',
+      { subject: 'X', code: 'T3' },
+      409,
+      { code: 'duplicate', existing_id: undefined },
+    ],
+    ['ann', 'PATCH /api/v1/tickets/{login}', { note: 'Polite' }, 200, { note: 'Polite' }],
+    ['ann', 'PATCH /api/v1/tickets/{login}', { queue: 'Legal' }, 403, { code: 'outside_scope' }],
+    ['ann', 'PATCH /api/v1/tickets/{lawsuit}', { queue: 'Web' }, 404],
+    [
+      'ann',
+      'PATCH /api/v1/tickets/batch',
+      {
+        records: [
+          { id: '{login}', effort: 43 },
+          { id: '{lawsuit}', effort: 1 },
+        ],
+        on_error: 'continue',
+      },
+      200,
+      { results: [{ status: 200 }, { status: 404 }] },
+    ],
+    [
+      'ann',
+      'POST /api/v1/messages',
+      { ticket_id: '{lawsuit}', body: 'X' },
+      400,
+      { code: 'missing_reference' },
+    ],
+    [
+      'ann',
+      'POST /api/v1/tickets',
+      { subject: 'Dated', tags: ['refund'], context: { browser: 'Firefox' } },
+      201,
+      { status: 'new', due_at: /^\d{4}-\d\d-\d\dT/, context: { browser: 'Firefox' } },
+    ],
+    ['ann', 'POST /api/v1/tickets', { subject: 'X', status: 'solved' }, 409, { code: 'invalid_transition' }],
+    ['ann', 'POST /api/v1/tickets', { subject: 'X', context: { os: 1 } }, 400, { code: 'invalid_input' }],
+    ['ann', 'POST /api/v1/tickets', { subject: 'X', due_at: null }, 201, { due_at: null, number: 'T-0006' }],
+    ['portal', 'GET /api/v1/tickets?tags=refund', null, 200, { data: [{ subject: 'Dated' }] }],
+    ['ann', 'PATCH /api/v1/tickets/{login}', { status: 'open' }, 200, { status: 'open' }],
+    ['ann', 'PATCH /api/v1/tickets/{invoice}', { status: 'solved' }, 409, { code: 'invalid_transition' }],
+    ['ann', 'DELETE /api/v1/tickets/{login}', null, 403, { grant: 'tickets:delete' }],
+    ['mia', 'DELETE /api/v1/tickets/{login}', null, 200],
+    ['portal', 'GET /api/v1/tickets/{login}', null, 404],
+    ['portal', 'GET /api/v1/messages/{hello}', null, 200, { body: 'Hello', subject: '' }],
+    [
+      'ann',
+      'GET /api/v1/tickets/{invoice}?expand=duplicate_of_id',
+      null,
+      200,
+      { expanded: { duplicate_of_id: null } },
+    ],
+    ['ann', 'POST /api/v1/tickets/{login}/restore', null, 403, { grant: 'tickets:restore' }],
+    ['mia', 'POST /api/v1/tickets/{login}/restore', null, 200, login],
+    ['portal', 'GET /api/v1/messages/{hello}', null, 200, login],
+  ],
+};

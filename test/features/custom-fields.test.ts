@@ -1,0 +1,529 @@
+// Custom fields: definitions of one organization, their values in records, filters, the change log and isolation.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { purgeFields, purgeValues } from '../../plugins/tenants/custom-fields/purge.ts';
+import { exportOrganization } from '../../plugins/tenants/organizations/export.ts';
+import { deleteOrganization } from '../../plugins/tenants/organizations/remove.ts';
+import { runCommand } from '../support/command-line.ts';
+import { administratorOf, problemOf, signIn } from '../support/forms.ts';
+import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey } from '../support/limited.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const field = 'description: A field.';
+const sources = await sourcesWith(
+  {
+    file: 'shops.yaml',
+    text: `
+singular: shop
+description: A shop.
+common: all
+custom_fields: true
+trash: 30 days
+fields:
+  name: { type: string, unique: true, ${field} }
+  size: { type: integer, default: 1, ${field} }
+scopes: { small: size < 10 }
+sort: { by: id }
+filters: [name]
+children: { shelves: { of: shelves, by: shop_id, writable: true } }
+`,
+  },
+  {
+    file: 'shelves.yaml',
+    text: `
+singular: shelf
+description: A shelf.
+common: all
+custom_fields: true
+fields:
+  shop_id: { type: reference, to: shops, nullable: true, ${field} }
+  label: { type: string, default: "", ${field} }
+sort: { by: id }
+filters: [shop_id]
+`,
+  },
+);
+
+type Json = Record<string, unknown>;
+
+onBothDrivers(
+  'Custom fields',
+  (instance) => {
+    let alpha: Organization;
+    let beta: Organization;
+    const call = (request: string, { body, key = alpha.key, headers }: Call = {}) => {
+      const [method, path] = request.split(' ');
+      return instance().call(`${method} ${path?.startsWith('/fields') ? '' : '/api/v1'}${path}`, {
+        key,
+        ...(body !== undefined && { body }),
+        ...(headers && { headers }),
+      });
+    };
+    const succeeds = async (request: string, options: Call = {}) => {
+      const answer = await call(request, options);
+      assert.ok([200, 201].includes(answer.status), `${request}: ${answer.text}`);
+      return answer.json;
+    };
+    const fails = async (status: number, request: string, options: Call = {}) => {
+      const answer = await call(request, options);
+      assert.equal(answer.status, status, `${request}: ${answer.text}`);
+      return String(answer.json.error);
+    };
+    const define = (name: string, options: Json, path = '/fields/shops') =>
+      succeeds(`POST ${path}`, { body: { name, ...options } });
+    const namesOf = async (query: string, key = alpha.key) => {
+      const { data } = await succeeds(`GET /shops?${query}`, { key });
+      return (data as { name: string }[]).map(({ name }) => name);
+    };
+    const customOf = async (id: unknown, path = '/shops') => (await succeeds(`GET ${path}/${id}`)).custom;
+
+    before(async () => {
+      alpha = await instance().organization('alpha');
+      beta = await instance().organization('beta');
+      await define('score', { type: 'integer', min: 0, max: 100, label: 'Score' });
+      await define('note', { type: 'text' });
+      await define('kind', { type: 'string', enum: ['new', 'old'], closed: true });
+      await define('price', { type: 'number' });
+      await define('open', { type: 'boolean' });
+      await define('since', { type: 'date' });
+      await define('visited', { type: 'timestamp' });
+      await define('width', { type: 'integer' }, '/fields/shelves');
+    });
+
+    test('a filter without the prefix is rejected with the name of the filter', async () => {
+      const headers = { prefer: 'handling=strict' };
+      assert.equal(
+        await fails(400, 'GET /shops?score=5', { headers }),
+        'score is not a parameter of this operation. Did you mean "custom.score"?',
+      );
+    });
+
+    test('definitions are listed, changed and checked like fields in YAML', async () => {
+      const { data } = await succeeds('GET /fields/shops');
+      const [score, note, kind] = data as Json[];
+      assert.deepEqual(
+        [score?.name, score?.type, score?.min, score?.max, score?.label],
+        ['score', 'integer', 0, 100, 'Score'],
+      );
+      assert.deepEqual([note?.max_length, kind?.max_length], [10_000, 255]);
+      await define('rated', { type: 'integer', max: 5 });
+      const changed = await succeeds('PATCH /fields/shops/rated', { body: { max: 10, label: 'Rating' } });
+      assert.deepEqual([changed.max, changed.label], [10, 'Rating']);
+      const reset = await succeeds('PATCH /fields/shops/rated', { body: { max: null } });
+      assert.deepEqual([reset.max, reset.label], [undefined, 'Rating']);
+      for (const [body, message] of [
+        [
+          { type: 'string' },
+          'name must be a lowercase letter followed by up to 39 letters, digits or underscores',
+        ],
+        [{ name: 'a' }, 'type is required'],
+        [{ name: 'a', type: 'json' }, /^type must be one of string, text, integer/],
+        [{ name: 'a', type: 'boolean', min: 1 }, 'a boolean field cannot have "min"'],
+        [{ name: 'a', type: 'string', pattern: '(?=x)' }, /is not a valid RE2 regular expression/],
+        [{ name: 'a', type: 'integer', min: 3, max: 2 }, '"min" (3) is greater than "max" (2)'],
+        [{ name: 'a', type: 'string', closed: true }, '"closed" needs "enum"'],
+        [{ name: 'a', type: 'string', unique: true }, /^unique is not a property of custom fields/],
+        [{ name: 'constructor', type: 'string' }, /is a reserved name/],
+      ] as const) {
+        const error = await fails(400, 'POST /fields/shops', { body });
+        if (typeof message === 'string') assert.equal(error, message);
+        else assert.match(error, message);
+      }
+      assert.match(
+        await fails(409, 'POST /fields/shops', { body: { name: 'score', type: 'text' } }),
+        /already exists/,
+      );
+      assert.match(
+        await fails(400, 'PATCH /fields/shops/score', { body: { type: 'text' } }),
+        /type cannot be changed/,
+      );
+      await fails(404, 'GET /fields/leads');
+      await fails(404, 'GET /fields/shops/missing');
+      await succeeds('DELETE /fields/shops/rated');
+    });
+
+    test('records contain a value for every custom field', async () => {
+      const created = await succeeds('POST /shops', {
+        body: { name: 'A', custom: { score: 5, price: 0.1, open: false, since: '2026-03-01', note: null } },
+      });
+      const all = {
+        score: 5,
+        note: null,
+        kind: null,
+        price: 0.1,
+        open: false,
+        since: '2026-03-01',
+        visited: null,
+      };
+      assert.deepEqual(created.custom, all);
+      assert.deepEqual(await customOf(created.id), all);
+      const { data } = await succeeds('GET /shops?name=A');
+      assert.deepEqual((data as Json[])[0]?.custom, all);
+      const { custom } = await succeeds('POST /shops', { body: { name: 'B' } });
+      assert.deepEqual(new Set(Object.values(custom as Json)), new Set([null]));
+    });
+
+    test('writes change, keep and clear values', async () => {
+      const { id } = await succeeds('POST /shops', {
+        body: { name: 'C', custom: { score: 1, note: 'n', open: true } },
+      });
+      const values = async () =>
+        Object.entries((await customOf(id)) as Json).filter(([, value]) => value !== null);
+      await succeeds(`PATCH /shops/${id}`, { body: { custom: { score: 2, open: null } } });
+      assert.deepEqual(Object.fromEntries(await values()), { score: 2, note: 'n' });
+      await succeeds(`PATCH /shops/${id}`, { body: { size: 3 } });
+      await succeeds(`PUT /shops/${id}`, { body: { name: 'C' } });
+      assert.deepEqual(Object.fromEntries(await values()), { score: 2, note: 'n' });
+      await succeeds('PATCH /shops/batch', { body: { records: [{ id, custom: { note: 'm' } }] } });
+      await succeeds('POST /shops/batch', {
+        body: { match: ['name'], records: [{ name: 'C', custom: { open: false } }] },
+      });
+      assert.deepEqual(Object.fromEntries(await values()), { score: 2, note: 'm', open: false });
+      await succeeds(`PUT /shops/${id}`, { body: { name: 'C', custom: { score: 3 } } });
+      assert.deepEqual(Object.fromEntries(await values()), { score: 3 });
+      await succeeds(`PUT /shops/${id}`, { body: { name: 'C', custom: {} } });
+      assert.deepEqual(await values(), []);
+      const big = '{"custom":{"price":12345678901234567890.12345}}';
+      await succeeds(`PATCH /shops/${id}`, { body: big });
+      assert.match((await call(`GET /shops/${id}`)).text, /12345678901234567890\.12345/);
+      await succeeds(`PATCH /shops/${id}`, { body: { custom: null } });
+      assert.deepEqual(await values(), []);
+    });
+
+    test('invalid values are rejected with their location', async () => {
+      for (const [custom, message] of [
+        [{ score: 101 }, 'custom.score must be at most 100'],
+        [{ score: 1.5 }, /^custom\.score must be an integer/],
+        [{ kind: 'other' }, 'custom.kind must be one of new, old'],
+        [{ since: '2026-02-30' }, /^custom\.since must be a date/],
+        [{ visited: 'today' }, /^custom\.visited must be an RFC 3339 timestamp/],
+        [{ note: 'x'.repeat(10_001) }, /^custom\.note must/],
+        [{ scor: 1 }, 'custom.scor is not a custom field of this resource. Did you mean "score"?'],
+        [{ width: 1 }, 'custom.width is not a custom field of this resource'],
+        [[], 'custom must be an object with the values of custom fields'],
+      ] as const) {
+        const answer = await call('POST /shops', { body: { name: 'Bad', custom } });
+        assert.equal(answer.status, 400, answer.text);
+        const [issue] = answer.json.fields as { field: string; message: string }[];
+        if (typeof message === 'string') assert.equal(issue?.message, message);
+        else assert.match(issue?.message ?? '', message);
+        assert.match(issue?.field ?? '', /^custom/);
+      }
+      const { results } = await succeeds('POST /shops/batch', {
+        body: { on_error: 'continue', records: [{ name: 'Bad', custom: { score: -1 } }] },
+      });
+      assert.match(JSON.stringify(results), /custom\.score must be at least 0/);
+    });
+
+    test('children have custom fields of their own', async () => {
+      const body = { name: 'Nested', custom: { score: 1 }, shelves: [{ label: 'a', custom: { width: 7 } }] };
+      const { id } = await succeeds('POST /shops', { body });
+      const { data } = await succeeds(`GET /shelves?shop_id=${id}`);
+      assert.deepEqual((data as Json[])[0]?.custom, { width: 7 });
+      assert.match(
+        await fails(400, 'POST /shops', { body: { name: 'N2', shelves: [{ custom: { score: 7 } }] } }),
+        /custom\.score is not a custom field of this resource/,
+      );
+    });
+
+    test('filters find records by their values', async () => {
+      await succeeds('POST /shops/batch', {
+        body: {
+          records: [
+            { name: 'F1', custom: { score: 10, note: 'red apple', since: '2026-01-01', open: true } },
+            { name: 'F2', custom: { score: 20, note: 'red', visited: '2026-03-01T00:30:00+02:00' } },
+            { name: 'F3', custom: { score: 30, price: 1.5, kind: 'new' } },
+            { name: 'F4', size: 99 },
+          ],
+        },
+      });
+      const among = async (query: string) => (await namesOf(query)).filter((name) => /^F\d$/.test(name));
+      for (const [query, expected] of [
+        ['custom.score=20', ['F2']],
+        ['custom.score=20&custom.score=30', ['F2', 'F3']],
+        ['custom.score[gte]=20', ['F2', 'F3']],
+        ['custom.score[lt]=20', ['F1']],
+        ['custom.score[ne]=20', ['F1', 'F3', 'F4']],
+        ['custom.score[is_null]=true', ['F4']],
+        ['custom.score[is_null]=false', ['F1', 'F2', 'F3']],
+        ['custom.note[starts_with]=red', ['F1', 'F2']],
+        ['custom.note[contains]=apple', ['F1']],
+        ['custom.note=red', ['F2']],
+        ['custom.since[lte]=2026-01-01', ['F1']],
+        ['custom.visited[gte]=2026-02-28&custom.visited[lt]=2026-03-01', ['F2']],
+        ['custom.open=true', ['F1']],
+        ['custom.price[gt]=1', ['F3']],
+        ['custom.kind[in]=new&custom.score[gt]=20', ['F3']],
+      ] as const)
+        assert.deepEqual(await among(query), expected, query);
+      assert.match(await fails(400, 'GET /shops?custom.score=x'), /custom\.score must be an integer/);
+      assert.match(await fails(400, 'GET /shops?custom.color=x'), /custom\.color is not a custom field/);
+      assert.match(await fails(400, 'GET /shops?custom.color[gt]=x'), /is not a filter of this list/);
+      const { id } = ((await succeeds('GET /shops?name=F1')).data as Json[])[0] as Json;
+      await succeeds(`PATCH /shops/${id}`, { body: { custom: { score: 21, note: null } } });
+      assert.deepEqual(await among('custom.score=21'), ['F1']);
+      assert.deepEqual(await among('custom.score=10'), []);
+      assert.deepEqual(await among('custom.note[is_null]=true'), ['F1', 'F3', 'F4']);
+      const small = await limitedKey(instance(), alpha, ['shops:list:small', 'shops:read']);
+      assert.deepEqual(
+        (await namesOf('custom.score[is_null]=true', small.key)).includes('F4'),
+        false,
+        'filters respect scopes',
+      );
+      await succeeds(`DELETE /shops/${id}`);
+      assert.deepEqual(await among('custom.score=21'), []);
+    });
+
+    test('the history contains values', async () => {
+      const { id } = await succeeds('POST /shops', { body: { name: 'H', custom: { score: 1 } } });
+      await succeeds(`PATCH /shops/${id}`, { body: { custom: { score: 2 } } });
+      const { data } = await succeeds(`GET /shops/${id}/history`);
+      const [last] = data as { changed: string[]; after?: Json }[];
+      assert.deepEqual(last?.after?.custom, { score: 2 });
+      assert.ok(last?.changed.includes('custom'));
+    });
+
+    test('a new field changes the entity tag', async () => {
+      const { id } = await succeeds('POST /shops', { body: { name: 'T' } });
+      const tag = (await call(`GET /shops/${id}`)).headers.get('etag');
+      await define('extra', { type: 'string' });
+      const answer = await call(`GET /shops/${id}`, { headers: { 'if-none-match': String(tag) } });
+      assert.equal(answer.status, 200, answer.text);
+      const current = String(answer.headers.get('etag'));
+      const unchanged = await call(`GET /shops/${id}`, { headers: { 'if-none-match': current } });
+      assert.equal(unchanged.status, 304, unchanged.text);
+      const body = { custom: { extra: 'x' } };
+      assert.equal(
+        (await call(`PATCH /shops/${id}`, { body, headers: { 'if-match': current } })).status,
+        200,
+      );
+    });
+
+    test('a deleted field keeps its values for 30 days', async () => {
+      await define('old', { type: 'string' });
+      const { id } = await succeeds('POST /shops', { body: { name: 'Old', custom: { old: 'kept' } } });
+      await succeeds('DELETE /fields/shops/old');
+      assert.equal('old' in ((await customOf(id)) as Json), false);
+      await fails(400, 'GET /shops?custom.old=kept');
+      await fails(400, 'POST /shops', { body: { name: 'Old2', custom: { old: 'x' } } });
+      assert.match(
+        await fails(409, 'POST /fields/shops', { body: { name: 'old', type: 'string' } }),
+        /was deleted, and can be restored/,
+      );
+      await succeeds(`PUT /shops/${id}`, { body: { name: 'Old', custom: {} } });
+      const { data } = await succeeds('GET /fields/shops?deleted=true');
+      assert.ok(
+        (data as Json[]).some(({ name, deleted_at }) => name === 'old' && typeof deleted_at === 'string'),
+      );
+      await succeeds('POST /fields/shops/old/restore');
+      assert.equal(((await customOf(id)) as Json).old, 'kept');
+      assert.deepEqual(await namesOf('custom.old=kept'), ['Old']);
+      await succeeds('DELETE /fields/shops/old');
+      const tables = tablesOf(instance().database);
+      await purgeValues({ name: 'shops' })(tables);
+      await purgeFields(tables);
+      await succeeds('POST /fields/shops/old/restore');
+      assert.equal(((await customOf(id)) as Json).old, 'kept');
+      await succeeds('DELETE /fields/shops/old');
+      await tables
+        .updateTable('crm_custom_fields')
+        .set({ deleted_at: new Date(Date.now() - 31 * 86_400_000) })
+        .where('name', '=', 'old')
+        .execute();
+      await purgeValues({ name: 'shops' })(tables);
+      await purgeFields(tables);
+      await define('old', { type: 'string' });
+      assert.equal(((await customOf(id)) as Json).old, null);
+      assert.deepEqual(await namesOf('custom.old=kept'), []);
+    });
+
+    test('organizations do not see or affect each other', async () => {
+      const { key } = beta;
+      assert.deepEqual((await succeeds('GET /fields/shops', { key })).data, []);
+      await fails(400, 'POST /shops', { key, body: { name: 'X', custom: { score: 1 } } });
+      await fails(404, 'PATCH /fields/shops/score', { key, body: { label: 'X' } });
+      await fails(404, 'DELETE /fields/shops/score', { key });
+      await succeeds('POST /fields/shops', { key, body: { name: 'score', type: 'string' } });
+      const { id } = await succeeds('POST /shops', { key, body: { name: 'X', custom: { score: '20' } } });
+      assert.deepEqual((await succeeds(`GET /shops/${id}`, { key })).custom, { score: '20' });
+      assert.deepEqual(await namesOf('custom.score=20', key), ['X']);
+      assert.equal((await namesOf('custom.score=20')).includes('X'), false);
+      await succeeds('DELETE /fields/shops/score', { key });
+      const { custom } = await succeeds('POST /shops', { body: { name: 'Y', custom: { score: 20 } } });
+      assert.equal((custom as Json).score, 20);
+    });
+
+    test('definitions need a grant on fields', async () => {
+      const reader = await limitedKey(instance(), alpha, ['shops:*', 'fields:list']);
+      await succeeds('GET /fields/shops', { key: reader.key });
+      await fails(403, 'POST /fields/shops', { key: reader.key, body: { name: 'z', type: 'string' } });
+      const other = await limitedKey(instance(), alpha, ['shops:*']);
+      await fails(403, 'GET /fields/shops', { key: other.key });
+      await succeeds('POST /shops', { key: other.key, body: { name: 'Z', custom: { score: 1 } } });
+    });
+
+    test('an import reads values from JSON lines', async () => {
+      const lines = ['{"name":"I1","custom":{"score":1}}', '{"name":"I2","custom":{"score":"x"}}'].join('\n');
+      const report = await instance().call('POST /api/v1/shops/import', {
+        key: alpha.key,
+        body: lines,
+        headers: { 'content-type': 'application/x-ndjson' },
+      });
+      assert.deepEqual([report.json.created, report.json.failed], [1, 1], report.text);
+      assert.match(report.text, /custom\.score must be an integer/);
+    });
+
+    test('CSV has a column for every custom field', async () => {
+      const csv = { 'content-type': 'text/csv' };
+      const body = 'name,custom.score,custom.note,custom.open\nK1,7,"a, ""b""",true\nK2,,x,\nK3,x,,\n';
+      const report = await instance().call('POST /api/v1/shops/import', {
+        key: alpha.key,
+        body,
+        headers: csv,
+      });
+      assert.deepEqual(
+        [report.json.created, report.json.failed, report.json.ignored],
+        [2, 1, []],
+        report.text,
+      );
+      const query = 'custom.note[in]=x&custom.note[in]=a,%20%22b%22&fields=name,custom';
+      const { text } = await call(`GET /shops?${query}`, { headers: { accept: 'text/csv' } });
+      const [head = '', ...lines] = text.trimEnd().split('\r\n');
+      const names = head.split(',');
+      assert.deepEqual(names.slice(0, 4), ['id', 'name', 'custom.score', 'custom.note']);
+      const empty = (count: number) => ','.repeat(count);
+      assert.deepEqual(
+        lines.map((line) => line.replace(/^\d+,/, '')),
+        [`K1,7,"a, ""b""",,,true${empty(names.length - 7)}`, `K2,,x${empty(names.length - 4)}`],
+      );
+    });
+
+    test('the OpenAPI document of an organization describes its custom fields', async () => {
+      const at = (path: string, key = alpha.key) => instance().call(`GET ${path}`, { key });
+      const propertiesOf = ({ json }: Awaited<ReturnType<typeof at>>, schema: string) => {
+        const { schemas } = json.components as { schemas: Record<string, Json> };
+        const properties = schemas[schema]?.properties as { custom?: { properties?: Json } } | undefined;
+        return properties?.custom?.properties;
+      };
+      const own = await at('/docs/openapi.json?org=alpha');
+      const score = propertiesOf(own, 'ShopInput')?.score as Json | undefined;
+      assert.deepEqual([score?.minimum, score?.maximum, score?.type], [0, 100, ['integer', 'null']]);
+      const since = propertiesOf(own, 'Shop')?.since as Json | undefined;
+      assert.equal(since?.format, 'date');
+      assert.deepEqual(Object.keys(propertiesOf(own, 'ShelfPatch') ?? {}), ['width']);
+      assert.deepEqual(Object.keys(propertiesOf(own, 'ShopShelvesItem') ?? {}), ['width']);
+      const paths = own.json.paths as Record<string, { get?: { parameters: { name?: string }[] } }>;
+      const parameters = paths['/api/v1/shops']?.get?.parameters ?? [];
+      assert.ok(parameters.some(({ name }) => name === 'custom.score[gte]'));
+      assert.equal(propertiesOf(await at('/docs/openapi.json'), 'ShopInput'), undefined);
+      assert.equal(
+        propertiesOf(await at('/docs/openapi.json?org=beta', beta.key), 'ShopInput')?.since,
+        undefined,
+      );
+      assert.equal((await at('/docs/openapi.json?org=alpha', 'wrong')).status, 401);
+    });
+
+    test('the export of an organization contains its custom fields', async () => {
+      const lines: string[] = [];
+      for await (const chunk of exportOrganization(instance(), alpha.id)) lines.push(String(chunk));
+      const fields = lines
+        .join('')
+        .split('\n')
+        .filter((line) => line.includes('"kind":"custom_field"'));
+      assert.ok(fields.some((line) => line.includes('"name":"score"')));
+      assert.equal(
+        fields.some((line) => line.includes('"shop":')),
+        false,
+      );
+    });
+
+    test('deleting an organization deletes its custom fields and values', async () => {
+      const gamma = await instance().organization('gamma');
+      await succeeds('POST /fields/shops', { key: gamma.key, body: { name: 'score', type: 'integer' } });
+      await succeeds('POST /shops', { key: gamma.key, body: { name: 'G', custom: { score: 1 } } });
+      await deleteOrganization(instance().database, gamma.id);
+      for (const table of ['crm_custom_fields', 'crm_custom_values'] as const)
+        assert.deepEqual(
+          await tablesOf(instance().database)
+            .selectFrom(table)
+            .select('resource')
+            .where('organization_id', '=', gamma.id)
+            .execute(),
+          [],
+        );
+      assert.ok((await namesOf('custom.score[gte]=0')).length > 0);
+    });
+
+    test('administrators manage custom fields in the admin UI', async () => {
+      const admin = await signIn(instance(), administratorOf(beta));
+      const at = '/setup/o/beta/custom-fields';
+      const values = { resource: 'shops', name: 'weight', type: 'integer', label: 'Weight in kg', min: '1' };
+      assert.equal((await admin.submit(`${at}/create`, `${at}/create`, values)).status, 303);
+      assert.match((await admin.get(at)).text, /Weight in kg/);
+      const { data } = await succeeds('GET /fields/shops', { key: beta.key });
+      const weight = (data as Json[]).find(({ name }) => name === 'weight');
+      assert.deepEqual([weight?.label, weight?.min], ['Weight in kg', 1]);
+      const change = `${at}/change?id=${weight?.id}`;
+      assert.equal((await admin.submit(change, `${at}/change`, { label: 'Weight', max: '5' })).status, 303);
+      const changed = await succeeds('GET /fields/shops/weight', { key: beta.key });
+      assert.deepEqual([changed.label, changed.min, changed.max], ['Weight', 1, 5]);
+      const rejected = await admin.submit(`${at}/create`, `${at}/create`, { ...values, name: 'Two words' });
+      assert.match(problemOf(rejected), /lowercase letter/);
+    });
+
+    test('forms, pages and lists of the admin UI contain custom fields', async () => {
+      await succeeds('POST /fields/shops', {
+        key: beta.key,
+        body: { name: 'depth', type: 'integer', max: 9 },
+      });
+      await succeeds('POST /fields/shops', { key: beta.key, body: { name: 'memo', type: 'string' } });
+      const admin = await signIn(instance(), administratorOf(beta));
+      const at = '/setup/o/beta/data/shops';
+      const created = await admin.submit(`${at}/new`, `${at}/new`, {
+        name: 'Admin',
+        'custom.depth': '7',
+        'custom.memo': 'hi',
+      });
+      assert.equal(created.status, 303, created.text);
+      const [shop] = (await succeeds('GET /shops?name=Admin', { key: beta.key })).data as Json[];
+      const custom = shop?.custom as Json | undefined;
+      assert.deepEqual([custom?.depth, custom?.memo], [7, 'hi']);
+      const page = `${at}/${shop?.id}`;
+      assert.match((await admin.get(page)).text, /Depth/);
+      const rejected = await admin.submit(`${page}/edit`, `${page}/edit`, { 'custom.depth': '10' });
+      assert.match(rejected.text, /custom\.depth must be at most 9/);
+      await admin.submit(`${page}/edit`, `${page}/edit`, { 'custom.depth': '8', 'custom.memo': '' });
+      const edited = (await succeeds(`GET /shops/${shop?.id}`, { key: beta.key })).custom as Json;
+      assert.deepEqual([edited.depth, edited.memo], [8, null]);
+      const { data: changes } = await succeeds(`GET /shops/${shop?.id}/history`, { key: beta.key });
+      const [last] = changes as { position: string }[];
+      const undo = await admin.submit(`${page}/undo?change=${last?.position}`, `${page}/undo`);
+      assert.equal(undo.status, 303, undo.text);
+      const undone = (await succeeds(`GET /shops/${shop?.id}`, { key: beta.key })).custom as Json;
+      assert.deepEqual([undone.depth, undone.memo], [7, 'hi']);
+      await succeeds(`PATCH /shops/${shop?.id}`, { key: beta.key, body: { custom: { depth: 8 } } });
+      const list = await admin.get(`${at}?columns=custom.depth&custom.depth[eq]=8`);
+      assert.match(list.text, /Admin/);
+      assert.match(list.text, /Depth/);
+      assert.doesNotMatch((await admin.get(`${at}?custom.depth[eq]=3`)).text, />Admin</);
+    });
+
+    test('commands manage custom fields', async () => {
+      const fields = (...words: string[]) => runCommand(instance(), ['fields', ...words, '--org', 'beta']);
+      await fields('create', 'shops', 'color', 'string', '--properties', '{"enum":["red"],"closed":true}');
+      await fields('change', 'shops', 'color', '--properties', '{"label":"Color"}');
+      await fields('delete', 'shops', 'color');
+      await fields('restore', 'shops', 'color');
+      const { data } = await succeeds('GET /fields/shops', { key: beta.key });
+      const color = (data as Json[]).find(({ name }) => name === 'color');
+      assert.deepEqual([color?.label, color?.enum, color?.closed], ['Color', ['red'], true]);
+      await assert.rejects(
+        () => fields('create', 'leads', 'x', 'string'),
+        /leads does not have custom fields/,
+      );
+    });
+  },
+  { sources },
+);

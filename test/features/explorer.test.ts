@@ -1,0 +1,183 @@
+// The explorer's pages: every operation with its purpose, body fields in the order of the definition, the logged-in user's
+// organization, and their size.
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { before, describe, test } from 'node:test';
+import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { onBothDrivers } from '../support/instance.ts';
+import { makePerson } from '../support/people.ts';
+import { definitions } from '../support/records.ts';
+
+/** The parts of the OpenAPI document that the pages are compared with. */
+interface Described extends Readonly<Record<string, unknown>> {
+  readonly tags: readonly { readonly name: string }[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+}
+interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly tags: readonly string[];
+}
+
+/** Maximum size of all pages and files of the explorer together, compressed, in bytes. */
+const maxBytes = 1_000_000;
+
+/** Returns a page's text without markup. */
+const plain = (html: string): string => readable(html.replace(/<[^>]+>/g, ''));
+
+/** Returns the HTML of one operation on a page. */
+function operationIn(page: string, id: string): string {
+  const [, rest = ''] = page.split(`<details class="operation" id="${id}"`);
+  return rest.split('<details class="operation"')[0] ?? '';
+}
+
+onBothDrivers('The explorer', (instance) => {
+  let document: Described;
+  const pages = new Map<string, string>();
+  before(async () => {
+    document = (await instance().call('GET /docs/openapi.json')).json as Described;
+    for (const { name } of document.tags) pages.set(name, (await instance().call(`GET /docs/${name}`)).text);
+  });
+
+  test('shows every operation on the page of its tag, and starts with its purpose', () => {
+    let count = 0;
+    for (const [path, item] of Object.entries(document.paths)) {
+      for (const [method, operation] of Object.entries(item)) {
+        if (method === 'parameters') continue;
+        const { operationId, summary, description, tags } = operation;
+        const html = operationIn(pages.get(tags[0] ?? '') ?? '', operationId);
+        const [, heading = ''] = /<summary>(.*?)<\/summary>/s.exec(html) ?? [];
+        assert.equal(plain(heading).trim(), `${method.toUpperCase()}${summary}${path}`);
+        const [, purpose = ''] = /<p class="purpose">(.*?)<\/p>/s.exec(html) ?? [];
+        assert.equal(plain(purpose), description.replaceAll('`', ''));
+        assert.match(description, /^[A-Z][a-z]+s\b[^.]*[.:]/, 'a sentence about what the operation does');
+        count++;
+      }
+    }
+    assert.ok(count > 60, `${count} operations`);
+  });
+
+  test('lists body fields in the order of the definition', () => {
+    for (const { name, singular, fields } of definitions) {
+      const id = `create${singular.charAt(0).toUpperCase()}${singular.slice(1)}`;
+      const [, table = ''] = operationIn(pages.get(name) ?? '', id).split('<h3>Body fields</h3>');
+      const rows = (table.split('</dl>')[0] ?? '').matchAll(/<div class="depth-0"><dt><code>([^<]+)</g);
+      const names = [...rows].map(([, field = '']) => field);
+      assert.ok(names.length > 3, name);
+      assert.deepEqual(
+        names,
+        fields.map((field) => field.name).filter((field) => names.includes(field)),
+      );
+    }
+  });
+
+  test('fills in examples only for requests that do not change existing records', () => {
+    const page = pages.get('accounts') ?? '';
+    const idIn = (id: string) => /data-in="path"[^>]* value="([^"]*)"/.exec(operationIn(page, id))?.[1];
+    const bodyIn = (id: string) =>
+      /<textarea class="code"[^>]*>\n(.*?)<\/textarea>/s.exec(operationIn(page, id))?.[1];
+    assert.equal(idIn('getAccount'), '1');
+    for (const id of ['replaceAccount', 'patchAccount', 'deleteAccount']) assert.equal(idIn(id), '', id);
+    for (const id of ['batchPatchAccounts', 'batchDeleteAccounts']) assert.equal(bodyIn(id), '', id);
+    assert.match(bodyIn('createAccount') ?? '', /^\{\n/);
+    assert.match(bodyIn('replaceAccount') ?? '', /^\{\n/);
+  });
+
+  test('an unknown page is not found', async () => {
+    const { status, json } = await instance().call('GET /docs/nothing');
+    assert.deepEqual([status, json.code], [404, 'not_found']);
+  });
+
+  describe('a user', () => {
+    let browser: Visitor;
+    let email: string;
+    before(async () => {
+      const parts = [await instance().organization('alpha'), await instance().organization('beta')];
+      const person = await makePerson(
+        instance(),
+        parts.map((organization) => ({ organization })),
+      );
+      email = person.email;
+      browser = await signIn(instance(), person);
+    });
+    const chosen = (html: string) => /<option value="([^"]*)" selected>/.exec(html)?.[1];
+
+    test('returns to the explorer after the login', async () => {
+      const { text, headers } = await instance().call('GET /docs/leads');
+      assert.equal(headers.get('cache-control'), 'no-store');
+      assert.match(text, /<a href="\/setup\/login\?next=\/docs\/leads">Log in to send requests<\/a>/);
+      const visitor = await signIn(instance(), administratorOf(await instance().organization('gamma')));
+      visitor.cookies.delete('crm_session');
+      const form = await visitor.submit('/setup/login?next=/docs/leads', '/setup/login', {
+        email: 'admin@gamma.example',
+        password: 'a long enough password',
+      });
+      assert.equal(form.headers.get('location'), '/docs/leads');
+      const page = await visitor.get('/docs/leads');
+      assert.match(plain(page.text), /Requests are sent as admin@gamma\.example in Gamma/i);
+    });
+
+    test('sends requests to the organization visited last, or to another one', async () => {
+      await browser.get('/setup/o/beta');
+      const page = (await browser.get('/docs/leads')).text;
+      assert.match(page, new RegExp(`Requests are sent as <strong>${email}</strong>`));
+      assert.equal(chosen(page), 'beta');
+      assert.equal(chosen((await browser.get('/docs/leads?org=alpha')).text), 'alpha');
+      assert.equal(chosen((await browser.get('/docs')).text), 'alpha');
+      for (const query of ['org=unknown', 'org=', 'org=alpha&org=beta'])
+        assert.equal(chosen((await browser.get(`/docs?${query}`)).text), 'alpha', query);
+    });
+
+    test('does not find a credential in a page', async () => {
+      const { text } = await browser.get('/docs/leads');
+      for (const secret of browser.cookies.values()) assert.ok(!text.includes(secret));
+      assert.doesNotMatch(text, /eyJ|crm_[\w]{20}/);
+    });
+
+    test('is logged out of the explorer with the session', async () => {
+      const { status } = await instance().call('POST /auth/logout', {
+        headers: {
+          cookie: `crm_session=${browser.cookies.get('crm_session')}`,
+          'sec-fetch-site': 'same-origin',
+        },
+      });
+      assert.equal(status, 200);
+      assert.match((await browser.get('/docs/leads')).text, /Log in to send requests/);
+    });
+  });
+
+  test('all pages and files are smaller than 1 MB together', async () => {
+    const sizeOf = (path: string) =>
+      new Promise<{ size: number; coding: string | undefined }>((resolve, reject) => {
+        request(instance().url + path, { headers: { 'accept-encoding': 'gzip' } }, (response) => {
+          let size = 0;
+          response.on('data', (chunk: Buffer) => {
+            size += chunk.length;
+          });
+          response.on('end', () => resolve({ size, coding: response.headers['content-encoding'] }));
+        })
+          .on('error', reject)
+          .end();
+      });
+    const paths = new Set(['/docs', ...[...pages.keys()].map((name) => `/docs/${name}`)]);
+    for (const html of pages.values()) {
+      for (const [, path = ''] of html.matchAll(
+        /(?:src|href)="(\/(?:docs|setup)\/(?:assets|transitions)\/[^"#]+)/g,
+      ))
+        paths.add(path);
+    }
+    const [styles = ''] = [...paths].filter((path) => path.endsWith('setup.css'));
+    for (const [, font = ''] of (await instance().call(`GET ${styles}`)).text.matchAll(/url\("([^"]+)"\)/g))
+      paths.add(styles.replace('setup.css', font));
+    let total = 0;
+    for (const path of paths) {
+      const { size, coding } = await sizeOf(path);
+      assert.ok(size > 0, path);
+      if (!/\.(svg|woff2)$/.test(path)) assert.equal(coding, 'gzip', path);
+      total += size;
+    }
+    assert.ok([...paths].some((path) => path.endsWith('.woff2')) && paths.size > 15, [...paths].join());
+    assert.ok(total < maxBytes, `${total} bytes`);
+  });
+});

@@ -1,0 +1,409 @@
+// The trash: deletes that can be reverted, and everything that must not show trashed records.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { purgeStep } from '../../plugins/tenants/trash/purge.ts';
+import type { Change } from '../support/changes.ts';
+import { runCommand } from '../support/command-line.ts';
+import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey } from '../support/limited.ts';
+import { settingsFile } from '../support/partners.ts';
+import { until } from '../support/process.ts';
+import { eventsTo, startReceiver } from '../support/receiver.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const receiver = await startReceiver();
+after(() => receiver.close());
+const settings = eventsTo(receiver.port);
+const file = settingsFile(settings);
+
+const field = 'description: A field.';
+const sources = await sourcesWith(
+  {
+    file: 'firms.yaml',
+    text: `
+singular: firm
+description: A firm.
+common: all
+trash: 30 days
+fields:
+  name: { type: string, unique: true, ${field} }
+  size: { type: integer, default: 1, ${field} }
+scopes: { small: size < 10 }
+sort: { by: id }
+filters: [{ field: name, operators: [eq, in] }]
+search: [name]
+children: { visits: { of: visits, by: firm_id } }
+`,
+  },
+  {
+    file: 'visits.yaml',
+    text: `
+singular: visit
+description: A visit.
+common: all
+trash: 1 day
+fields:
+  firm_id: { type: reference, to: firms, nullable: true, ${field} }
+  firm_name: { type: joined, through: firm_id, show: [name], ${field} }
+  firm_ids: { type: references, to: firms, ${field} }
+  kept_firm_id: { type: reference, to: firms, nullable: true, on_delete: restrict, ${field} }
+  note: { type: string, default: "", ${field} }
+sort: { by: id }
+filters: [firm_id]
+`,
+  },
+);
+
+onBothDrivers(
+  'Trash',
+  (instance) => {
+    let alpha: Organization;
+    before(async () => {
+      alpha = await instance().organization('alpha');
+    });
+    const call = (request: string, { body, key = alpha.key, headers }: Call = {}) => {
+      const [method, path] = request.split(' ');
+      return instance().call(`${method} /api/v1${path}`, {
+        key,
+        ...(body !== undefined && { body }),
+        ...(headers && { headers }),
+      });
+    };
+    const create = async (path: string, body: object): Promise<number> => {
+      const answer = await call(`POST ${path}`, { body });
+      assert.equal(answer.status, 201, answer.text);
+      return Number(answer.json.id);
+    };
+    const succeeds = async (request: string, options: Call = {}) => {
+      const answer = await call(request, options);
+      assert.equal(answer.status, 200, `${request}: ${answer.text}`);
+      return answer;
+    };
+    const idsOf = async (request: string): Promise<number[]> =>
+      ((await succeeds(request)).json.data as { id: number }[]).map(({ id }) => id);
+    const rows = (text: string) => instance().database.run({ name: '', text, values: [] });
+    const purge = async (name: string) => {
+      const resource = instance().resources.find((candidate) => candidate.name === name);
+      assert.ok(resource);
+      await purgeStep(instance().database, resource)(tablesOf(instance().database));
+    };
+
+    test('a trashed record is missing everywhere until it is restored with its ID', async () => {
+      const id = await create('/firms', { name: 'Gone' });
+      await succeeds(`DELETE /firms/${id}`);
+      assert.equal((await call(`GET /firms/${id}`)).status, 404);
+      assert.equal((await call(`PATCH /firms/${id}`, { body: { size: 2 } })).status, 404);
+      assert.equal((await call(`PUT /firms/${id}`, { body: { name: 'Gone' } })).status, 404);
+      assert.equal((await call(`DELETE /firms/${id}`)).status, 404);
+      for (const query of ['', '?name=Gone', '?q=Gone', '?trashed=false'])
+        assert.ok(!(await idsOf(`GET /firms${query}`)).includes(id), query);
+      const counted = await succeeds('GET /firms?name=Gone', { headers: { prefer: 'count=exact' } });
+      assert.equal(counted.headers.get('x-total-count'), '0');
+      const batch = await succeeds('PATCH /firms/batch', {
+        body: { records: [{ id, size: 3 }], on_error: 'continue' },
+      });
+      assert.deepEqual(
+        (batch.json.results as { status: number }[]).map(({ status }) => status),
+        [404],
+      );
+      const [trashed] = (await succeeds('GET /firms?trashed=true&name=Gone')).json.data as {
+        id: number;
+        trashed_at: string;
+      }[];
+      assert.equal(trashed?.id, id);
+      assert.match(trashed?.trashed_at ?? '', /^\d{4}-/);
+      const restored = await succeeds(`POST /firms/${id}/restore`);
+      assert.deepEqual([restored.json.id, restored.json.name], [id, 'Gone']);
+      assert.equal('trashed_at' in restored.json, false);
+      assert.equal((await succeeds(`GET /firms/${id}`)).headers.get('etag'), restored.headers.get('etag'));
+      assert.equal((await call(`POST /firms/${id}/restore`)).status, 404);
+      assert.deepEqual(await idsOf('GET /firms?trashed=true&name=Gone'), []);
+    });
+
+    test('a batch moves records to the trash', async () => {
+      const ids = [await create('/firms', { name: 'B1' }), await create('/firms', { name: 'B2' })];
+      await succeeds('DELETE /firms/batch', { body: { ids } });
+      assert.deepEqual(await idsOf('GET /firms?trashed=true&sort=id&name[in]=B1&name[in]=B2'), ids);
+    });
+
+    test('references to a trashed record keep their value, and can be sent back but not assigned', async () => {
+      const firm = await create('/firms', { name: 'Referred' });
+      const visit = await create('/visits', { firm_id: firm, firm_ids: [firm], note: 'a' });
+      const other = await create('/visits', {});
+      const etag = (await succeeds(`GET /visits/${visit}`)).headers.get('etag');
+      await succeeds(`DELETE /firms/${firm}`);
+      const read = await succeeds(`GET /visits/${visit}?expand=firm_id`);
+      const { firm_id, firm_name, firm_ids, expanded } = read.json;
+      assert.deepEqual([firm_id, firm_name, firm_ids, expanded], [firm, '', [firm], { firm_id: null }]);
+      assert.notEqual((await succeeds(`GET /visits/${visit}`)).headers.get('etag'), etag);
+      assert.deepEqual(await idsOf(`GET /visits?firm_id=${firm}`), [visit]);
+      await succeeds(`PUT /visits/${visit}`, { body: { firm_id: firm, firm_ids: [firm], note: 'b' } });
+      for (const body of [{ firm_id: firm }, { firm_ids: [firm] }]) {
+        const answer = await call(`PATCH /visits/${other}`, { body });
+        assert.deepEqual([answer.status, answer.json.code], [400, 'missing_reference'], answer.text);
+      }
+      assert.equal((await call('POST /visits', { body: { firm_id: firm } })).status, 400);
+      await succeeds(`POST /firms/${firm}/restore`);
+      assert.equal((await succeeds(`GET /visits/${visit}`)).json.firm_name, 'Referred');
+    });
+
+    test('lists of children and expansions do not contain trashed records', async () => {
+      const firm = await create('/firms', { name: 'Parent' });
+      const visit = await create('/visits', { firm_id: firm });
+      await succeeds(`DELETE /visits/${visit}`);
+      const { expanded } = (await succeeds(`GET /firms/${firm}?expand=visits`)).json as {
+        expanded: { visits: { data: unknown[] } };
+      };
+      assert.deepEqual(expanded.visits.data, []);
+    });
+
+    test('unique values are free while a record is in the trash; restoring into a taken value is a conflict', async () => {
+      const first = await create('/firms', { name: 'Unique' });
+      await succeeds(`DELETE /firms/${first}`);
+      const second = await create('/firms', { name: 'Unique' });
+      const conflict = await call(`POST /firms/${first}/restore`);
+      assert.deepEqual(
+        [conflict.status, conflict.json.code, conflict.json.existing_id],
+        [409, 'duplicate', second],
+      );
+      const upsert = await succeeds('POST /firms/batch', {
+        body: { match: ['name'], records: [{ name: 'Unique', size: 5 }] },
+      });
+      assert.deepEqual(upsert.json.results, [{ status: 200, id: second }]);
+      await succeeds(`DELETE /firms/${second}`);
+      await succeeds(`POST /firms/${first}/restore`);
+    });
+
+    test('on_delete: restrict applies, except to records in the trash', async () => {
+      const firm = await create('/firms', { name: 'Restricted' });
+      const visit = await create('/visits', { kept_firm_id: firm });
+      const rejected = await call(`DELETE /firms/${firm}`);
+      assert.deepEqual([rejected.status, rejected.json.code], [409, 'referenced']);
+      await succeeds(`DELETE /visits/${visit}`);
+      await succeeds(`DELETE /firms/${firm}`);
+    });
+
+    test('listing the trash and restoring require the grant, and scopes limit both', async () => {
+      const [small, large] = [
+        await create('/firms', { name: 'Small', size: 1 }),
+        await create('/firms', { name: 'Large', size: 100 }),
+      ];
+      await succeeds('DELETE /firms/batch', { body: { ids: [small, large] } });
+      const path = '/firms?trashed=true&name[in]=Small&name[in]=Large';
+      const { key: reader } = await limitedKey(instance(), alpha, [
+        'firms:list',
+        'firms:read',
+        'firms:delete',
+      ]);
+      assert.equal((await call(`GET ${path}`, { key: reader })).status, 403);
+      assert.equal((await call(`POST /firms/${small}/restore`, { key: reader })).status, 403);
+      const { key } = await limitedKey(instance(), alpha, [
+        'firms:list',
+        'firms:read',
+        'firms:restore:small',
+      ]);
+      const listed = (await succeeds(`GET ${path}`, { key })).json.data as { id: number }[];
+      assert.deepEqual(
+        listed.map(({ id }) => id),
+        [small],
+      );
+      assert.equal((await call(`POST /firms/${large}/restore`, { key })).status, 404);
+      await succeeds(`POST /firms/${small}/restore`, { key });
+    });
+
+    test('the trash is paginated with cursors that are not valid for the list, and exported', async () => {
+      await rows(
+        `insert into "firms" ("organization_id", "name", "created_at", "updated_at", "_trashed_at") select ${alpha.id}, 'Page ' || n, now(), now(), now() from generate_series(1, 25) n`,
+      );
+      const page = await succeeds('GET /firms?trashed=true');
+      const [, next = ''] =
+        /<[^>]*\/firms\?([^>]*)>; rel="next"/.exec(String(page.headers.get('link'))) ?? [];
+      assert.match(next, /trashed=true/);
+      const more = (await succeeds(`GET /firms?${next}`)).json.data as { id: number }[];
+      const seen = new Set((page.json.data as { id: number }[]).map(({ id }) => id));
+      assert.ok(more.length > 0 && more.every(({ id }) => !seen.has(id)));
+      assert.equal((await call(`GET /firms?${next.replace('trashed=true&', '')}`)).status, 400);
+      assert.equal((await call('GET /firms?trashed=maybe')).status, 400);
+      const csv = await succeeds('GET /firms?trashed=true&name=Page%207', {
+        headers: { accept: 'text/csv' },
+      });
+      assert.match(csv.text, /trashed_at/);
+      assert.match(csv.text, /Page 7/);
+    });
+
+    test('the history says trash, restore and purge', async () => {
+      const id = await create('/firms', { name: 'History' });
+      await succeeds(`DELETE /firms/${id}`);
+      await succeeds(`POST /firms/${id}/restore`);
+      await succeeds(`DELETE /firms/${id}`);
+      await rows(`update "firms" set "_trashed_at" = now() - interval '31 days' where "id" = ${id}`);
+      await purge('firms');
+      const { data } = (await succeeds(`GET /firms/${id}/history`)).json as {
+        data: { action: string; before: { name: string } | null; after: { name: string } | null }[];
+      };
+      assert.deepEqual(
+        data.map(({ action, before, after }) => [action, before?.name, after?.name]),
+        [
+          ['purge', 'History', undefined],
+          ['trash', 'History', undefined],
+          ['restore', undefined, 'History'],
+          ['trash', 'History', undefined],
+          ['create', undefined, 'History'],
+        ],
+      );
+      assert.equal((await call(`POST /firms/${id}/restore`)).status, 404);
+    });
+
+    test('the change feed and subscriptions contain the actions of the trash', async () => {
+      const everything = [
+        { object: 'events', actions: ['*'] },
+        { object: '*', actions: ['*'] },
+      ] as const;
+      const key = await alpha.keyWith(everything);
+      const feed = (query: string) => instance().call(`GET /events?${query}`, { key });
+      const subscribe = async (path: string, actions?: readonly string[]) => {
+        const body = { url: receiver.url + path, resources: ['firms'], ...(actions && { actions }) };
+        const answer = await instance().call('POST /events/subscriptions', { key, body });
+        assert.equal(answer.status, 201, answer.text);
+      };
+      // Both drivers share the receiver.
+      const paths = ['all', 'deletions', 'creations'].map((name) => `/${instance().driver}-${name}`);
+      const [all = '', deletions = '', creations = ''] = paths;
+      await subscribe(all);
+      await subscribe(deletions, ['delete']);
+      await subscribe(creations, ['create']);
+      let cursor = String((await feed('after=now')).json.next);
+      const id = await create('/firms', { name: 'Event' });
+      await succeeds(`DELETE /firms/${id}`);
+      await succeeds(`POST /firms/${id}/restore`);
+      await succeeds(`DELETE /firms/${id}`);
+      await rows(`update "firms" set "_trashed_at" = now() - interval '31 days' where "id" = ${id}`);
+      await purge('firms');
+      const changes: Change[] = [];
+      await until(async () => {
+        const { json } = await feed(`after=${encodeURIComponent(cursor)}&resources=firms`);
+        cursor = String(json.next);
+        changes.push(...(json.data as Change[]).filter((change) => change.id === id));
+        return changes.length >= 5;
+      }, 'the changes');
+      assert.deepEqual(
+        changes.map(({ action, before, after }) => [action, before !== null, after !== null]),
+        [
+          ['create', false, true],
+          ['trash', true, false],
+          ['restore', false, true],
+          ['trash', true, false],
+          ['purge', true, false],
+        ],
+      );
+      /** Returns the types of the events about the record, in the order of its changes. */
+      const typesAt = (path: string) =>
+        receiver
+          .at(path)
+          .map(({ event }) => event)
+          .filter(({ data }) => data.id === id)
+          .sort((a, b) => a.data.version - b.data.version)
+          .map(({ type }) => type.replace('firms.', ''));
+      await until(async () => typesAt(all).length >= 5, 'all events');
+      assert.deepEqual(typesAt(all), ['created', 'trashed', 'restored', 'trashed', 'purged']);
+      await until(async () => typesAt(deletions).length >= 3, 'the deletions');
+      assert.deepEqual(typesAt(deletions), ['trashed', 'trashed', 'purged']);
+      await until(async () => typesAt(creations).length >= 2, 'the creations');
+      assert.deepEqual(typesAt(creations), ['created', 'restored']);
+      for (const { event } of receiver.at(all).filter(({ event }) => /trashed|purged/.test(event.type)))
+        assert.equal(event.data.record, null);
+    });
+
+    test('an erasure deletes records in the trash and their values in the history', async () => {
+      const id = await create('/firms', { name: 'Quillfeather' });
+      await succeeds(`DELETE /firms/${id}`);
+      const erase = ['person', 'forget', '--org', alpha.slug, '--records', 'firms?name=Quillfeather'];
+      const preview = await runCommand(instance(), erase);
+      assert.deepEqual((preview.json as { records: unknown }).records, { firms: [String(id)] });
+      await runCommand(instance(), [...erase, '--erase']);
+      assert.deepEqual(await idsOf('GET /firms?trashed=true&name=Quillfeather'), []);
+      assert.equal((await call(`POST /firms/${id}/restore`)).status, 404);
+      const history = await succeeds(`GET /firms/${id}/history`);
+      assert.doesNotMatch(history.text, /Quillfeather/);
+      assert.equal((history.json.data as Change[]).length, 3);
+    });
+
+    test('quotas count records in the trash', async () => {
+      const small = await instance().organization('small');
+      const options = { key: small.key };
+      const send = (request: string, body?: object) => call(request, { ...options, ...(body && { body }) });
+      const { id } = (await send('POST /firms', { name: 'First' })).json;
+      assert.equal((await send(`DELETE /firms/${id}`)).status, 200);
+      const previous = instance().app.webhooks.settings.current;
+      file.replace({ ...settings, quotas: { organizations: { small: { records: 1 } } } });
+      await until(() => instance().app.webhooks.settings.current !== previous, 'take the settings');
+      const rejected = await send('POST /firms', { name: 'Second' });
+      assert.deepEqual([rejected.status, rejected.json.code], [403, 'quota_exceeded']);
+      assert.equal((await send(`POST /firms/${id}/restore`)).status, 200, 'restoring creates no record');
+      file.replace(settings);
+    });
+
+    test('the API description contains the trash', async () => {
+      const { json } = await instance().call('GET /docs/openapi.json', {});
+      const { paths, components } = json as {
+        paths: Record<string, Record<string, { parameters: { $ref: string }[] }>>;
+        components: { schemas: Record<string, { properties: Record<string, Described> }> };
+      };
+      interface Described {
+        readonly description?: string;
+        readonly properties?: Readonly<Record<string, unknown>>;
+      }
+      const property = (schema: string, name: string) => components.schemas[schema]?.properties[name];
+      assert.ok(paths['/api/v1/firms/{id}/restore']?.post);
+      assert.ok(paths['/api/v1/firms']?.get?.parameters.some(({ $ref }) => $ref.endsWith('/firms.trashed')));
+      assert.match(property('FirmProjection', 'trashed_at')?.description ?? '', /moved to the trash/);
+      for (const schema of ['Firm', 'LeadProjection'])
+        assert.equal(property(schema, 'trashed_at'), undefined);
+      assert.match(property('Change', 'action')?.description ?? '', /`trash`, `restore` or `purge`/);
+      assert.ok(property('ResourcePermissions', 'actions')?.properties?.restore);
+      const permissions = await instance().call('GET /auth/permissions?resource=firms', { key: alpha.key });
+      const { firms } = permissions.json.resources as Record<string, { actions: Record<string, unknown> }>;
+      assert.deepEqual(firms?.actions.restore, { allowed: true });
+    });
+
+    test('prune deletes expired records, and --dry-run only counts them', async () => {
+      const id = await create('/firms', { name: 'Pruned' });
+      await succeeds(`DELETE /firms/${id}`);
+      await purge('firms');
+      const prune = async (...options: string[]) => {
+        const { json } = await runCommand(instance(), ['prune', ...options]);
+        return (json as { removed: Record<string, number> }).removed['records in the trash'];
+      };
+      const isInTrash = async () => (await idsOf('GET /firms?trashed=true&name=Pruned')).length === 1;
+      const before = await prune('--dry-run');
+      await rows(`update "firms" set "_trashed_at" = now() - interval '31 days' where "id" = ${id}`);
+      assert.deepEqual([await prune('--dry-run'), await isInTrash()], [Number(before) + 1, true]);
+      assert.deepEqual([await prune(), await isInTrash()], [Number(before) + 1, false]);
+    });
+
+    test('purging applies on_delete, and restrict postpones it', async () => {
+      const [cleared, kept, recent] = [
+        await create('/firms', { name: 'Cleared' }),
+        await create('/firms', { name: 'Kept' }),
+        await create('/firms', { name: 'Recent' }),
+      ];
+      const referring = await create('/visits', { firm_id: cleared, firm_ids: [cleared, recent] });
+      await succeeds('DELETE /firms/batch', { body: { ids: [cleared, kept, recent] } });
+      await rows(
+        `update "firms" set "_trashed_at" = now() - interval '31 days' where "id" in (${cleared}, ${kept})`,
+      );
+      await rows(
+        `insert into "visits" ("organization_id", "created_at", "updated_at", "kept_firm_id", "firm_ids", "note") values (${alpha.id}, now(), now(), ${kept}, '{}', '')`,
+      );
+      await purge('firms');
+      const visit = (await succeeds(`GET /visits/${referring}`)).json;
+      assert.deepEqual([visit.firm_id, visit.firm_ids], [null, [recent]]);
+      assert.deepEqual(
+        await idsOf('GET /firms?trashed=true&sort=id&name[in]=Cleared&name[in]=Kept&name[in]=Recent'),
+        [kept, recent],
+      );
+    });
+  },
+  { sources, environment: file.environment },
+);

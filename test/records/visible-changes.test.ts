@@ -1,0 +1,42 @@
+// Changes as callers with limited grants see them, without a database.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compileResource } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { compileGrants } from '../../engine/records/index.ts';
+import { visibleChanges } from '../../engine/records/visible-changes.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const sources = await sourcesWith(
+  {
+    file: 'labels.yaml',
+    text: `
+common: all
+fields:
+  name: { type: string }
+scopes:
+  own: owner_id == me
+`,
+  },
+  {
+    file: 'deals.yaml',
+    text: `
+common: all
+fields:
+  label_ids: { type: references, to: labels, renamed_from: tag_ids, alias: true, deprecated: 2026-11-01, sunset: 2027-06-30 }
+`,
+  },
+);
+
+test('changes omit references that the caller cannot see, also under the former name of the field', () => {
+  const resources = compileResource(checkSources(sources), '/api', []);
+  const deals = resources.find(({ name }) => name === 'deals') ?? assert.fail();
+  const grants = compileGrants([
+    { object: 'deals', action: 'read' },
+    { object: 'labels', action: 'read:own' },
+  ]);
+  const { context } = deals.viewFor(grants);
+  const text = visibleChanges('select', { resources: [context], action: 'read' }, () => '$1');
+  for (const name of ['label_ids', 'tag_ids'])
+    assert.ok(text.includes(`when '${name}' then array_to_json(`), name);
+});

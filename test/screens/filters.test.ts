@@ -1,0 +1,133 @@
+// Filters of record lists: a control that suits the field, values converted as users enter them, and names instead of IDs.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { makePerson } from '../support/people.ts';
+
+let instance: Instance;
+let acme: Organization;
+let admin: Visitor;
+let account: string;
+before(async () => {
+  instance = await startInstance('postgresql');
+  acme = await instance.organization('acme');
+  admin = await signIn(instance, administratorOf(acme));
+  account = await make('accounts', { name: 'Initech' });
+  await make('accounts', { name: 'Umbrella North' });
+  await make('accounts', { name: 'Umbrella South' });
+  await make('opportunities', { name: 'Printers', account_id: Number(account) });
+  await make('leads', { last_name: 'Ames', rating: 'Hot', source: 'Website' });
+});
+after(() => instance.close());
+
+const data = '/setup/o/acme/data';
+const make = async (resource: string, body: object): Promise<string> => {
+  const made = await instance.call(`POST /api/v1/${resource}`, { key: acme.key, body });
+  assert.equal(made.status, 201, made.text);
+  return String(made.json.id);
+};
+/** Returns the filter form on a page. */
+const formIn = ({ text }: Answer): string =>
+  readable(/<form role="search" aria-label="Filter"[\s\S]*?<\/form>/.exec(text)?.[0] ?? '');
+const optionsIn = (html: string, id: string): string[] =>
+  [
+    ...(
+      new RegExp(`<(?:select|datalist) id="${id}"[^>]*>(.*?)</(?:select|datalist)>`).exec(html)?.[1] ?? ''
+    ).matchAll(/<option value="([^"]*)"[^>]*>/g),
+  ].map(([, value = '']) => value);
+const chipsIn = ({ text }: Answer): string[] =>
+  [...text.matchAll(/aria-label="Remove the filter ([^"]*)"/g)].map(([, label = '']) => readable(label));
+const enter = async (resource: string, by: string, value: string): Promise<Answer> =>
+  admin.get(`${data}/${resource}?${new URLSearchParams({ by, value })}`);
+/** Enters a filter and returns the list's query string and the chips. */
+const entered = async (resource: string, by: string, value: string) => {
+  const answer = await enter(resource, by, value);
+  assert.equal(answer.status, 303, answer.text);
+  const location = answer.headers.get('location') ?? '';
+  const list = await admin.get(location);
+  assert.equal(list.status, 200, location);
+  return [decodeURIComponent(location.split('?')[1] ?? ''), ...chipsIn(list)];
+};
+
+test('the menu lists the fields, and each field has its own control', async () => {
+  const list = await admin.get(`${data}/leads?q=ames`);
+  assert.doesNotMatch(list.text, /aria-label="Filter"/);
+  assert.match(list.text, /<a href="[^"]*\?q(&#x3D;|=)ames&amp;by(&#x3D;|=)rating">Rating<\/a>/);
+  const rating = formIn(await admin.get(`${data}/leads?q=ames&by=rating`));
+  assert.deepEqual(optionsIn(rating, 'filter-by'), ['rating[eq]', 'rating[ne]']);
+  assert.deepEqual(optionsIn(rating, 'in-value'), ['Hot', 'Warm', 'Cold'], 'only values of this field');
+  assert.match(rating, /<input type="hidden" name="q" value="ames">/);
+  const owner = formIn(await admin.get(`${data}/leads?by=owner_id`));
+  assert.deepEqual(optionsIn(owner, 'filter-by'), [
+    'owner_id[eq]',
+    'owner_id[is_null]=true',
+    'owner_id[is_null]=false',
+  ]);
+  assert.deepEqual(optionsIn(owner, 'in-value'), ['me', acme.user]);
+  const reference = formIn(await admin.get(`${data}/opportunities?by=account_id`));
+  assert.ok(optionsIn(reference, 'list-value').includes(`Initech (${account})`));
+  const source = formIn(await admin.get(`${data}/leads?by=source`));
+  assert.ok(optionsIn(source, 'list-value').includes('Referral'));
+  assert.match(formIn(await admin.get(`${data}/leads?by=created_at`)), /<input type="date" id="in-value"/);
+});
+
+test('values are accepted as users enter them', async () => {
+  assert.deepEqual(await entered('leads', 'rating[eq]', 'hot'), ['rating[eq]=Hot', 'Rating is Hot']);
+  assert.deepEqual(await entered('leads', 'source', 'WEBSITE '), ['source=Website', 'Source is Website']);
+  assert.deepEqual(await entered('opportunities', 'account_id[eq]', 'initech'), [
+    `account_id[eq]=${account}`,
+    'Account is Initech',
+  ]);
+  assert.deepEqual(await entered('opportunities', 'account_id', `Initech (${account})`), [
+    `account_id=${account}`,
+    'Account is Initech',
+  ]);
+  assert.deepEqual(await entered('opportunities', 'account_id[is_null]=false', 'ignored'), [
+    'account_id[is_null]=false',
+    'Account is not empty',
+  ]);
+  assert.deepEqual(await entered('leads', 'created_at[lte]', '2026-03-01'), [
+    'created_at[lte]=2026-03-01T23:59:59.999999Z',
+    'Created at is on or before Mar 1, 2026',
+  ]);
+  assert.deepEqual(await entered('leads', 'created_at[gte]', '2026-03-01'), [
+    'created_at[gte]=2026-03-01T00:00:00Z',
+    'Created at is on or after Mar 1, 2026',
+  ]);
+});
+
+test('a name that does not identify one record is rejected below the control', async () => {
+  for (const [value, problem] of [
+    ['umbrella', 'Several accounts match. Choose one from the list.'],
+    ['nowhere', 'No account found.'],
+  ] as const) {
+    const answer = await enter('opportunities', 'account_id[eq]', value);
+    assert.equal(answer.status, 400);
+    const form = formIn(answer);
+    assert.ok(form.includes(`<p class="error">${problem}</p>`), form);
+    assert.match(form, new RegExp(` value="${value}"`));
+  }
+});
+
+test('filters name members, and no users of other organizations', async () => {
+  assert.deepEqual(await entered('leads', 'owner_id[eq]', 'me'), ['owner_id[eq]=me', 'Owner is me']);
+  assert.deepEqual(await entered('leads', 'owner_id', acme.user), [
+    `owner_id=${acme.user}`,
+    'Owner is admin@acme.example',
+  ]);
+  const beta = await instance.organization('beta');
+  assert.deepEqual(await entered('leads', 'owner_id', beta.user), [
+    `owner_id=${beta.user}`,
+    `Owner is ID ${beta.user}`,
+  ]);
+});
+
+test('a filter does not reveal the title of a record that the member cannot read', async () => {
+  const grants = [{ object: 'opportunities', actions: ['list', 'read'] }] as const;
+  const reader = await signIn(instance, await makePerson(instance, [{ organization: acme, grants }]));
+  const list = await reader.get(`${data}/opportunities?account_id=${account}`);
+  assert.deepEqual(chipsIn(list), [`Account is ${account}`]);
+  const form = formIn(await reader.get(`${data}/opportunities?by=account_id`));
+  assert.deepEqual(optionsIn(form, 'list-value'), []);
+});

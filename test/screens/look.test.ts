@@ -1,0 +1,184 @@
+// The admin UI's frame and the display of values: navigation on error pages, search, assets, compressed pages, and
+// numbers and dates in the browser's language.
+import assert from 'node:assert/strict';
+import { request as httpRequest } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { brotliDecompressSync } from 'node:zlib';
+import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { makePerson } from '../support/people.ts';
+
+describe('the look of the admin UI', () => {
+  let instance: Instance;
+  let acme: Organization;
+  let admin: Visitor;
+  before(async () => {
+    instance = await startInstance('postgresql');
+    acme = await instance.organization('acme');
+    admin = await signIn(instance, administratorOf(acme));
+  });
+  after(() => instance.close());
+
+  const create = async (resource: string, body: Readonly<Record<string, unknown>>) =>
+    String((await instance.call(`POST /api/v1/${resource}`, { key: acme.key, body })).json.id);
+  const resultsOf = ({ text }: { readonly text: string }) =>
+    [...text.matchAll(/<li><a href="([^"]*)"><span class="tile[^>]*>[^<]*<\/span>([^<]*)<\/a><\/li>/g)].map(
+      ([, href = '', label = '']) => `${readable(label)} ${readable(href).replace('/setup/o/acme/', '')}`,
+    );
+
+  test('error pages keep the navigation', async () => {
+    for (const [path, status] of [
+      ['/setup/o/acme/nowhere', 404],
+      ['/setup/o/acme/data/nothing', 404],
+      ['/setup/nowhere', 404],
+      ['/setup/o/beta/keys', 403],
+    ] as const) {
+      const page = await admin.get(path);
+      assert.equal(page.status, status, path);
+      assert.match(page.text, /href="\/setup\/o\/acme\/keys"/, path);
+      assert.match(page.text, />Log out</, path);
+    }
+  });
+
+  test('search finds records by words and ID, pages and organizations, as far as the profile allows', async () => {
+    const lead = await create('leads', { first_name: 'Zoë', last_name: 'Quast', email: 'zoe@quast.example' });
+    const account = await create('accounts', { name: 'Quast & Sons' });
+    const search = async (q: string, browser = admin) =>
+      resultsOf(await browser.get(`/setup/o/acme/search?${new URLSearchParams({ q })}`));
+    assert.deepEqual(await search('quast'), [
+      `Quast & Sons data/accounts/${account}`,
+      `Zoë Quast data/leads/${lead}`,
+    ]);
+    assert.ok((await search(lead)).includes(`Zoë Quast data/leads/${lead}`), 'by ID');
+    assert.deepEqual(await search('profil'), ['Profiles profiles']);
+    assert.deepEqual(await search('acme'), ['acme /setup/o/acme']);
+    assert.deepEqual(await search('%_'), []);
+    const grants = [{ object: 'accounts', actions: ['list', 'read'] }] as const;
+    const reader = await signIn(instance, await makePerson(instance, [{ organization: acme, grants }]));
+    assert.deepEqual(await search('quast', reader), [`Quast & Sons data/accounts/${account}`]);
+    assert.deepEqual(await search('profil', reader), []);
+    assert.deepEqual(await search('create a'), ['Create account data/accounts/new']);
+    assert.deepEqual(await search('create a', reader), []);
+    const go = async (q: string) =>
+      (await admin.get(`/setup/o/acme/search?${new URLSearchParams({ q, go: '1' })}`)).headers.get(
+        'location',
+      );
+    assert.equal(await go('zoe@quast.example'), `/setup/o/acme/data/leads/${lead}`, 'the only result');
+    assert.equal(await go('quast'), null);
+    assert.equal(await go('nothing like this'), null);
+  });
+
+  test('assets have immutable URLs, and other versions are revalidated', async () => {
+    const { text } = await admin.get('/setup/o/acme');
+    const urls = [...text.matchAll(/"(\/setup\/assets\/[^"#]*)/g)].map(([, url = '']) => url);
+    assert.ok(urls.length > 3);
+    for (const url of new Set(urls)) {
+      const asset = await admin.get(url);
+      assert.equal(asset.status, 200, url);
+      assert.equal(asset.headers.get('cache-control'), 'public, max-age=31536000, immutable');
+    }
+    const other = await admin.get('/setup/assets/other/setup.css');
+    assert.deepEqual([other.status, other.headers.get('cache-control')], [200, 'public, max-age=60']);
+    assert.equal((await admin.get('/setup/assets/other/LICENSES.txt')).status, 404);
+  });
+
+  test('every icon that a page uses is in the sprite', async () => {
+    const sprite = await admin.get('/setup/assets/any/icons.svg');
+    const names = new Set([...sprite.text.matchAll(/<symbol id="([^"]*)"/g)].map(([, name]) => name));
+    for (const path of ['', '/data/leads', '/data/leads/new', '/keys', '/integrations/add', '/activity']) {
+      const { text } = await admin.get(`/setup/o/acme${path}`);
+      for (const [, name] of text.matchAll(/icons\.svg#([^"]*)"/g)) assert.ok(names.has(name), name);
+    }
+  });
+
+  test('pages are compressed, and each response has another form token', async () => {
+    const load = () =>
+      new Promise<string>((resolve, reject) => {
+        httpRequest(`${instance.url}/setup/login`, { headers: { 'accept-encoding': 'br' } }, (response) => {
+          const chunks: Buffer[] = [];
+          response.on('data', (chunk: Buffer) => chunks.push(chunk));
+          response.on('end', () => {
+            assert.equal(response.headers['content-encoding'], 'br');
+            assert.match(String(response.headers.vary), /accept-encoding/);
+            resolve(brotliDecompressSync(Buffer.concat(chunks)).toString());
+          });
+        })
+          .on('error', reject)
+          .end();
+      });
+    assert.match(await load(), /<h1>/);
+    const tokens = await Promise.all(
+      [1, 2].map(async () => formsOf(await admin.get('/setup/me'))[0]?.values._csrf ?? ''),
+    );
+    // The start of a token identifies the session; the end proves that the page was sent by this instance.
+    const proofs = tokens.map((token) => token.slice(-43));
+    const pieces = Array.from(proofs[0] ?? '').map((_, start, { length }) =>
+      start + 6 <= length ? proofs[0]?.slice(start, start + 6) : undefined,
+    );
+    assert.equal(proofs[1]?.length, 43);
+    assert.deepEqual(
+      pieces.filter((piece) => piece !== undefined && proofs[1]?.includes(piece)),
+      [],
+      'the size of a response does not reveal the next token',
+    );
+  });
+
+  test('values are formatted for the language of the browser, and closed values are badges', async () => {
+    const id = await create('opportunities', {
+      name: 'Renewal',
+      amount: 1234567.5,
+      stage: 'Closed Won',
+      close_date: '2027-03-01T09:30:00+01:00',
+    });
+    const texts = async (language: string) => {
+      const { text } = await admin.get(`/setup/o/acme/data/opportunities/${id}`, {
+        'accept-language': language,
+      });
+      return new Map(
+        [...text.matchAll(/<dt>(.*?)<\/dt><dd>(.*?)<\/dd>/g)].map(([, label = '', html = '']) => [
+          label,
+          readable(html.replace(/<[^>]*>/g, '')),
+        ]),
+      );
+    };
+    const english = await texts('en-US,en;q=0.9');
+    assert.equal(english.get('Amount'), '1,234,567.5');
+    assert.match(english.get('Close date') ?? '', /^Mar 1, 2027, 9:30\sAM$/);
+    assert.equal(english.get('ID'), id, 'IDs are not formatted');
+    const german = await texts('de-DE');
+    assert.equal(german.get('Amount'), '1.234.567,5');
+    assert.match(german.get('Close date') ?? '', /^1\. März 2027/);
+    assert.equal((await texts('*, xx-invalid-locale')).get('Amount'), '1,234,567.5');
+    const { text } = await admin.get(`/setup/o/acme/data/opportunities/${id}`);
+    assert.match(text, /<p class="badges"><span class="badge hue-6">Closed Won<\/span><\/p>/);
+    assert.match(text, /title="2027-03-01T09:30:00\+01:00"/, 'the exact time is a tooltip');
+  });
+
+  test('empty read-only fields are omitted, and contact details are links', async () => {
+    const id = await create('leads', {
+      last_name: 'Ames',
+      email: 'ames@people.example',
+      phone: '+49 30 1234-56',
+      linkedin_url: 'javascript:alert(1)',
+      facebook_url: 'https://social.example/ames',
+    });
+    const { text } = await admin.get(`/setup/o/acme/data/leads/${id}`);
+    assert.doesNotMatch(text, /<dt>Meta/);
+    assert.match(text, /<dt>Instagram handle<\/dt><dd><span class="none">/);
+    for (const href of ['mailto:ames%40people.example', 'tel:+49301234', 'https://social.example/ames'])
+      assert.ok(readable(text).includes(`href="${href}`), href);
+    assert.doesNotMatch(text, /href="javascript:/);
+  });
+
+  test('a field with closed values is a choice that keeps other stored values', async () => {
+    const id = await create('leads', { last_name: 'Ames', rating: 'Lukewarm' });
+    const { text } = await admin.get(`/setup/o/acme/data/leads/${id}/edit`);
+    const options = /<select id="in-rating"[^>]*>(.*?)<\/select>/.exec(text)?.[1] ?? '';
+    assert.deepEqual(
+      [...options.matchAll(/<option value="([^"]*)"( selected)?>/g)].map(
+        ([, value, selected]) => `${value}${selected ?? ''}`,
+      ),
+      ['', 'Hot', 'Warm', 'Cold', 'Lukewarm selected'],
+    );
+  });
+});

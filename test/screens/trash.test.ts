@@ -1,0 +1,104 @@
+// The trash of a resource: its list, and forms that restore records or delete them permanently.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import type { Action } from '../../engine/records/index.ts';
+import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { makePerson } from '../support/people.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const firms = '/setup/o/acme/data/firms';
+const titleOf = ({ text }: Answer): string => readable(/<h1>(.*?)<\/h1>/.exec(text)?.[1] ?? '');
+const messageOf = ({ text }: Answer): string =>
+  readable(/<p class="(?:problem|notice)"[^>]*>(.*?)<\/p>/.exec(text)?.[1] ?? '').replace(/<\/?strong>/g, '');
+
+const sources = await sourcesWith({
+  file: 'firms.yaml',
+  text: `common: all
+trash: 30 days
+fields:
+  name: { type: string, unique: true }
+sort: { by: id }
+filters: [name]
+`,
+});
+
+onBothDrivers(
+  'the trash in the admin UI',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      admin = await signIn(instance(), administratorOf(acme));
+    });
+    const call = (request: string, body?: object) =>
+      instance().call(request.replace(' /', ' /api/v1/'), { key: acme.key, ...(body && { body }) });
+    /** Creates a firm and moves it to the trash. */
+    const trashed = async (name: string): Promise<string> => {
+      const id = String((await call('POST /firms', { name })).json.id);
+      assert.equal((await call(`DELETE /firms/${id}`)).status, 200);
+      return id;
+    };
+    const submit = async (page: Answer, action: string): Promise<Answer> => {
+      const form = formsOf(page).find((each) => each.action === action) ?? assert.fail(page.text);
+      const answer = await admin.post(form.action, form.values);
+      assert.equal(answer.status, 303, messageOf(answer));
+      return admin.get(answer.headers.get('location') ?? '');
+    };
+
+    test('lists the records in the trash, and restores them with their ID', async () => {
+      const id = await trashed('Analytical <Engines>');
+      assert.match((await admin.get(firms)).text, new RegExp(`href="${firms}/trash"`));
+      const list = await admin.get(`${firms}/trash`);
+      assert.equal(titleOf(list), 'Firms in the trash');
+      assert.match(readable(list.text), /Records are deleted permanently after 30 days in the trash\./);
+      assert.match(list.text, /Analytical &lt;Engines&gt;/);
+      const question = await admin.get(`${firms}/${id}/restore`);
+      assert.equal(titleOf(question), 'Restore Analytical <Engines>?');
+      const restored = await submit(question, `${firms}/${id}/restore`);
+      assert.equal(messageOf(restored), 'Analytical <Engines> restored.');
+      assert.equal((await call(`GET /firms/${id}`)).status, 200);
+      assert.doesNotMatch((await admin.get(`${firms}/trash`)).text, /Analytical/);
+      assert.equal((await admin.get(`${firms}/${id}/restore`)).status, 404);
+    });
+
+    test('deletes records in the trash permanently', async () => {
+      const id = await trashed('Difference');
+      const question = await admin.get(`${firms}/${id}/purge`);
+      assert.equal(titleOf(question), 'Delete Difference permanently?');
+      assert.equal(
+        messageOf(await submit(question, `${firms}/${id}/purge`)),
+        'Difference deleted permanently.',
+      );
+      assert.doesNotMatch((await admin.get(`${firms}/trash`)).text, /Difference/);
+      assert.equal((await admin.get(`${firms}/${id}/purge`)).status, 404);
+      // A record that is not in the trash cannot be purged.
+      const kept = String((await call('POST /firms', { name: 'Kept' })).json.id);
+      assert.equal((await admin.get(`${firms}/${kept}/purge`)).status, 404);
+    });
+
+    test('a deleted record can be restored from the message', async () => {
+      const id = String((await call('POST /firms', { name: 'Undone' })).json.id);
+      const deleted = await submit(await admin.get(`${firms}/${id}/delete`), `${firms}/${id}/delete`);
+      assert.equal(messageOf(await submit(deleted, `${firms}/${id}/undo`)), 'Undone restored.');
+      assert.equal((await call(`GET /firms/${id}`)).status, 200);
+    });
+
+    test('requires the grant to restore, and to delete permanently also the grant to delete', async () => {
+      const id = await trashed('Guarded');
+      const statuses = async (actions: readonly Action[]) => {
+        const grants = [{ object: 'firms', actions }];
+        const browser = await signIn(
+          instance(),
+          await makePerson(instance(), [{ organization: acme, grants }]),
+        );
+        const paths = ['trash', `${id}/restore`, `${id}/purge`];
+        return Promise.all(paths.map(async (path) => (await browser.get(`${firms}/${path}`)).status));
+      };
+      assert.deepEqual(await statuses(['list', 'read', 'delete']), [403, 403, 403]);
+      assert.deepEqual(await statuses(['list', 'read', 'restore']), [200, 200, 403]);
+    });
+  },
+  { sources },
+);

@@ -1,0 +1,97 @@
+// Endpoints and channels that write retired resources are not served, and configuring them is an error.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { administratorOf, signIn, type Visitor } from '../support/forms.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { ownFiles } from '../support/own-files.ts';
+import { settingsFile } from '../support/partners.ts';
+import { crm } from '../support/process.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const retired = ['leads', 'opportunities'].map((name) => ({
+  file: `resources/own-${name}.yaml`,
+  text: `extends: ${name}\nretired: true\n`,
+}));
+
+onBothDrivers(
+  'retired resources of webhooks',
+  (instance) => {
+    let acme: Organization;
+    let browser: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      browser = await signIn(instance(), administratorOf(acme));
+    });
+
+    test('their endpoints do not exist', async () => {
+      for (const path of [
+        '/webhooks/inbound-leads',
+        '/webhooks/acme-payment',
+        '/webhooks/channels/meta-lead-ads/abcdefghijkl',
+        '/api/v1/leads',
+      ])
+        assert.equal((await instance().call(`POST ${path}`, { key: acme.key, body: {} })).status, 404, path);
+      assert.equal((await instance().call('POST /api/booking-forms/whatsapp', { body: {} })).status, 501);
+    });
+
+    test('the API description does not mention them', async () => {
+      const { text, json } = await instance().call('GET /docs/openapi.json');
+      const paths = Object.keys(json.paths as object);
+      assert.deepEqual(
+        paths.filter((path) => /lead|opportunit|payment/i.test(path)),
+        [],
+      );
+      assert(paths.includes('/api/booking-forms/whatsapp'));
+      assert(!text.includes('inboundSecret'));
+      assert(text.includes('"partnerToken"'));
+    });
+
+    test('the admin UI does not offer them', async () => {
+      const partners = await browser.get('/setup/o/acme/partners');
+      assert.equal(partners.status, 200);
+      assert(!partners.text.includes('inbound_leads') && !partners.text.includes('Payments without a lead'));
+      const { text } = await browser.get('/setup/o/acme/integrations/add');
+      assert(text.includes('Telegram') && !text.includes('Meta Lead Ads'));
+      const form = await browser.get('/setup/o/acme/integrations/add?provider=meta-lead-ads');
+      assert(!form.text.includes('name="secret"'));
+    });
+  },
+  { sources: await sourcesWith(...retired) },
+);
+
+describe('crm check', { concurrency: 1 }, () => {
+  const check = async (settings: object, variables: Readonly<Record<string, string>> = {}) => {
+    const own = ownFiles();
+    for (const name of ['leads', 'opportunities']) own.edit(name, /^singular: /m, 'retired: true\n$&');
+    const { environment } = settingsFile(settings, variables);
+    const created = await crm(['migrate', '--create', 'retire'], { ...own.environment, ...environment });
+    const result = await crm(['check'], { ...own.environment, ...environment });
+    own.remove();
+    const { code, stdout, stderr } = result;
+    return { created, code, stdout, stderr };
+  };
+
+  test('accepts retired resources of endpoints without secrets', async () => {
+    const { created, code, stdout, stderr } = await check({});
+    assert.equal(created.code, 0, created.stderr);
+    assert.equal(code, 0, stderr);
+    assert(!stdout.includes('leads'), stdout);
+  });
+
+  test('names the entries in config.yaml that are configured nevertheless', async () => {
+    const payment = {
+      organization: 'acme',
+      verify: { header: 'X-Key', secrets: ['${KEY}'] },
+      lead: { email: '{{email}}' },
+    };
+    const { code, stderr } = await check(
+      { partners: { inbound_leads: { secrets: ['${SECRET}'] }, payments: { acme: payment } } },
+      { SECRET: 'a secret of inbound leads' },
+    );
+    assert.equal(code, 1);
+    assert.match(
+      stderr,
+      /config\.yaml:\d+:\d+ {2}inbound_leads cannot be configured, because it writes leads, which is retired\. Remove its secret, or "retired: true" of leads\.\n.*config\.yaml:\d+:\d+ {2}payments of acme cannot be configured, because it writes leads, which is retired\. Remove its entry, or "retired: true" of leads\.\n/,
+    );
+  });
+});

@@ -95,6 +95,12 @@ export async function startDevServer(config: Config, print: (text: string) => vo
     const resources = compileResources(config, sources);
     checkModules(resources);
     const plan = await planOn(config, modelOf(resources), {}, database);
+    // The plan reads the migrations again. If files have changed since, for example by a pull, it would compare the
+    // previous definitions with new migrations. The watcher reports the change.
+    if ((await readFiles(config)).text !== text) {
+      lastText = undefined;
+      return;
+    }
     const pending = [...(plan.database?.pending ?? []), ...(plan.database?.unfinished ?? [])];
     const isSame = textOf(sources) === servedText;
     if (isSame && pending.length === 0) {

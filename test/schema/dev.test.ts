@@ -1,7 +1,7 @@
 // Definitions that are edited while they are served: saved edits are served or reported, and no request
 // fails.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -109,6 +109,20 @@ for (const driver of drivers.slice(-1)) {
       rmSync(dirname(lock), { recursive: true });
       await tells('Serving the saved definitions');
       assert.equal(told.length, 1, told.join('\n'));
+      told.length = 0;
+    });
+
+    test('files that change while their plan is made are read again', async () => {
+      const schemas = join(files.path, 'resources/.schemas');
+      // The schemas are written after the definitions have been read and before the plan is made.
+      const watcher = watch(schemas, () => {
+        watcher.close();
+        files.edit('leads', 'Former fax number.', 'Fax number.');
+      });
+      files.edit('leads', 'The fax number.', 'Former fax number.');
+      await tells('Serving the saved definitions');
+      assert.equal(told.length, 1, told.join('\n'));
+      assert.match((await send(service.url, 'GET /docs/openapi.json')).text, /"Fax number\."/);
       told.length = 0;
     });
 

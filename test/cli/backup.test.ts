@@ -473,7 +473,7 @@ describe('an interrupted backup', { skip: !drivers.includes('postgresql') }, () 
 
   test('leaves no file when the disk is full', async (t) => {
     const disk = mountDisk(1);
-    if (disk === undefined) return t.skip('mounting a disk is not permitted');
+    if (disk === undefined) return t.skip('not permitted: to mount a disk of its own');
     try {
       disk.fill();
       const path = join(disk.path, 'x.backup');

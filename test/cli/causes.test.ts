@@ -71,7 +71,7 @@ test('damaged files', async () => {
 test('a full disk', async (t) => {
   // A database takes about 41 MB.
   const disk = mountDisk(64);
-  if (disk === undefined) return t.skip('mounting a disk is not permitted');
+  if (disk === undefined) return t.skip('not permitted: to mount a disk of its own');
   t.after(disk.remove);
   const data = join(disk.path, 'data');
   await copyFolder(migrated, data);

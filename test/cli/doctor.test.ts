@@ -569,7 +569,7 @@ describe('doctor with unusable resources', () => {
         ),
       );
       assert.doesNotMatch(stdout, /the-password/);
-      if (disk === undefined) t.diagnostic('mounting a disk is not permitted');
+      if (disk === undefined) t.diagnostic('not permitted: to mount a disk of its own');
     } finally {
       disk?.remove();
     }

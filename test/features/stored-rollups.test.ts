@@ -17,7 +17,7 @@ const only = (record: Readonly<Record<string, unknown>>, names: readonly string[
 
 onBothDrivers(
   'Stored rollups',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     before(async () => {
       acme = await instance().organization('acme');
@@ -279,8 +279,9 @@ onBothDrivers(
       assert.match(list, new RegExp(`/projects/${id}"`));
     });
 
-    test('concurrent transactions update the same record one after the other', async (context) => {
-      if (instance().driver === 'embedded') return context.skip('has one connection');
+    // The embedded database has one connection.
+    const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
+    whereSeveralConnect('concurrent transactions update the same record one after the other', async () => {
       const id = await create('/projects', {});
       const insert = (price: number) =>
         `insert into tasks (organization_id, project_id, status, quantity, unit_price, created_at, updated_at) values (${acme.id}, ${id}, 'open', 1, ${price}, now(), now())`;

@@ -314,17 +314,29 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       ['a stored rollup', parts('count: true'), 'filters: [name, parts]\n'],
       ['another condition', parts('count: true, where: name != ""'), 'filters: [name, parts]\n'],
       ['a sequence', '  number: { type: string, sequence: "N-{0000}" }\n', 'filters: [name, number]\n'],
+      ['another drop', ''],
+      ['a lock', '', 'locked: name == "closed"\n'],
+      ['another lock', '', 'locked: { when: name == "paid", message: Paid. }\n'],
+      ['custom fields', '', 'custom_fields: true\n'],
       ['the last drop', ''],
     ];
     for (const [what, fields, more = '', column] of changes) {
       model.write(things(fields, more.startsWith('filters:') ? more : `filters: [name]\n${more}`));
       const drop = [
         ...['score', 'code', 'fax', 'memo', 'customer_id', 'tags', 'price', 'details', 'email', 'state'],
-        ...['due_at', 'account_ids', 'subject_account_id', 'subject_contact_id', 'number', 'parent_id'],
+        ...[
+          'due_at',
+          'account_ids',
+          'subject_account_id',
+          'subject_contact_id',
+          'number',
+          'parent_id',
+          'custom',
+        ],
       ].map((name) => `things.${name}`);
       const { undecided } = await model.change();
       await model.create({
-        drop: drop.filter((name) => undecided.some((each) => each.includes(` ${name}`))),
+        drop: drop.filter((name) => undecided.some((each) => new RegExp(` ${name}\\b`).test(each))),
       });
       await writing(what, migrate, column);
       assert.deepEqual(await model.drift(), [], what);

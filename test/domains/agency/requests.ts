@@ -213,5 +213,36 @@ export const agency: Domain = {
     ['ann', 'POST /api/v1/properties/{castle}/restore', null, 403, { grant: 'properties:restore' }],
     ['mia', 'POST /api/v1/properties/{castle}/restore', null, 200, castle],
     ['bob', 'GET /api/v1/properties/{castle}', null, 200, castle],
+    ['ann', 'PATCH /api/v1/properties/{mill}', { status: 'sold' }, 200, { status: 'sold' }],
+    [
+      'ann',
+      'PATCH /api/v1/properties/{mill}',
+      { price: eur(1) },
+      409,
+      { code: 'locked', error: /Sold properties cannot be changed\./ },
+    ],
+    ['mia', 'DELETE /api/v1/properties/{mill}', null, 409, { code: 'locked' }],
+    [
+      'mia',
+      'PATCH /api/v1/properties/batch',
+      {
+        records: [
+          { id: '{mill}', area: 33 },
+          { id: '{harbor}', area: 60 },
+        ],
+        on_error: 'continue',
+      },
+      200,
+      { results: [{ status: 409 }, { status: 200 }] },
+    ],
+    ['ann', 'GET /api/v1/properties/{mill}', null, 200, { price: eur(200), area: 32 }],
+    [
+      'ann',
+      'GET /auth/permissions?resource=properties&id={mill}',
+      null,
+      200,
+      { resources: { properties: { locked: 'Sold properties cannot be changed.' } } },
+    ],
+    ['ann', 'POST /api/v1/viewings', { property_id: '{mill}', visitor: 'Lee' }, 201],
   ],
 };

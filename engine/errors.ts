@@ -7,6 +7,8 @@ import { STATUS_CODES } from 'node:http';
 export interface FieldIssue {
   readonly field: string;
   readonly message: string;
+  /** Suggested fix. Part of the message. */
+  readonly hint?: string;
 }
 
 /** Maximum number of `fields` entries per error, and per response with several errors. */
@@ -106,6 +108,7 @@ export function errorJson(
   const text = JSON.stringify({
     error: message,
     code,
+    hint: hintOf(extra),
     fields,
     more: omitted,
     constraint,
@@ -122,6 +125,10 @@ export function errorJson(
   // Inserted as text, because an ID can exceed JavaScript's safe integer range.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
+
+/** Returns the suggested fix of an error, or of its only issue. */
+export const hintOf = ({ hint, fields = [] }: ErrorExtra): string | undefined =>
+  hint ?? (fields.length === 1 ? fields[0]?.hint : undefined);
 
 /** Returns the standard text of a status code, for example "bad request". */
 const statusText = (status: number): string => (STATUS_CODES[status] ?? 'bad request').toLowerCase();
@@ -320,12 +327,12 @@ export const errorEntries = {
       allowed: readonly string[],
     ) => {
       const nameOf = (text: string | undefined) => (text === undefined ? 'no value' : `"${text}"`);
-      const options = allowed.length === 0 ? 'No other value is allowed' : `Allowed: ${allowed.join(', ')}`;
+      const hint = allowed.length === 0 ? 'No other value is allowed' : `Allowed: ${allowed.join(', ')}`;
       const text =
         previous === undefined
-          ? `${field} of a new record cannot be ${nameOf(value)}. ${options}`
-          : `${field} cannot change from ${nameOf(previous.value)} to ${nameOf(value)}. ${options}`;
-      return fieldsDetail([{ field, message: text }]);
+          ? `${field} of a new record cannot be ${nameOf(value)}`
+          : `${field} cannot change from ${nameOf(previous.value)} to ${nameOf(value)}`;
+      return fieldsDetail([{ field, message: `${text}. ${hint}`, hint }]);
     },
   },
   /** A write to a locked record. `message` is the reason from the definition. */
@@ -494,8 +501,9 @@ export const errorEntries = {
   recordNotFound: {
     status: 404,
     code: 'not_found',
-    detail: (singular: string) => ({
+    detail: (singular: string, hint?: string) => ({
       text: `${capitalize(singular.replaceAll('_', ' '))} not found in your organization`,
+      ...(hint !== undefined && { hint }),
     }),
   },
   /** The path does not support the method. `allow` lists the supported methods. */

@@ -292,6 +292,7 @@ export interface BatchSuccess {
 export interface BatchFailure {
   readonly status: 400 | 404 | 409;
   readonly error: string;
+  readonly hint?: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldError[];
   /** Number of additional invalid fields that are not listed in `fields`. */

@@ -6,6 +6,8 @@ import type { ErrorCode } from './resources.ts';
 export interface FieldError {
   readonly field: string;
   readonly message: string;
+  /** What to do about it. The message ends with the same text. */
+  readonly hint?: string;
 }
 
 /** Base class for errors from the API or the connection. */
@@ -34,6 +36,7 @@ export interface Referrers {
 
 interface Body {
   readonly error: string;
+  readonly hint?: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldError[];
   readonly more?: number;
@@ -49,6 +52,8 @@ export class ApiError extends CrmError {
   readonly status: number;
   /** Stable error code, or `unknown` if the response is not from the API, for example from a proxy. */
   readonly code: ErrorCode | (string & {});
+  /** What to do about the error, if there is advice. The message contains the same text. */
+  readonly hint: string | undefined;
   /** ID of the request in the instance's log. */
   readonly requestId: string | undefined;
   /** Invalid fields or parameters, at most 100. Empty for other errors. */
@@ -67,6 +72,7 @@ export class ApiError extends CrmError {
     super(`${body.error} (status ${status}${requestId === undefined ? '' : `, request ${requestId}`})`);
     this.status = status;
     this.code = body.code;
+    this.hint = body.hint;
     this.requestId = requestId;
     this.fields = body.fields ?? [];
     this.more = body.more ?? 0;

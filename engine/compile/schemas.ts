@@ -150,6 +150,7 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
     properties: {
       status: { type: 'integer', enum: [400, 403, 404, 409] },
       error: ref('schemas', 'ErrorMessage'),
+      hint: ref('schemas', 'Hint'),
       code: ref('schemas', 'ErrorCode'),
       fields: ref('schemas', 'FieldErrors'),
       more: ref('schemas', 'OmittedFields'),

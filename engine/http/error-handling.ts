@@ -11,7 +11,7 @@ import {
   sqlState,
 } from '../database/index.ts';
 import { errorJson, errors, HttpError } from '../errors.ts';
-import { nearest } from '../yaml/index.ts';
+import { didYouMean, hintFor } from '../yaml/index.ts';
 import { apiPrefix } from './openapi.ts';
 import { json } from './reply.ts';
 
@@ -61,15 +61,11 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
       const similarName = names.find((name) => words.some((word) => word.toLowerCase() === name));
       return similarName === undefined
         ? errors.pathNotFound(`; the API is under ${apiPrefix}`)
-        : errors.pathNotFound('', `Did you mean "${apiPrefix}/${similarName}"?`);
+        : errors.pathNotFound('', didYouMean(`${apiPrefix}/${similarName}`));
     }
     const resource = resources.find(({ name }) => name === resourceName);
     if (resource === undefined) {
-      const similarName = nearest(resourceName.slice(0, maxCompared), names);
-      return errors.pathNotFound(
-        `; ${resourceList}`,
-        similarName === undefined ? undefined : `Did you mean "${similarName}"?`,
-      );
+      return errors.pathNotFound(`; ${resourceList}`, hintFor(resourceName.slice(0, maxCompared), names));
     }
     // A record has a route, so its URL is unknown only if its ID cannot be decoded.
     const isRecord = id !== undefined && id !== '' && rest.length === 0;

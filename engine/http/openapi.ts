@@ -35,7 +35,12 @@ const errorSchemas = {
     type: 'object',
     description: 'An error in a field or parameter.',
     required: ['field', 'message'],
-    properties: { field: { type: 'string' }, message: { type: 'string' } },
+    properties: { field: { type: 'string' }, message: { type: 'string' }, hint: ref('Hint') },
+  },
+  Hint: {
+    type: 'string',
+    description:
+      'What to do about the error, for example `Did you mean "name"?`. The message ends with the same text. Absent if there is no advice.',
   },
   OmittedFields: {
     type: 'integer',
@@ -83,6 +88,7 @@ const errorSchemas = {
     required: ['error', 'code', 'request_id'],
     properties: {
       error: ref('ErrorMessage'),
+      hint: ref('Hint'),
       fields: ref('FieldErrors'),
       more: ref('OmittedFields'),
       code: ref('ErrorCode'),
@@ -134,6 +140,7 @@ const importReport = {
             description: 'Line number in the body at which the record starts.',
           },
           error: { type: 'string' },
+          hint: ref('Hint'),
           code: { type: 'string' },
           fields: ref('FieldErrors'),
           more: ref('OmittedFields'),

@@ -382,7 +382,7 @@ function rejectUnknownOperators(declaration: readonly Filter[], query: Query, is
       available === ''
         ? 'This list does not support filters with operators'
         : `Available filters: ${available}`;
-    issues.push(parameterIssue(name, `is not a filter of this list. ${hint}`));
+    issues.push(parameterIssue(name, 'is not a filter of this list', hint));
   }
 }
 

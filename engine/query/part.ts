@@ -133,8 +133,14 @@ export interface QueryPart<Declaration = unknown, Parsed = unknown> {
   readonly indexes?: (declaration: Declaration, sort: Field) => readonly Index[];
 }
 
-/** Creates an issue about a field or parameter. @param message completes "<name> …" */
-export const parameterIssue = (name: string, message: string): FieldIssue => {
+/**
+ * Creates an issue about a field or parameter.
+ * @param message completes "<name> …"
+ * @param hint a sentence that suggests a fix
+ */
+export const parameterIssue = (name: string, message: string, hint?: string): FieldIssue => {
   const field = excerpt(name);
-  return { field, message: `${field} ${message}` };
+  return hint === undefined
+    ? { field, message: `${field} ${message}` }
+    : { field, message: `${field} ${message}. ${hint}`, hint };
 };

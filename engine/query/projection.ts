@@ -1,6 +1,6 @@
 import type { FieldIssue } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { suggestion } from '../yaml/index.ts';
+import { hintFor } from '../yaml/index.ts';
 import type { Query, QueryPart } from './part.ts';
 
 /** Maximum number of characters of an unknown name that a response repeats. */
@@ -24,9 +24,9 @@ export function unknownNameIssue(
   noun: 'field' | 'measure' = 'field',
 ): FieldIssue {
   const echo = JSON.stringify(unknown.slice(0, maxEcho));
-  const similar = unknown.length > maxEcho ? '' : suggestion(unknown, names);
-  const hint = similar || `. Available ${noun}s: ${names.join(', ')}`;
-  return { field: parameter, message: `Unknown ${noun} ${echo} in "${parameter}"${hint}` };
+  const similar = unknown.length > maxEcho ? undefined : hintFor(unknown, names);
+  const hint = similar ?? `Available ${noun}s: ${names.join(', ')}`;
+  return { field: parameter, message: `Unknown ${noun} ${echo} in "${parameter}". ${hint}`, hint };
 }
 
 /** Returns the OpenAPI description of a parameter that contains comma-separated names. */

@@ -1,6 +1,7 @@
+import type { FieldIssue } from '../errors.ts';
 import { type Field, typeLabel } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
-import { oneOfSchema, suggestion } from '../yaml/index.ts';
+import { hintFor, oneOfSchema, suggestion } from '../yaml/index.ts';
 import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from './cursor.ts';
 import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 
@@ -75,7 +76,7 @@ export const sort: QueryPart<Sort, Order> = {
     if (name !== undefined) {
       const choice = typeof name === 'string' ? declaration.choices.get(name) : undefined;
       if (choice === undefined) {
-        issues.push(parameterIssue('sort', `must be one of ${[...declaration.choices.keys()].join(', ')}`));
+        issues.push(unknownSortIssue(name, [...declaration.choices.keys()]));
       } else if (choice !== field) {
         field = choice;
         direction = 'asc';
@@ -136,4 +137,15 @@ export const orderKeys = (
 
 /** Returns the issue for a cursor that does not belong to the list. */
 export const foreignCursorIssue = () =>
-  parameterIssue('cursor', 'is invalid. Follow the next URL from the Link header unchanged.');
+  parameterIssue('cursor', 'is invalid', 'Follow the next URL from the Link header unchanged.');
+
+/** Maximum number of characters of an unknown name to compare for a suggestion. */
+const maxCompared = 60;
+
+/** Returns the issue for a field by which the list cannot be sorted. @param choices names of fields */
+const unknownSortIssue = (name: string | readonly string[], choices: readonly string[]): FieldIssue =>
+  parameterIssue(
+    'sort',
+    `must be one of ${choices.join(', ')}`,
+    typeof name === 'string' && name.length <= maxCompared ? hintFor(name, choices) : undefined,
+  );

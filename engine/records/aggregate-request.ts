@@ -148,7 +148,7 @@ function parseHaving(
     const measure = measures.find((candidate) => candidate.name === name);
     if (name === '') {
       const hint = 'Write it like having[count()][gte]=2.';
-      found.push(parameterIssue(parameter, `is not a condition on a measure. ${hint}`));
+      found.push(parameterIssue(parameter, 'is not a condition on a measure', hint));
     } else if (measure === undefined) {
       found.push(unknownNameIssue('having', name, similarNames(name, measureNamesOf(definition)), 'measure'));
     } else if (!isHavingOperator(operator)) {

@@ -27,6 +27,7 @@ import { basePlan, commonParameters, rejectRequest, unknownParameters } from './
 import type { BatchResult } from './results.ts';
 import { returningSql, visibleSql } from './rows.ts';
 import { effectsOf, tableOf, updateOf } from './statements.ts';
+import { unknownProperty } from './unknown-names.ts';
 import { createYield } from './yield.ts';
 
 /** Maximum number of records in a batch. */
@@ -68,7 +69,7 @@ export function envelopeOf(input: BodyInput, list: 'records' | 'ids', hasMatch =
   if (hasMatch && !isValidMatch) issues.push(parameterIssue('match', 'must be a list of fields'));
   if (input.strict) {
     const unknownKeys = [...Object.keys(rest), ...(match !== undefined && !hasMatch ? ['match'] : [])];
-    issues.push(...unknownKeys.map((key) => parameterIssue(key, 'is not a property of this body')));
+    issues.push(...unknownKeys.map(unknownProperty([list, 'on_error', ...(hasMatch ? ['match'] : [])])));
   }
   rejectRequest(issues);
   return {

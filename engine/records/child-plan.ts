@@ -118,9 +118,12 @@ const issuesOf = (name: string, failures: ChildFailures): FieldIssue[] =>
       const location = locationOf(name, index);
       return (
         extra.fields?.map((issue) => ({
+          ...issue,
           field: `${location}.${issue.field}`,
           message: `${location}: ${issue.message}`,
-        })) ?? [{ field: location, message: `${location}: ${message}` }]
+        })) ?? [
+          { field: location, message: `${location}: ${message}`, ...(extra.hint && { hint: extra.hint }) },
+        ]
       );
     });
 

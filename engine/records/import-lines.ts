@@ -1,6 +1,6 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type FieldIssue, fieldLimiter, HttpError } from '../errors.ts';
+import { type FieldIssue, fieldLimiter, HttpError, hintOf } from '../errors.ts';
 import { type Field, lookupOf, parseExactJson } from '../fields/index.ts';
 import { ItemFailures } from './batch.ts';
 import type { Body } from './body.ts';
@@ -15,6 +15,7 @@ import { createYield } from './yield.ts';
 /** Reason a record was not written. */
 interface RejectedRecord {
   readonly error: string;
+  readonly hint?: string;
   readonly code: string;
   readonly fields?: readonly FieldIssue[] | undefined;
   /** The constraint or trigger function that rejected the record. */
@@ -91,13 +92,12 @@ const resultsOf = ({ size, failures }: CreateBatchPlan): readonly WriteOutcome[]
   });
 
 /** Converts an error to an entry of the import report. */
-function toRejectedRecord({
-  message,
-  code,
-  extra: { fields, more, existingId, constraint },
-}: HttpError): RejectedRecord {
+function toRejectedRecord({ message, code, extra }: HttpError): RejectedRecord {
+  const { fields, more, existingId, constraint } = extra;
+  const hint = hintOf(extra);
   return {
     error: message,
+    ...(hint !== undefined && { hint }),
     code,
     ...(fields && { fields }),
     ...(constraint !== undefined && { constraint }),

@@ -313,7 +313,7 @@ function columnsOf(
   });
   if (columns.every((column) => column === undefined))
     issues.push(
-      parameterIssue('header', 'does not name a writable field. The first line must contain field names.'),
+      parameterIssue('header', 'does not name a writable field', 'The first line must contain field names.'),
     );
   if (issues.length > 0) throw errors.invalidFields(issues);
   return columns;

@@ -1,4 +1,4 @@
-import { errors, type FieldIssue } from '../errors.ts';
+import { errors, excerpt, type FieldIssue } from '../errors.ts';
 import { int64 } from '../fields/index.ts';
 import type { Body, BodyRules } from './body.ts';
 import { customFieldsOf, withCustomValues } from './custom-fields.ts';
@@ -22,7 +22,12 @@ export function recordId(
 ): string {
   if (text === '') throw errors.pathNotFound('', 'Remove the trailing slash.');
   const id = int64(text);
-  if (id === undefined) throw errors.recordNotFound(definition.singular);
+  if (id === undefined) {
+    throw errors.recordNotFound(
+      definition.singular,
+      `"${excerpt(text)}" is not an ID: IDs are 64-bit integers.`,
+    );
+  }
   return id;
 }
 

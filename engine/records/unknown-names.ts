@@ -1,7 +1,7 @@
 import type { FieldIssue } from '../errors.ts';
 import { customFieldName } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
-import { didYouMean, suggestion } from '../yaml/index.ts';
+import { didYouMean, hintFor } from '../yaml/index.ts';
 
 /**
  * Maximum number and length of names to compare for suggestions. Comparing names takes time, and a request
@@ -17,12 +17,16 @@ const issueOf =
   (message: string, names: readonly string[], comparedName = (name: string) => name): IssueOf =>
   (name, index) => {
     const isCompared = index < maxHints && name.length <= maxCompared;
-    return parameterIssue(name, message + (isCompared ? suggestion(comparedName(name), names) : ''));
+    return parameterIssue(name, message, isCompared ? hintFor(comparedName(name), names) : undefined);
   };
 
 /** Creates issues for fields rejected by `Prefer: handling=strict`. @param names accepted fields */
 export const unknownField = (names: readonly string[]): IssueOf =>
   issueOf('is not a field of this resource', names);
+
+/** Creates issues for keys of a batch rejected by `Prefer: handling=strict`. @param names accepted keys */
+export const unknownProperty = (names: readonly string[]): IssueOf =>
+  issueOf('is not a property of this body', names);
 
 /** Creates issues for values without a custom field. @param names names of the custom fields */
 export const unknownCustomField = (names: readonly string[]): IssueOf =>
@@ -39,6 +43,6 @@ export function unknownParameter(names: readonly string[]): IssueOf {
   return (name, index) => {
     // The name of a custom field, without the prefix that its filter needs.
     const filter = customFieldName(name);
-    return names.includes(filter) ? parameterIssue(name, message + didYouMean(filter)) : issue(name, index);
+    return names.includes(filter) ? parameterIssue(name, message, didYouMean(filter)) : issue(name, index);
   };
 }

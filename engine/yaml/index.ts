@@ -15,4 +15,12 @@ export {
   type YamlIssue,
 } from './load.ts';
 export { type AlternativeFor, hasKey, implies, oneOfSchema, shape } from './shape.ts';
-export { didYouMean, nearest, snakeCase, suggestion, suggestionOrList, withArticle } from './words.ts';
+export {
+  didYouMean,
+  hintFor,
+  nearest,
+  snakeCase,
+  suggestion,
+  suggestionOrList,
+  withArticle,
+} from './words.ts';

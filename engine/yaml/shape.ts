@@ -140,7 +140,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
       const word = String(error.data);
       const hint = nearest(word, allowedValues);
       const adviceText = advice(word, path);
-      const suffix = adviceText === undefined ? (hint ? didYouMean(hint) : '') : `. ${adviceText}`;
+      const suffix = adviceText === undefined ? (hint ? `. ${didYouMean(hint)}` : '') : `. ${adviceText}`;
       return atValue(`${name} must be one of ${allowedValues.join(', ')}${suffix}`);
     }
     case 'uniqueItems':

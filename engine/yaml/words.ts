@@ -27,10 +27,16 @@ const normalize = (word: string): string => word.toLowerCase().replace(/[\s_-]/g
 /** Sorts letters, so that words with transposed letters are equal. */
 const sortLetters = (word: string): string => [...word].sort().join('');
 
+/** Returns `Did you mean "…"?` if a candidate is close. */
+export function hintFor(word: string, candidates: readonly string[]): string | undefined {
+  const candidate = nearest(word, candidates);
+  return candidate === undefined ? undefined : didYouMean(candidate);
+}
+
 /** Returns `. Did you mean "…"?` if a candidate is close, or an empty string. */
 export function suggestion(word: string, candidates: readonly string[]): string {
-  const candidate = nearest(word, candidates);
-  return candidate === undefined ? '' : didYouMean(candidate);
+  const hint = hintFor(word, candidates);
+  return hint === undefined ? '' : `. ${hint}`;
 }
 
 /** Maximum number of candidates to list. */
@@ -44,7 +50,7 @@ export function suggestionOrList(word: string, candidates: readonly string[]): s
 }
 
 /** Returns a sentence that suggests a word. */
-export const didYouMean = (word: string): string => `. Did you mean "${word}"?`;
+export const didYouMean = (word: string): string => `Did you mean "${word}"?`;
 
 /** Converts a name to snake case: `firstName`, `First Name` and `first-name` become `first_name`. */
 export const snakeCase = (name: string): string =>

@@ -62,6 +62,40 @@ onBothDrivers('Errors', (instance) => {
     },
     { does: 'POST /webhooks/inbound-leads', with: {}, gets: 501, code: 'not_configured' },
   ];
+  const hints: readonly Scenario[] = [
+    {
+      as: 'admin',
+      does: 'GET /api/v1/leads/count',
+      gets: 404,
+      has: { hint: '"count" is not an ID: IDs are 64-bit integers.' },
+    },
+    { as: 'admin', does: 'GET /api/v1/lead', gets: 404, has: { hint: 'Did you mean "leads"?' } },
+    { as: 'admin', does: 'GET /api/v1/leads/', gets: 404, has: { hint: 'Remove the trailing slash.' } },
+    {
+      as: 'admin',
+      does: 'GET /api/v1/leads?mail=x',
+      headers: { prefer: 'handling=strict' },
+      gets: 400,
+      has: {
+        hint: 'Did you mean "email"?',
+        fields: [
+          {
+            field: 'mail',
+            message: 'mail is not a parameter of this operation. Did you mean "email"?',
+            hint: 'Did you mean "email"?',
+          },
+        ],
+      },
+    },
+    { as: 'admin', does: 'GET /api/v1/leads?page=x', gets: 400, has: { hint: undefined } },
+    {
+      as: 'nobody',
+      does: 'GET /api/v1/leads',
+      gets: 403,
+      has: { hint: 'An administrator can add the grant leads:list.' },
+    },
+  ];
+  scenarios(instance, () => ({ callers, values }), hints);
   scenarios(
     instance,
     () => ({ callers, values }),

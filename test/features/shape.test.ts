@@ -100,7 +100,11 @@ onBothDrivers(
           code: 'invalid_input',
           error: 'Unknown field "Subject" in "fields". Did you mean "subject"?',
           fields: [
-            { field: 'fields', message: 'Unknown field "Subject" in "fields". Did you mean "subject"?' },
+            {
+              field: 'fields',
+              message: 'Unknown field "Subject" in "fields". Did you mean "subject"?',
+              hint: 'Did you mean "subject"?',
+            },
           ],
         },
       },
@@ -123,11 +127,16 @@ onBothDrivers(
         gets: 400,
         has: {
           fields: [
-            { field: 'fields', message: `Unknown field "nothing" in "fields". Available fields: ${ofCases}` },
+            {
+              field: 'fields',
+              message: `Unknown field "nothing" in "fields". Available fields: ${ofCases}`,
+              hint: `Available fields: ${ofCases}`,
+            },
             {
               field: 'expand',
               message:
                 'Unknown field "queue_id" in "expand". Available fields: owner_id, account_id, contact_id',
+              hint: 'Available fields: owner_id, account_id, contact_id',
             },
           ],
         },
@@ -207,18 +216,19 @@ onBothDrivers(
     ];
     describe('requested', () => scenarios(instance, () => ({ callers, values }), table));
 
-    test("another organization's record, a missing record and an invalid ID return the same error", async () => {
+    test("another organization's record and a missing record return the same error, and an invalid ID a hint", async () => {
+      const text = 'Case not found in your organization';
       for (const query of ['', '?fields=subject', '?expand=contact_id']) {
-        const refusals = await Promise.all(
-          [values.foreign, '987654321', 'x', '%ff', '9'.repeat(300)].map((id) =>
-            call(`GET /api/v1/cases/${id}${query}`),
-          ),
-        );
-        for (const refusal of refusals) {
-          assert.deepEqual(
-            [refusal.status, errorOf(refusal)],
-            [404, { error: 'Case not found in your organization', code: 'not_found' }],
-          );
+        for (const [id, more] of [
+          [values.foreign, ''],
+          ['987654321', ''],
+          ['%ff', ''],
+          ['x', '"x" is not an ID: IDs are 64-bit integers.'],
+          ['9'.repeat(300), `"${'9'.repeat(100)}…" is not an ID: IDs are 64-bit integers.`],
+        ]) {
+          const refusal = await call(`GET /api/v1/cases/${id}${query}`);
+          const error = more === '' ? text : `${text}. ${more}`;
+          assert.deepEqual([refusal.status, errorOf(refusal)], [404, { error, code: 'not_found' }]);
         }
       }
     });

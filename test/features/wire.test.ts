@@ -81,8 +81,9 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
   function assertError({ status, headers, body }: Reply, expected: number): void {
     assert.equal(status, expected, body);
     assert.match(headers['content-type'] ?? '', /^application\/json/);
-    const { error, code, request_id, ...more } = JSON.parse(body) as Record<string, unknown>;
+    const { error, code, hint = '', request_id, ...more } = JSON.parse(body) as Record<string, unknown>;
     assert.deepEqual([typeof error, more], ['string', {}]);
+    assert.ok(String(error).endsWith(String(hint)), body);
     assert.ok(Object.hasOwn(errorCodes, String(code)));
     assert.equal(request_id, headers['x-request-id']);
     assert.doesNotMatch(body, /HPE_|FST_|llhttp|Parse Error|\bat /);

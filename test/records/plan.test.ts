@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { compileResource, type Resource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
-import { HttpError } from '../../engine/errors.ts';
+import { excerpt, HttpError } from '../../engine/errors.ts';
 import type { Query } from '../../engine/query/part.ts';
 import type { Body } from '../../engine/records/body.ts';
 import { noGrants } from '../../engine/records/index.ts';
@@ -186,6 +186,7 @@ describe('order', () => {
   }
 
   const names = leads.definition.fields.map(({ name }) => name).join(', ');
+  const isNear = (sort: string | readonly string[]) => typeof sort === 'string' && /^company\W?$/i.test(sort);
   for (const sort of [
     'nonsense',
     'Company',
@@ -204,7 +205,7 @@ describe('order', () => {
         {
           status: 400,
           fields: ['sort'],
-          message: `sort must be one of ${names}`,
+          message: `sort must be one of ${names}${isNear(sort) ? '. Did you mean "company"?' : ''}`,
         },
       );
     });
@@ -316,7 +317,9 @@ describe('IDs in a path', () => {
           status: 404,
           fields: [],
           message:
-            id === '' ? 'Path not found. Remove the trailing slash.' : 'Lead not found in your organization',
+            id === ''
+              ? 'Path not found. Remove the trailing slash.'
+              : `Lead not found in your organization. "${excerpt(id)}" is not an ID: IDs are 64-bit integers.`,
         });
       }
     });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
 import { test } from 'node:test';
-import { errorCodes, errorEntries, errorJson, HttpError } from '../../engine/errors.ts';
+import { errorCodes, errorEntries, errorJson, errors, HttpError } from '../../engine/errors.ts';
 
 /** An entry with the properties that all entries can have. */
 interface Entry {
@@ -35,8 +35,19 @@ test('every code has a meaning', () => {
   );
 });
 
-test('the hint is the last sentence of the message, and not a separate key of the response', () => {
+test('the hint is the last sentence of the message, and a separate key of the response', () => {
   const error = new HttpError(503, 'overloaded', 'The server is busy', { hint: 'Try again.' });
   assert.deepEqual([error.text, error.extra.hint], ['The server is busy', 'Try again.']);
-  assert.equal(errorJson(error, {}), '{"error":"The server is busy. Try again.","code":"overloaded"}');
+  assert.equal(
+    errorJson(error, {}),
+    '{"error":"The server is busy. Try again.","code":"overloaded","hint":"Try again."}',
+  );
+});
+
+test('an error with a single issue has its hint', () => {
+  const issue = { field: 'mail', message: 'mail is unknown. Use email.', hint: 'Use email.' };
+  const [one, two] = [[issue], [issue, { ...issue, hint: 'Use it.' }]].map(
+    (fields) => JSON.parse(errorJson(errors.invalidFields(fields), {})) as { readonly hint?: string },
+  );
+  assert.deepEqual([one?.hint, two?.hint], ['Use email.', undefined]);
 });

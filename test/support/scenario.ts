@@ -62,22 +62,28 @@ async function check(scenario: Scenario, answer: Answer): Promise<void> {
   await scenario.and?.(answer);
 }
 
-/** Returns an error without the parts that differ between identical requests. */
+/** Returns an error without its request ID, which differs between identical requests, and its hints, which its messages contain. */
 export function errorOf(answer: Answer): Readonly<Record<string, unknown>> {
   assertErrorShape(answer);
-  const { request_id, ...same } = answer.json;
-  return same;
+  const { request_id, hint: _, ...same } = answer.json;
+  return { ...same, ...(same.fields !== undefined && { fields: withoutHints(same.fields) }) };
 }
+
+/** Returns the entries of an error's `fields` without their hints. */
+export const withoutHints = (fields: unknown): unknown =>
+  Array.isArray(fields) ? fields.map(({ hint: _, ...field }) => field) : fields;
 
 /** Checks that an error is JSON with a message, a code and the request ID, and does not reveal internals. */
 export function assertErrorShape(answer: Answer): void {
   assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
-  const { error, code, fields, more, referrers, grant, request_id, ...others } = answer.json;
+  const { error, code, hint, fields, more, referrers, grant, request_id, ...others } = answer.json;
   assert.equal(typeof error, 'string');
   assert.deepEqual(Object.keys(others), []);
+  if (hint !== undefined) assert.ok(hint !== '' && String(error).endsWith(String(hint)), answer.text);
   if (grant !== undefined) assert.ok(answer.status === 403 && String(error).endsWith(`the grant ${grant}.`));
   assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is not an error code`);
   assert.ok(fields === undefined || Array.isArray(fields));
+  for (const field of fields ?? []) assert.ok(field.message.endsWith(field.hint ?? ''), answer.text);
   assert.equal(referrers !== undefined, code === 'referenced');
   // At most 100 fields are listed, and `more` is the number of omitted fields.
   if (more !== undefined) assert.deepEqual([typeof more, (fields as unknown[]).length], ['number', 100]);

@@ -7,7 +7,7 @@ import {
 import type { FieldIssue } from '../../../engine/errors.ts';
 import { textFormatNames } from '../../../engine/fields/index.ts';
 import { fieldGroups } from '../../../engine/records/index.ts';
-import { suggestion } from '../../../engine/yaml/index.ts';
+import { hintFor } from '../../../engine/yaml/index.ts';
 
 /** Maximum length of the values of a custom field, in characters, and the maximum by default. */
 const lengths = { string: { default: 255, max: 10_000 }, text: { default: 10_000, max: 10_000 } } as const;
@@ -141,8 +141,8 @@ export function readChange(
 function rejectUnknown(key: string, known: readonly string[], issues: FieldIssue[]): void {
   if (known.includes(key)) return;
   const field = key.slice(0, 60);
-  const hint = suggestion(field, known) || `. Properties: ${known.join(', ')}.`;
-  issues.push({ field, message: `${field} is not a property of custom fields${hint}` });
+  const hint = hintFor(field, known) ?? `Properties: ${known.join(', ')}.`;
+  issues.push({ field, message: `${field} is not a property of custom fields. ${hint}`, hint });
 }
 
 /** Returns the existing properties with the changes in a body. */
@@ -176,8 +176,9 @@ function checkField(
   const groups = fieldGroups(resource);
   if (group !== undefined && !groups.includes(group)) {
     const available = groups.length === 0 ? 'It has none.' : `Available: ${groups.join(', ')}.`;
-    const hint = suggestion(group, groups) || `. ${available}`;
-    issues.push({ field: 'group', message: `"${group}" is not a field group of ${resource.name}${hint}` });
+    const hint = hintFor(group, groups) ?? available;
+    const message = `"${group}" is not a field group of ${resource.name}. ${hint}`;
+    issues.push({ field: 'group', message, hint });
   }
   const result = readCustomField(resource.name, name, options);
   if (result.issues === undefined) return issues.length === 0 ? { name, options } : undefined;

@@ -132,7 +132,7 @@ function checkName({ name, parsed }: Draft, next: Draft | undefined, issues: Yam
   if (name.startsWith('pg_')) report('names that start with "pg_" are reserved for PostgreSQL');
   if (!resourceName.test(name)) {
     const snake = snakeCase(name);
-    const hint = resourceName.test(snake) ? didYouMean(snake) : '';
+    const hint = resourceName.test(snake) ? `. ${didYouMean(snake)}` : '';
     report(
       `the file name must be a lowercase letter followed by up to 39 letters, digits or underscores${hint}`,
     );

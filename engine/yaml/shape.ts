@@ -198,7 +198,7 @@ const findIntendedKey = (key: string, { properties = {} }: Subschema): string | 
 function snakeHint(name: string, pattern: string): string {
   const snake = snakeCase(name);
   const isName = snake !== name && snake.length > 1 && /^[\w .-]{2,40}$/.test(name);
-  return isName && new RegExp(pattern, 'u').test(snake) ? didYouMean(snake) : '';
+  return isName && new RegExp(pattern, 'u').test(snake) ? `. ${didYouMean(snake)}` : '';
 }
 
 /** Returns the items that are equal to an earlier item. */

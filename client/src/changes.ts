@@ -9,6 +9,7 @@ export const kindsOfChange = (record: Kinds): Kinds => ({
   version: 'int64',
   before: record,
   after: record,
+  previous: record,
   record,
 });
 

@@ -24,6 +24,16 @@ interface EventOfResource<Name extends string, R extends ResourceTypes> {
     readonly version: bigint;
     /** Names of the changed fields. */
     readonly changed: readonly (keyof R['record'] & string)[];
+    /**
+     * Earlier values of the changed fields, all of them if the record was deleted. Null if the record did not exist or its
+     * earlier state is unknown, and absent if the change log no longer contains the change.
+     */
+    readonly previous?: Partial<R['record']> | null;
+    /**
+     * The record after the change, without joined and sensitive fields and without values calculated from other records.
+     * Null if it was deleted, and absent if the change log no longer contains the change.
+     */
+    readonly after?: Partial<R['record']> | null;
     /** The record at the time when the event was sent, or null if it was deleted. */
     readonly record: R['record'] | null;
   };

@@ -41,6 +41,22 @@ const withBefore = (rows: string, fields: string, fence = ''): string =>
 export const selectChangedNames = (rows: string, fields: string, columns: string): string =>
   `select ${columns}, ${changedNames} as "changed" ${withBefore(rows, fields)}`;
 
+/**
+ * SQL expression for the previous values of the changed fields, as a JSON object in text form: all values if the record was
+ * deleted. Null if the record did not exist or its previous state is unknown.
+ */
+const previousValues = `(select '{' || coalesce(string_agg(to_json(_o.key)::text || ':' || _o.value::text, ',' order by _o.place), '') || '}' from json_each(_s."before") with ordinality _o(key, value, place) left join json_each(_s."after") _n on _n.key = _o.key where _o.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_n.key is not null or _s."after" is null) having _s."before" is not null)`;
+
+/** SQL expression for the record after a change, as a JSON object in text form; null if it was deleted. */
+const stateAfter = `(select '{' || string_agg(to_json(_n.key)::text || ':' || _n.value::text, ',' order by _n.place) || '}' from json_each(_s."after") with ordinality _n(key, value, place) where _n.key = any(_s."fields"))`;
+
+/**
+ * Returns the statement that selects changes with the names of the changed fields, their previous values and the record
+ * after each change.
+ */
+export const selectChangeStates = ({ rows, fields }: Pick<SelectedChanges, 'rows' | 'fields'>): string =>
+  `select l."action", ${changedNames} as "changed", ${previousValues} as "previous", ${stateAfter} as "after" ${withBefore(rows, fields, ' offset 0')}`;
+
 /** The changes that a statement selects. */
 interface SelectedChanges {
   /** Selects rows of the change log. */

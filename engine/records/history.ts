@@ -1,3 +1,4 @@
+import type { TextRows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { errors } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
@@ -18,8 +19,9 @@ import {
   record,
   rowDecoder,
   rowKinds,
+  type Statement,
 } from '../sql/index.ts';
-import { loggedFieldNames, selectChanges } from './changes.ts';
+import { loggedFieldNames, selectChangeStates, selectChanges } from './changes.ts';
 import type {
   CompiledOperation,
   HistoryInput,
@@ -257,28 +259,76 @@ export function compileChange(
   context: OperationContext,
 ): CompiledOperation<ChangePlan, ChangeInput, HistoryResult> {
   const { definition } = context;
-  const { bind } = prepare<ChangePlan>(statementName(context, 'change'), 'deep', ($) => {
-    const atPosition = `_l."transaction" = ${$(({ position }) => position[0])}::xid8 and _l."id" = ${$(({ position }) => position[1])}::bigint`;
-    const rows = `select * from "crm_ledger" _l where ${changesOf(definition.name, $)} and ${atPosition}`;
-    const changes = {
-      rows: visibleRows(context, rows, $),
-      fields: loggedFieldsSql(definition),
-      order: newestFirst,
-    };
-    return selectChanges(changes, $);
-  });
+  const { bind } = prepare<ChangePlan>(statementName(context, 'change'), 'deep', ($) =>
+    selectChanges(
+      { rows: rowsAtPosition(context, $), fields: loggedFieldsSql(definition), order: newestFirst },
+      $,
+    ),
+  );
   return {
-    plan: (input) => {
-      const [, transaction, id] = positionPattern.exec(input.position) ?? [];
-      if (transaction === undefined || id === undefined) throw errors.notFound();
-      return { ...basePlan(input), id: recordId(context, input), position: [transaction, id] };
-    },
+    plan: changePlanOf(context),
     statement: bind,
     readsOnly: readAccess(context),
     result: (_plan, [row]) => {
       if (row === undefined) throw errors.notFound();
       return { kind: 'history', changes: [decodeChange(row).json], next: undefined };
     },
+  };
+}
+
+/** Returns the statement that selects the change at the plan's position as the caller sees it. */
+function rowsAtPosition(context: OperationContext, $: Placeholder<ChangePlan>): string {
+  const atPosition = `_l."transaction" = ${$(({ position }) => position[0])}::xid8 and _l."id" = ${$(({ position }) => position[1])}::bigint`;
+  const rows = `select * from "crm_ledger" _l where ${changesOf(context.definition.name, $)} and ${atPosition}`;
+  return visibleRows(context, rows, $);
+}
+
+const changePlanOf =
+  (context: OperationContext) =>
+  (input: ChangeInput): ChangePlan => {
+    const [, transaction, id] = positionPattern.exec(input.position) ?? [];
+    if (transaction === undefined || id === undefined) throw errors.notFound();
+    return { ...basePlan(input), id: recordId(context, input), position: [transaction, id] };
+  };
+
+/** A change with the states before and after it, as JSON text. */
+export interface ChangeStates {
+  readonly action: string;
+  /** Names of the changed fields. */
+  readonly changed: string;
+  /**
+   * Previous values of the changed fields: all values if the record was deleted. Null if the record did not exist or its
+   * previous state is unknown.
+   */
+  readonly previous: string | null;
+  /** The record after the change, or null if it was deleted. */
+  readonly after: string | null;
+}
+
+/** The operation that reads one change for an event. */
+export interface ChangeStatesOperation {
+  readonly plan: (input: ChangeInput) => ChangePlan;
+  readonly statement: (plan: ChangePlan) => Statement;
+  /** Returns undefined if the caller cannot see the change or the change log no longer contains it. */
+  readonly result: (rows: TextRows) => ChangeStates | undefined;
+}
+
+const decodeStates = rowDecoder({
+  action: cell.text,
+  changed: cell.text,
+  previous: cell.nullableText,
+  after: cell.nullableText,
+});
+
+/** Compiles the operation that reads one change for an event. */
+export function compileChangeStates(context: OperationContext): ChangeStatesOperation {
+  const { bind } = prepare<ChangePlan>(statementName(context, 'states'), 'deep', ($) =>
+    selectChangeStates({ rows: rowsAtPosition(context, $), fields: loggedFieldsSql(context.definition) }),
+  );
+  return {
+    plan: changePlanOf(context),
+    statement: bind,
+    result: ([row]) => row && decodeStates(row),
   };
 }
 

@@ -70,7 +70,14 @@ export { compileExcerpts, type Excerpts } from './excerpts.ts';
 export { execute, limitRecords, type ReserveRecords, runOperation } from './execute.ts';
 export { exportStream } from './export.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
-export { changeActionsText, changeSchema, changeSchemas, compileChange } from './history.ts';
+export {
+  type ChangeStates,
+  changeActionsText,
+  changeSchema,
+  changeSchemas,
+  compileChange,
+  compileChangeStates,
+} from './history.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';

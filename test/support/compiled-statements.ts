@@ -9,6 +9,7 @@ import { compileExcerpts } from '../../engine/records/excerpts.ts';
 import {
   type Caller,
   compileChange,
+  compileChangeStates,
   compileFindLock,
   compileLock,
   compilePurge,
@@ -42,7 +43,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'engine/records/create.ts': [3, operation],
   'engine/records/delete-referrers.ts': [2, `${operation}; findDependents is for erasures, ${ofModules}`],
   'engine/records/export.ts': [2, operation],
-  'engine/records/history.ts': [3, `${operation}; compileChange is ${outside}`],
+  'engine/records/history.ts': [4, `${operation}; compileChange and compileChangeStates are ${outside}`],
   'engine/records/idempotency.ts': [1, ofPlatform],
   'engine/records/list.ts': [3, operation],
   'engine/records/lock.ts': [1, outside],
@@ -132,6 +133,7 @@ export async function otherStatements(
   const input = { caller, id };
   const filters = matching(context);
   const change = compileChange(context);
+  const states = compileChangeStates(context);
   const excerpts = compileExcerpts(context, { many: 100, one: 1000 });
   const changeInput = { ...input, position: '1-1' };
   const plan = { organization, caller };
@@ -143,6 +145,7 @@ export async function otherStatements(
   const boards = definition.fields.filter(({ values }) => values !== undefined);
   return new Map<string, readonly OtherStatement[]>([
     ['compileChange', [change.statement(change.plan(changeInput)) ?? []].flat()],
+    ['compileChangeStates', [states.statement(states.plan(changeInput))]],
     [
       'matching',
       [

@@ -17,6 +17,8 @@ export interface Received {
       readonly id: number;
       readonly version: number;
       readonly changed: readonly string[];
+      readonly previous?: Readonly<Record<string, unknown>> | null;
+      readonly after?: Readonly<Record<string, unknown>> | null;
       readonly record: Readonly<Record<string, unknown>> | null;
     };
   };

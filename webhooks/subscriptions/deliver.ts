@@ -6,9 +6,8 @@ import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { type FieldIssue, HttpError, UserError } from '../../engine/errors.ts';
 import {
   allows,
-  type ChangeValues,
-  changeValues,
-  compileChange,
+  type ChangeStates,
+  compileChangeStates,
   customFieldsIn,
   execute,
   type Grants,
@@ -148,8 +147,8 @@ const pastTenses: Readonly<Record<string, string>> = {
 };
 
 /**
- * Creates the function that builds an event's body. The body contains the record's current state as visible
- * to the subscription's profile.
+ * Creates the function that builds an event's body. The body contains the record after the change and the record's current
+ * state, as visible to the subscription's profile.
  */
 function eventBodies(
   database: Database,
@@ -175,10 +174,9 @@ function eventBodies(
     const principal = { kind: 'partner', actor: null, name: null, organization, user: null, grants } as const;
     const caller = { principal, requestId: `event-${id}` };
     const recordId = String(row.object_id);
-    const { action, changed } = (await reader.change?.(database, caller, recordId, row.position)) ?? {
-      action: row.action,
-      changed: (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name)),
-    };
+    const change = await reader.change(database, caller, recordId, row.position);
+    const { action } = change ?? row;
+    const queuedNames = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
     const record = deletions.includes(action)
       ? undefined
       : await reader.record(database, caller, recordId, row.filter);
@@ -188,7 +186,10 @@ function eventBodies(
       `"resource":${JSON.stringify(row.object)}`,
       `"id":${row.object_id}`,
       `"version":${row.version}`,
-      `"changed":${JSON.stringify(changed)}`,
+      `"changed":${change?.changed ?? JSON.stringify(queuedNames)}`,
+      ...(change === undefined
+        ? []
+        : [`"previous":${change.previous ?? 'null'}`, `"after":${change.after ?? 'null'}`]),
       `"record":${record ?? 'null'}`,
     ];
     return `{"type":${JSON.stringify(`${row.object}.${pastTenses[action] ?? action}`)},"timestamp":"${row.at}","data":{${data.join(',')}}}`;
@@ -202,15 +203,15 @@ interface RecordReader {
   /** Names of the fields included in changes. */
   readonly loggedNames: ReadonlySet<string>;
   /**
-   * Reads a change as the subscription's profile sees it now; undefined if the profile sees all changes as they are stored.
-   * @throws Skipped if the profile cannot see the change
+   * Reads a change as the subscription's profile sees it now. Returns undefined if the change log no longer contains it.
+   * @throws Skipped if the profile might not be allowed to see the change
    */
-  readonly change?: (
+  readonly change: (
     database: Database,
     caller: Caller,
     id: string,
     position: string,
-  ) => Promise<Pick<ChangeValues, 'action' | 'changed'>>;
+  ) => Promise<ChangeStates | undefined>;
   /**
    * Reads a record as JSON. Returns undefined if it was deleted or the profile cannot read it.
    * @throws Skipped if it does not match the filter; Withheld if the filter is no longer valid
@@ -233,18 +234,18 @@ function readerOf({ name, context, operations, definition }: ResourceView): Reco
     .map(({ name }) => name);
   const query = hiddenFields.length === 0 ? {} : { fields: visibleNames.join(',') };
   const filters = matching(context);
-  const changes = compileChange(context);
+  const changes = compileChangeStates(context);
+  const isLimited = limitsChanges({ resources: [context], action: 'read' });
   return {
     loggedNames: new Set(loggedFieldNames(definition)),
-    ...(limitsChanges({ resources: [context], action: 'read' }) && {
-      change: async (database, caller, id, position) => {
-        const changePlan = changes.plan({ caller, id, position });
-        const rows = await execute(database, { statement: changes.statement }, changePlan);
-        const [change] = rows.length === 0 ? [] : changeValues(changes.result(changePlan, rows));
-        if (change === undefined) throw new Skipped("the subscription's profile cannot read this change");
-        return change;
-      },
-    }),
+    change: async (database, caller, id, position) => {
+      const changePlan = changes.plan({ caller, id, position });
+      const rows = await execute(database, { statement: changes.statement }, changePlan);
+      const change = changes.result(rows);
+      if (change === undefined && isLimited)
+        throw new Skipped("the subscription's profile cannot read this change");
+      return change;
+    },
     record: async (database, caller, id, filter) => {
       const { organization } = caller.principal;
       if (filter !== '') {

@@ -187,6 +187,18 @@ export const subscriptionsFragment = (definitions: readonly ResourceDefinition[]
             description: 'Increases with each change to the record. Ignore events with an older version.',
           },
           changed: list('Names of the changed fields.'),
+          previous: {
+            type: ['object', 'null'],
+            additionalProperties: true,
+            description:
+              'Previous values of the changed fields, or of all fields if the record was deleted. Null if the record did not exist or its previous state is unknown. Absent if the change log no longer contains the change.',
+          },
+          after: {
+            type: ['object', 'null'],
+            additionalProperties: true,
+            description:
+              'The record after this change, as in the change feed, or null if it was deleted. Absent if the change log no longer contains the change.',
+          },
           record: {
             type: ['object', 'null'],
             additionalProperties: true,

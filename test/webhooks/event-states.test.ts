@@ -1,0 +1,151 @@
+// Events contain the record after each change and the previous values of the changed fields.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { jobs, limitedKey } from '../support/limited.ts';
+import { settingsFile } from '../support/partners.ts';
+import { fresh } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const receiver = await startReceiver();
+after(() => receiver.close());
+const file = settingsFile(eventsTo(receiver.port));
+const path = '/events/subscriptions';
+
+onBothDrivers(
+  'states in events',
+  (instance) => {
+    let acme: Organization;
+    let full: string;
+    before(async () => {
+      acme = await instance().organization('acme');
+      full = (await limitedKey(instance(), acme, ['events:*', '*:*'])).key;
+    });
+    const write = async (request: string, body?: object) => {
+      const answer = await instance().call(request.replace(' ', ' /api/v1/'), {
+        key: acme.key,
+        ...(body && { body }),
+      });
+      assert.ok(answer.status < 300, answer.text);
+      return Number(answer.json.id);
+    };
+    const subscribe = async (body: object = {}, key = full) => {
+      const at = `/${fresh('hook')}`;
+      const input = { url: receiver.url + at, resources: ['jobs'], ...body };
+      const answer = await instance().call(`POST ${path}`, { key, body: input });
+      assert.equal(answer.status, 201, answer.text);
+      return { at, url: `${path}/${answer.json.id}`, received: () => receiver.at(at) };
+    };
+    const arrive = (received: () => readonly Received[], count: number) =>
+      until(async () => received().length >= count, `${count} events`);
+    /** Delays a receiver's responses until the returned function is called. */
+    const hold = (at: string) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      receiver.behave(at, async (response) => {
+        await promise;
+        response.writeHead(204).end();
+      });
+      return resolve;
+    };
+    const data = ({ event }: Received) => event.data;
+
+    test('quick changes are distinguishable, although all events are sent after the last change', async () => {
+      const { at, received } = await subscribe();
+      const release = hold(at);
+      const id = await write('POST jobs', { name: 'n1', score: 1 });
+      await arrive(received, 1);
+      await write(`PATCH jobs/${id}`, { name: 'n2' });
+      await write(`PATCH jobs/${id}`, { name: 'n3', score: null });
+      release();
+      await arrive(received, 3);
+      await write(`DELETE jobs/${id}`);
+      await arrive(received, 4);
+      const [created, second, third, deleted] = received().map(data);
+      assert.deepEqual([created?.previous, created?.after?.name, created?.after?.score], [null, 'n1', 1]);
+      assert.deepEqual(Object.keys(second?.previous ?? {}).toSorted(), ['name', 'updated_at']);
+      assert.deepEqual(
+        [second?.previous?.name, second?.after?.name, second?.after?.score, second?.record?.name],
+        ['n1', 'n2', 1, 'n3'],
+      );
+      const { name, score } = third?.previous ?? {};
+      assert.deepEqual([name, score, third?.after?.name, third?.after?.score], ['n2', 1, 'n3', null]);
+      assert.equal(second?.after?.updated_at, third?.previous?.updated_at);
+      assert.deepEqual([deleted?.previous, deleted?.after, deleted?.record], [third?.after, null, null]);
+    });
+
+    test('states are the same as in the change feed, with exact numbers', async () => {
+      const { received } = await subscribe();
+      const start = String((await instance().call('GET /events?after=now', { key: full })).json.next);
+      const id = await write('POST jobs', { name: 'n1', margin: 1 });
+      const body = '{"margin":12345678901234567890.123}';
+      const headers = { 'content-type': 'application/json' };
+      const answer = await instance().call(`PATCH /api/v1/jobs/${id}`, { key: acme.key, headers, body });
+      assert.equal(answer.status, 200, answer.text);
+      await arrive(received, 2);
+      const feed = await instance().call(`GET /events?after=${encodeURIComponent(start)}&resources=jobs`, {
+        key: full,
+      });
+      const changes = feed.json.data as readonly { before: object | null; after: object | null }[];
+      assert.deepEqual(
+        received().map((event) => data(event).after),
+        changes.map((change) => change.after),
+      );
+      assert.match(received()[1]?.text ?? '', /"after":\{[^}]*"margin":12345678901234567890\.123/);
+      assert.equal(data(received()[1] as Received).previous?.margin, 1);
+    });
+
+    test('hidden fields are absent, and so are states outside of the scopes', async () => {
+      const witness = await subscribe();
+      const { key } = await limitedKey(instance(), acme, ['events:*', 'jobs:read:open']);
+      const some = await subscribe({}, key);
+      const id = await write('POST jobs', { name: 'n1', margin: 4711 });
+      await write(`PATCH jobs/${id}`, { name: 'n2', margin: 4712 });
+      await write(`PATCH jobs/${id}`, { name: 'n3', status: 'Done', margin: 4713 });
+      await write(`PATCH jobs/${id}`, { name: 'n4' });
+      await write(`PATCH jobs/${id}`, { name: 'n5', status: 'New' });
+      await arrive(witness.received, 5);
+      await arrive(some.received, 4);
+      assert.deepEqual(
+        some
+          .received()
+          .map(data)
+          .map(({ action, previous, after }) => [action, previous?.name ?? null, after?.name ?? null]),
+        [
+          ['create', null, 'n1'],
+          ['update', 'n1', 'n2'],
+          ['delete', 'n2', null],
+          ['create', null, 'n5'],
+        ],
+      );
+      for (const { text } of some.received()) assert.doesNotMatch(text, /margin|cost|471|n[34]"/);
+    });
+
+    test('states are absent if the change log no longer contains the change', async () => {
+      const { at, received } = await subscribe();
+      const release = hold(at);
+      const id = await write('POST jobs', { name: 'n1' });
+      await arrive(received, 1);
+      await write(`PATCH jobs/${id}`, { name: 'n2' });
+      await until(async () => {
+        const { rows } = await sql`select from crm_event_deliveries
+          where object = 'jobs' and object_id = ${id}::bigint and version = 2`.execute(
+          tablesOf(instance().database),
+        );
+        return rows.length > 0;
+      }, 'the second event to be queued');
+      await sql`delete from crm_ledger where object = 'jobs' and object_id = ${id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      release();
+      await arrive(received, 2);
+      const second = data(received()[1] as Received);
+      assert.deepEqual([second.record?.name, 'previous' in second, 'after' in second], ['n2', false, false]);
+      assert.ok(second.changed.includes('name'));
+    });
+  },
+  { sources: await sourcesWith(jobs), environment: file.environment, ownServer: true },
+);

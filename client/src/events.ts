@@ -44,6 +44,14 @@ export type EventOf<T extends Readonly<Record<keyof T, ResourceTypes>>> =
   | { readonly [Name in keyof T & string]: EventOfResource<Name, T[Name]> }[keyof T & string]
   | { readonly type: 'test'; readonly timestamp: string; readonly data: object };
 
+/** An event in the JSON format of CloudEvents 1.0. */
+interface CloudEvent<Event extends { readonly type: string; readonly data: object }> {
+  readonly specversion: '1.0';
+  readonly type: Event['type'];
+  readonly time: string;
+  readonly data: Event['data'];
+}
+
 /** Request headers, either as a Headers object or as Node's headers object. */
 export type EventHeaders =
   | { readonly get: (name: string) => string | null }
@@ -60,7 +68,7 @@ export type EventReader<T extends Readonly<Record<keyof T, ResourceTypes>>> = (
 const toleranceSeconds = 300;
 
 /**
- * Verifies and parses an event.
+ * Verifies and parses an event in any of the formats of subscriptions.
  * @param body the unmodified request body
  * @param secrets the subscription's secret, or both secrets during a rotation
  * @throws InvalidEventError if the signature or timestamp is not valid
@@ -88,7 +96,10 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
     .flatMap((signature) => (signature.startsWith('v1,') ? [bytesOf(signature.slice(3))] : []));
   const isValid = await hasValidSignature([secrets].flat(), signatures, signedContent);
   if (!isValid) throw new InvalidEventError('the event signature is invalid');
-  return parse(body, { data: changeKinds(resources) }) as EventOf<T>;
+  const event = parse(body, { data: changeKinds(resources) }) as EventOf<T> | CloudEvent<EventOf<T>>;
+  if (!('specversion' in event)) return event;
+  const { type, time, data } = event;
+  return { type, timestamp: time, data } as EventOf<T>;
 }
 
 /**

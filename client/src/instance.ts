@@ -116,6 +116,8 @@ export interface SubscriptionInput {
   readonly actions?: readonly ('create' | 'update' | 'delete')[];
   /** Filters that a record must match, written as the query parameters of a list, for example `status=New`. */
   readonly filter?: string;
+  /** Format of the request bodies: `cloudevents` stands for the JSON format of CloudEvents 1.0. Default: `standard`. */
+  readonly format?: 'standard' | 'cloudevents';
 }
 
 export interface SubscriptionChanges extends Partial<SubscriptionInput> {

@@ -39,6 +39,34 @@ describe('readEvent', () => {
     test(`rejects an event beyond the tolerance: ${seconds} s from now`, () => rejects(headersAt(seconds)));
   }
 
+  test('returns an event in the format of CloudEvents like any other', async () => {
+    const data = {
+      position: '1-1',
+      action: 'update',
+      resource: 'leads',
+      id: 5,
+      version: 2,
+      changed: ['rating'],
+    };
+    const text = JSON.stringify({
+      specversion: '1.0',
+      type: 'leads.updated',
+      time: '2026-03-01T09:30:00Z',
+      data,
+    });
+    const at = new Date();
+    const headers = {
+      'webhook-id': 'evt_1_1',
+      'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+      'webhook-signature': new Webhook(secret).sign('evt_1_1', at, text),
+    };
+    const event = await readEvent(text, headers, secret);
+    assert.equal(
+      JSON.stringify(event),
+      JSON.stringify({ type: 'leads.updated', timestamp: '2026-03-01T09:30:00Z', data }),
+    );
+  });
+
   test('rejects an event whose ID, timestamp or signature was changed', async () => {
     for (const [name, value] of [
       ['webhook-id', ''],

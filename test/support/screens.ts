@@ -100,6 +100,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
         resources: ['leads'],
         actions: ['delete'],
         filter: '',
+        format: 'standard',
       }),
     );
     // Paused indefinitely, so that its state does not change.

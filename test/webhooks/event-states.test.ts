@@ -38,7 +38,12 @@ onBothDrivers(
       const input = { url: receiver.url + at, resources: ['jobs'], ...body };
       const answer = await instance().call(`POST ${path}`, { key, body: input });
       assert.equal(answer.status, 201, answer.text);
-      return { at, url: `${path}/${answer.json.id}`, received: () => receiver.at(at) };
+      return {
+        at,
+        id: Number(answer.json.id),
+        url: `${path}/${answer.json.id}`,
+        received: () => receiver.at(at),
+      };
     };
     const arrive = (received: () => readonly Received[], count: number) =>
       until(async () => received().length >= count, `${count} events`);
@@ -121,18 +126,51 @@ onBothDrivers(
           ['create', null, 'n5'],
         ],
       );
-      for (const { text } of some.received()) assert.doesNotMatch(text, /margin|cost|471|n[34]"/);
+      for (const { text } of some.received()) assert.doesNotMatch(text, /margin|cost|n[34]"/);
+    });
+
+    test('with the format cloudevents, the same data in the envelope of CloudEvents 1.0', async () => {
+      const standard = await subscribe();
+      const { url, received } = await subscribe({ format: 'cloudevents' });
+      const id = await write('POST jobs', { name: 'n1' });
+      await arrive(received, 1);
+      await arrive(standard.received, 1);
+      const [{ event, headers } = assert.fail()] = received();
+      const { data, timestamp } = standard.received()[0]?.event ?? assert.fail();
+      assert.equal(headers['content-type'], 'application/cloudevents+json; charset=utf-8');
+      assert.deepEqual(event, {
+        specversion: '1.0',
+        id: headers['webhook-id'],
+        source: url,
+        type: 'jobs.created',
+        subject: `jobs/${id}`,
+        time: timestamp,
+        datacontenttype: 'application/json',
+        data,
+      });
+      assert.equal((await instance().call(`POST ${url}/test`, { key: full })).status, 200);
+      await arrive(received, 2);
+      const { type, subject, data: empty } = Object(received()[1]?.event);
+      assert.deepEqual([type, subject, empty], ['test', undefined, {}]);
+      const changed = await instance().call(`PATCH ${url}`, { key: full, body: { format: 'standard' } });
+      assert.deepEqual([changed.status, changed.json.format], [200, 'standard']);
+      await write(`PATCH jobs/${id}`, { name: 'n2' });
+      await arrive(received, 3);
+      assert.deepEqual(Object.keys(received()[2]?.event ?? {}), ['type', 'timestamp', 'data']);
+      const wrong = await instance().call(`PATCH ${url}`, { key: full, body: { format: 'xml' } });
+      assert.equal(wrong.status, 400);
+      assert.match(wrong.text, /format must be one of standard, cloudevents/);
     });
 
     test('states are absent if the change log no longer contains the change', async () => {
-      const { at, received } = await subscribe();
+      const { at, id: subscription, received } = await subscribe();
       const release = hold(at);
       const id = await write('POST jobs', { name: 'n1' });
       await arrive(received, 1);
       await write(`PATCH jobs/${id}`, { name: 'n2' });
       await until(async () => {
         const { rows } = await sql`select from crm_event_deliveries
-          where object = 'jobs' and object_id = ${id}::bigint and version = 2`.execute(
+          where subscription_id = ${subscription}::bigint and object_id = ${id}::bigint and version = 2`.execute(
           tablesOf(instance().database),
         );
         return rows.length > 0;

@@ -395,7 +395,13 @@ async function ownProfile(
 }
 
 /** Properties of {@link SubscriptionInput} in the body. */
-const inputFields = ['url', 'resources', 'actions', 'filter'] as const satisfies (keyof SubscriptionInput)[];
+const inputFields = [
+  'url',
+  'resources',
+  'actions',
+  'filter',
+  'format',
+] as const satisfies (keyof SubscriptionInput)[];
 
 const customFieldsFor = ({ database, resources }: SubscriptionServices, organization: string) =>
   organizationCustomFields(database, resources, organization);

@@ -73,6 +73,7 @@ export function subscriptionCommands(line: Line): void {
     .requiredOption('--resources <names...>', 'resources whose changes are sent')
     .option('--actions <actions...>', 'create, update, delete; default: all')
     .option('--filter <parameters>', 'only records that match these list parameters, for example status=New')
+    .option('--format <format>', 'format of the request bodies: standard or cloudevents; default: standard')
     .requiredOption('--profile <name>', 'the profile that determines which fields events contain')
     .addOption(jsonResult())
     .action((url, { json, ...options }) => run(json, create(line, url, options)));
@@ -165,7 +166,7 @@ const create = (
     org,
     profile,
     ...options
-  }: { readonly org: string; readonly profile: string } & Partial<SubscriptionInput>,
+  }: { readonly org: string; readonly profile: string } & Readonly<Record<string, unknown>>,
 ): Promise<CommandResult> =>
   withInstance(async ({ config, database, resources, secrets }) => {
     if (!config.audit) throw new UserError('Events require the change log, which is disabled (AUDIT=false).');

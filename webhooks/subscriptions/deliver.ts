@@ -21,7 +21,10 @@ import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { profileGrants } from '../../plugins/access/identity/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
+import { withoutSlash } from '../settings/index.ts';
+import { subscriptionsPath } from './api.ts';
 import type { DeliveryClaim } from './deliveries.ts';
+import { formats, type SubscriptionEvent } from './formats.ts';
 import { parseFilter } from './input.ts';
 import type { Poster, PostResult } from './post.ts';
 import { signatureHeaders } from './subscriptions.ts';
@@ -46,6 +49,8 @@ interface DeliveryContext {
   readonly resources: readonly Resource[];
   readonly sealing: Sealing;
   readonly poster: Poster;
+  /** Returns the instance's public origin, or an empty string. */
+  readonly publicUrl: () => string;
   /** Notifies an organization's administrators that a subscription has been disabled. */
   readonly notify: (organization: string, subscription: string, reason: string) => Promise<void>;
 }
@@ -62,7 +67,7 @@ class Skipped extends Error {}
 /** Creates the function that sends an event to a subscription's receiver. */
 export function deliverer(
   app: FastifyInstance,
-  { database, resources, sealing, poster, notify }: DeliveryContext,
+  { database, resources, sealing, poster, publicUrl, notify }: DeliveryContext,
 ): (item: ClaimedItem<DeliveryClaim>) => Promise<ItemOutcome> {
   let isStopping = false;
   let grace: NodeJS.Timeout | undefined;
@@ -81,7 +86,7 @@ export function deliverer(
     const [organization = '', profile = ''] = key.split('/');
     return { grants: await profileGrants(tablesOf(database), organization, profile) };
   });
-  const events = eventBodies(database, resources, async (organization, profile) => {
+  const eventOf = eventBuilder(database, resources, async (organization, profile) => {
     const cached = await grants.get(`${organization}/${profile}`);
     return cached?.grants ?? noGrants;
   });
@@ -91,10 +96,13 @@ export function deliverer(
 
   return async (item) => {
     const { organization, owner, row } = item;
+    const format = formats[row.format];
+    const id = `evt_${owner}_${item.eventId}`;
     let body: string;
     let secrets: string[];
     try {
-      body = await events(item);
+      const source = `${withoutSlash(publicUrl())}${subscriptionsPath}/${owner}`;
+      body = format.body(await eventOf(item), { id, source });
       secrets = await Promise.all([row.secret, row.previous_secret].map(sealing.open));
     } catch (cause) {
       if (cause instanceof Skipped) return { reason: '', values: { request: `Not sent: ${cause.message}.` } };
@@ -104,16 +112,12 @@ export function deliverer(
         ? { reason }
         : { reason, retryMs: backoff(item.attempts) };
     }
-    const id = `evt_${owner}_${item.eventId}`;
-    const result = await poster.post(
-      row.url,
+    const signature = signatureHeaders(
+      id,
       body,
-      signatureHeaders(
-        id,
-        body,
-        secrets.filter((secret) => secret !== ''),
-      ),
+      secrets.filter((secret) => secret !== ''),
     );
+    const result = await poster.post(row.url, body, { 'content-type': format.contentType, ...signature });
     const { request, response, status } = result;
     const values = { request, response };
     if (status !== undefined && status >= 200 && status < 300) {
@@ -147,14 +151,14 @@ const pastTenses: Readonly<Record<string, string>> = {
 };
 
 /**
- * Creates the function that builds an event's body. The body contains the record after the change and the record's current
+ * Creates the function that builds an event. Its data contains the record after the change and the record's current
  * state, as visible to the subscription's profile.
  */
-function eventBodies(
+function eventBuilder(
   database: Database,
   resources: readonly Resource[],
   grantsOf: (organization: string, profile: string) => Promise<Grants>,
-): (item: ClaimedItem<DeliveryClaim>) => Promise<string> {
+): (item: ClaimedItem<DeliveryClaim>) => Promise<SubscriptionEvent> {
   const byName = new Map(resources.map((resource) => [resource.name, resource]));
   const readers = new WeakMap<ResourceView, RecordReader>();
   const readerFor = (view: ResourceView): RecordReader => {
@@ -163,7 +167,7 @@ function eventBodies(
     return reader;
   };
   return async ({ id, organization, row }) => {
-    if (row.position === null) return `{"type":"test","timestamp":"${row.at}","data":{}}`;
+    if (row.position === null) return { type: 'test', at: row.at, subject: undefined, data: '{}' };
     const resource = byName.get(row.object);
     if (resource === undefined) throw new Withheld(`the resource ${row.object} no longer exists`);
     const grants = await grantsOf(organization, row.profile_id);
@@ -192,7 +196,12 @@ function eventBodies(
         : [`"previous":${change.previous ?? 'null'}`, `"after":${change.after ?? 'null'}`]),
       `"record":${record ?? 'null'}`,
     ];
-    return `{"type":${JSON.stringify(`${row.object}.${pastTenses[action] ?? action}`)},"timestamp":"${row.at}","data":{${data.join(',')}}}`;
+    return {
+      type: `${row.object}.${pastTenses[action] ?? action}`,
+      at: row.at,
+      subject: `${row.object}/${row.object_id}`,
+      data: `{${data.join(',')}}`,
+    };
   };
 }
 

@@ -3,6 +3,7 @@ import type { ResourceDefinition } from '../../engine/definition/index.ts';
 import type { JsonSchema } from '../../engine/fields/index.ts';
 import { changeActionsText } from '../../engine/records/index.ts';
 import { type ApiOperation, operations, subscriptionsPath } from './api.ts';
+import { cloudEventsType } from './formats.ts';
 import { eventActions } from './input.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
@@ -34,6 +35,11 @@ const input = {
     ...text,
     description:
       'List parameters, for example `status=New`. Only records that match when the event is sent are included; deletions are always sent. Empty: all records.',
+  },
+  format: {
+    ...text,
+    description:
+      'Format of the request bodies: `standard`, or `cloudevents` for the JSON format of CloudEvents 1.0. Default: `standard`.',
   },
 };
 
@@ -130,7 +136,13 @@ export const subscriptionsFragment = (definitions: readonly ResourceDefinition[]
           required: true,
           schema: text,
         })),
-        requestBody: { required: true, content: json(ref('schemas', 'Event')) },
+        requestBody: {
+          required: true,
+          content: {
+            ...json(ref('schemas', 'Event')),
+            [cloudEventsType]: { schema: ref('schemas', 'CloudEvent') },
+          },
+        },
         responses: {
           '2XX': { description: 'The event was accepted.' },
           410: { description: 'Disables the subscription.' },
@@ -209,6 +221,26 @@ export const subscriptionsFragment = (definitions: readonly ResourceDefinition[]
         [],
       ),
     }),
+    CloudEvent: object(
+      {
+        specversion: { ...text, const: '1.0' },
+        id: { ...text, description: 'The value of `webhook-id`.' },
+        source: {
+          type: 'string',
+          format: 'uri-reference',
+          description: "The subscription's URL, or its path if the instance has no public URL.",
+        },
+        type: { ...text, description: 'For example `leads.updated`, or `test` for a test event.' },
+        subject: {
+          ...text,
+          description: 'Resource and ID of the record, for example `leads/5`. Test events do not have it.',
+        },
+        time,
+        datacontenttype: { ...text, const: 'application/json' },
+        data: { type: 'object', description: 'The same as in the format `standard`.' },
+      },
+      ['specversion', 'id', 'source', 'type', 'time', 'datacontenttype', 'data'],
+    ),
     Delivery: object(delivery),
     DeliveryList: object({
       data: { type: 'array', items: ref('schemas', 'Delivery') },

@@ -73,6 +73,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
         resources,
         sealing: sealed,
         poster: poster(urlPolicy),
+        publicUrl: () => settings.current.public_url,
         notify: noticeOf(app, database, mailer),
       }),
     );

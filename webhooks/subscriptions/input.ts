@@ -15,6 +15,10 @@ import { receiverUrl } from './addresses.ts';
 /** Actions for which events are sent. */
 export const eventActions = ['create', 'update', 'delete'] as const;
 
+/** Formats of request bodies: events as such, or in the envelope of CloudEvents 1.0. */
+export const eventFormats = ['standard', 'cloudevents'] as const;
+export type EventFormat = (typeof eventFormats)[number];
+
 /** Input for a subscription. */
 export interface SubscriptionInput {
   readonly url: string;
@@ -22,6 +26,7 @@ export interface SubscriptionInput {
   readonly actions: readonly string[];
   /** List parameters, for example `status=New&rating=Hot`, or an empty string for all records. */
   readonly filter: string;
+  readonly format: EventFormat;
 }
 
 /** Parses list parameters. A repeated parameter becomes an array. */
@@ -80,11 +85,15 @@ export function readSubscriptionInput(
   if (filter !== undefined && (typeof filter !== 'string' || filter.length > 2000)) {
     addIssue('filter', 'must be a string with list parameters, for example status=New');
   }
+  const format = input.format ?? (isNew ? 'standard' : undefined);
+  const isFormat = eventFormats.some((name) => name === format);
+  if (format !== undefined && !isFormat) addIssue('format', `must be one of ${eventFormats.join(', ')}`);
   return {
     ...(url !== undefined && { url }),
     ...(subscribedResources !== undefined && { resources: subscribedResources }),
     ...(actions !== undefined && { actions }),
     ...(typeof filter === 'string' && { filter }),
+    ...(isFormat && { format: format as EventFormat }),
   };
 }
 

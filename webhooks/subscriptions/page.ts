@@ -22,7 +22,14 @@ import { feedEnd } from '../../plugins/change-log/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { addDeliveries } from '../queue/index.ts';
 import { deliveryQueue } from './deliveries.ts';
-import { checkFilter, eventActions, readSubscriptionInput, type SubscriptionInput } from './input.ts';
+import {
+  checkFilter,
+  type EventFormat,
+  eventActions,
+  eventFormats,
+  readSubscriptionInput,
+  type SubscriptionInput,
+} from './input.ts';
 import {
   changeSubscription,
   createSubscription,
@@ -44,6 +51,11 @@ const stateTexts: Readonly<Record<Subscription['state'], string>> = {
   off: 'Disabled',
   gone: 'Disabled: the receiver responded with 410',
   failed: 'Disabled: no successful delivery for days',
+};
+
+const formatLabels: Readonly<Record<EventFormat, string>> = {
+  standard: 'Standard',
+  cloudevents: 'CloudEvents 1.0',
 };
 
 const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
@@ -90,6 +102,7 @@ async function inputOf(
     resources: fields(form, 'resource'),
     actions: fields(form, 'action'),
     filter: field(form, 'filter').trim(),
+    format: field(form, 'format') || undefined,
   };
   const policy = settings.current.events;
   const input = readSubscriptionInput(values, true, resources, policy, issues) as SubscriptionInput;
@@ -170,6 +183,16 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
               maxLength: 2000,
               value: field(form, 'filter').slice(0, 2000),
               help: 'List parameters, for example status=New. Leave empty for all records.',
+            },
+            {
+              kind: 'choice',
+              name: 'format',
+              label: 'Format',
+              options: eventFormats.map((value) => ({
+                value,
+                label: formatLabels[value],
+                selected: value === field(form, 'format'),
+              })),
             },
             {
               ...(await profileChoice(context, field(form, 'profile'), profileHelp)),

@@ -17,7 +17,7 @@ export interface PostResult {
   readonly retryAfterMs: number | undefined;
 }
 
-/** Sends JSON to URLs specified by customers. */
+/** Sends requests to URLs specified by customers. */
 export interface Poster {
   readonly post: (
     url: string,
@@ -58,7 +58,6 @@ export function poster(
   return {
     post: async (text, body, extraHeaders) => {
       const headers = {
-        'content-type': 'application/json',
         'user-agent': 'crm-events',
         ...extraHeaders,
         'content-length': String(Buffer.byteLength(body)),

@@ -13,7 +13,7 @@ import { generatePublicId, type Sealing } from '../../plugins/access/secrets/ind
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
 import { deliveryQueue, testObject } from './deliveries.ts';
-import type { SubscriptionInput } from './input.ts';
+import type { EventFormat, SubscriptionInput } from './input.ts';
 
 const prefix = 'whsec_';
 
@@ -51,6 +51,7 @@ export interface Subscription {
   readonly actions: readonly string[];
   /** List parameters. */
   readonly filter: string;
+  readonly format: EventFormat;
   readonly profile: string;
   readonly state: 'on' | 'off' | 'gone' | 'failed';
   /** When the first failure since the last success occurred, or null if none has. */
@@ -70,6 +71,7 @@ export const subscriptionRows: RowSource<Subscription> = {
     url: 's.url',
     actions: `string_to_array(s.actions, ',')`,
     filter: 's.filter',
+    format: 's.format',
     state: 's.state',
     failingSince: 's.failing_since',
     createdAt: 's.created_at',
@@ -107,7 +109,7 @@ export async function createSubscription(
   tables: Tables,
   actor: Actor,
   { seal }: Sealing,
-  { organization, profile, position, url, resources, actions, filter }: NewSubscription,
+  { organization, profile, position, url, resources, actions, filter, format }: NewSubscription,
 ): Promise<{ readonly id: string; readonly secret: string }> {
   if ((await countRows(tables, subscriptionRows, organization)) >= maxSubscriptions)
     throw new UserError(`an organization can have at most ${maxSubscriptions} event subscriptions`);
@@ -120,6 +122,7 @@ export async function createSubscription(
       url,
       actions: actions.join(','),
       filter,
+      format,
       secret: await seal(secret),
       failing_since: null,
       epoch: position.epoch,
@@ -166,12 +169,13 @@ export async function changeSubscription(
   actor: Actor,
   organization: string,
   id: string,
-  { url, resources, actions, filter, state, profile }: SubscriptionChange,
+  { url, resources, actions, filter, format, state, profile }: SubscriptionChange,
 ): Promise<void> {
   await update(tables, organization, id, {
     ...(url !== undefined && { url }),
     ...(actions !== undefined && { actions: actions.join(',') }),
     ...(filter !== undefined && { filter }),
+    ...(format !== undefined && { format }),
     ...(profile !== undefined && { profile_id: profile }),
     ...(state !== undefined && { state }),
     ...(state === 'on' && { failures: 0, failing_since: null, paused_until: sql<Date>`now()` }),

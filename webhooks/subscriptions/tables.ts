@@ -24,6 +24,8 @@ declare module '../../engine/tables/index.ts' {
       actions: string;
       /** List parameters, or an empty string. */
       filter: string;
+      /** Format of the request bodies: `standard` or `cloudevents`. */
+      format: Generated<string>;
       /** Signing secret, encrypted (JWE). The previous secret is empty if there was no rotation. */
       secret: string;
       previous_secret: Generated<string>;
@@ -81,6 +83,7 @@ const subscriptions = defineTable('crm_event_subscriptions', {
   url: textColumn,
   actions: textColumn,
   filter: textColumn,
+  format: { ...textColumn, defaultRaw: "'standard'" },
   secret: textColumn,
   previous_secret: emptyText,
   previous_until: infinitePast,

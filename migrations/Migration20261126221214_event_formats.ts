@@ -1,0 +1,7 @@
+export const changes = [
+  {
+    kind: 'addColumns',
+    table: 'crm_event_subscriptions',
+    columns: { format: { type: 'text', collation: 'C', default: "'standard'" } },
+  },
+];

@@ -108,6 +108,10 @@ export interface EventsPage<T extends Types<T>> {
   readonly next: string;
 }
 
+/** A value of a field, or a list of values. */
+type TransitionValues = FieldValue | readonly FieldValue[];
+type FieldValue = string | number | boolean | null;
+
 export interface SubscriptionInput {
   /** URL that events are sent to. */
   readonly url: string;
@@ -116,6 +120,15 @@ export interface SubscriptionInput {
   readonly actions?: readonly ('create' | 'update' | 'delete')[];
   /** Filters that a record must match, written as the query parameters of a list, for example `status=New`. */
   readonly filter?: string;
+  /**
+   * `matches` sends changes if the record matches the filter when the event is sent, `enters` and `leaves` changes that make
+   * the record match the filter or stop matching it. Default: `matches`.
+   */
+  readonly filter_when?: 'matches' | 'enters' | 'leaves';
+  /** Only updates that change each of these fields from and to these values are sent. Default: all changes. */
+  readonly transitions?: Readonly<
+    Record<string, { readonly from?: TransitionValues; readonly to?: TransitionValues }>
+  >;
   /** Format of the request bodies: `cloudevents` stands for the JSON format of CloudEvents 1.0. Default: `standard`. */
   readonly format?: 'standard' | 'cloudevents';
 }

@@ -30,7 +30,7 @@ export {
   rollupType,
   storedRollupType,
 } from './derived.ts';
-export { schemaIssue } from './documents.ts';
+export { parseDocument, schemaIssue } from './documents.ts';
 export { type Encoder, maxJsonBytesPerByte, textCell, verbatim } from './encode.ts';
 export { ExactNumber, int64, integerText, isRowId, parseExactJson } from './exact-json.ts';
 export {

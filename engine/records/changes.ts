@@ -29,7 +29,7 @@ const changedNames = `(select '[' || coalesce(string_agg(to_json(_n.key)::text, 
  * change.
  * @param fence `offset 0` if long values must be parsed only once
  */
-const withBefore = (rows: string, fields: string, fence = ''): string =>
+export const withBefore = (rows: string, fields: string, fence = ''): string =>
   `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before"${fence}) _s`;
 
 /**

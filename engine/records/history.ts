@@ -212,7 +212,7 @@ function visibleRows(context: OperationContext, rows: string, $: Placeholder<Cal
 const newestFirst = 'l."version" desc';
 
 /** Returns an SQL expression for an array of logged field names. */
-const loggedFieldsSql = (definition: OperationContext['definition']): string =>
+export const loggedFieldsSql = (definition: OperationContext['definition']): string =>
   `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
 
 /** Returns an SQL condition that is true if row `_l` of the change log is a change to the plan's record. */
@@ -241,7 +241,7 @@ const upToBytes = (page: string): string => {
 };
 
 /** A plan that reads one change to a record, by the change's position. */
-interface ChangePlan extends OperationPlan, ById {
+export interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }
 
@@ -277,13 +277,13 @@ export function compileChange(
 }
 
 /** Returns the statement that selects the change at the plan's position as the caller sees it. */
-function rowsAtPosition(context: OperationContext, $: Placeholder<ChangePlan>): string {
+export function rowsAtPosition(context: OperationContext, $: Placeholder<ChangePlan>): string {
   const atPosition = `_l."transaction" = ${$(({ position }) => position[0])}::xid8 and _l."id" = ${$(({ position }) => position[1])}::bigint`;
   const rows = `select * from "crm_ledger" _l where ${changesOf(context.definition.name, $)} and ${atPosition}`;
   return visibleRows(context, rows, $);
 }
 
-const changePlanOf =
+export const changePlanOf =
   (context: OperationContext) =>
   (input: ChangeInput): ChangePlan => {
     const [, transaction, id] = positionPattern.exec(input.position) ?? [];

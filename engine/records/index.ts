@@ -96,6 +96,7 @@ export {
   recordLockTrigger,
 } from './lock-triggers.ts';
 export { compileFindLock, type FindLock, type RecordLock } from './locks.ts';
+export { type MatchingStates, matchingStates } from './matching-states.ts';
 export {
   type BodyRequirements,
   type Caller,

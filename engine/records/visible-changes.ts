@@ -206,7 +206,8 @@ interface ImageValue {
   readonly isLogged: string;
 }
 
-function imageValue(field: Field, image: string): ImageValue {
+/** Returns SQL expressions for a field of a logged record. @throws Error if the change log does not contain the field */
+export function imageValue(field: Field, image: string): ImageValue {
   const { name, renamedFrom, type } = field;
   const keys = [name, ...(renamedFrom === undefined ? [] : [renamedFrom])].map((key) => literal(key));
   const isLogged = `coalesce(${keys.map((key) => `${image} -> ${key}`).join(', ')}) is not null`;

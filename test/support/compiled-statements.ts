@@ -15,6 +15,7 @@ import {
   compilePurge,
   compileTransitionScopes,
   matching,
+  matchingStates,
   runOperation,
 } from '../../engine/records/index.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
@@ -48,6 +49,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'engine/records/list.ts': [3, operation],
   'engine/records/lock.ts': [1, outside],
   'engine/records/locks.ts': [3, `${operation}; compileFindLock is ${outside}`],
+  'engine/records/matching-states.ts': [1, outside],
   'engine/records/patch.ts': [1, operation],
   'engine/records/read.ts': [2, operation],
   'engine/records/records.ts': [5, `matching is ${outside}; records and creatingRecords are ${ofModules}`],
@@ -134,6 +136,7 @@ export async function otherStatements(
   const filters = matching(context);
   const change = compileChange(context);
   const states = compileChangeStates(context);
+  const moves = matchingStates(context);
   const excerpts = compileExcerpts(context, { many: 100, one: 1000 });
   const changeInput = { ...input, position: '1-1' };
   const plan = { organization, caller };
@@ -153,6 +156,7 @@ export async function otherStatements(
         filters.findStatement({ ...plan, limit: 1, parsedQuery: query }),
       ],
     ],
+    ['matchingStates', [moves.statement(moves.plan(changeInput, filters.parse({ name: 'x' }, [])))]],
     ['compileFindLock', await statementsOf((database) => compileFindLock(context)(database, input))],
     ['compileLock', [compileLock(context, 'update')(input)]],
     ['compilePurge', await statementsOf((database) => runOperation(database, compilePurge(context), input))],

@@ -100,6 +100,8 @@ export async function openScreens(instance: Instance): Promise<Screens> {
         resources: ['leads'],
         actions: ['delete'],
         filter: '',
+        filterWhen: 'matches',
+        transitions: {},
         format: 'standard',
       }),
     );

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
-import { jobs, limitedKey } from '../support/limited.ts';
+import { jobs, limitedKey, setGrants } from '../support/limited.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -127,6 +127,119 @@ onBothDrivers(
         ],
       );
       for (const { text } of some.received()) assert.doesNotMatch(text, /margin|cost|n[34]"/);
+    });
+
+    /** Returns the versions of a subscription's events, once a number of its deliveries have ended. */
+    const versionsOf = async (
+      { received, url }: Pick<Awaited<ReturnType<typeof subscribe>>, 'received' | 'url'>,
+      count: number,
+    ) => {
+      await until(async () => {
+        const { json } = await instance().call(`GET ${url}/deliveries`, { key: full });
+        const statuses = (json.data as readonly { status: string }[]).map(({ status }) => status);
+        return statuses.length >= count && !statuses.includes('waiting');
+      }, 'all deliveries to end');
+      return received().map((event) => data(event).version);
+    };
+
+    test('transitions: only updates from and to these values', async () => {
+      const won = await subscribe({ transitions: { status: { from: ['New', 'Open'], to: 'Done' } } });
+      const any = await subscribe({ transitions: { status: {} } });
+      const both = await subscribe({
+        transitions: { status: { to: 'Done' }, score: { from: null, to: [1, 2] } },
+      });
+      const id = await write('POST jobs', { name: 'n1', status: 'New' });
+      await write(`PATCH jobs/${id}`, { status: 'Done' });
+      await write(`PATCH jobs/${id}`, { name: 'n3' });
+      await write(`PATCH jobs/${id}`, { status: 'Lost' });
+      await write(`PATCH jobs/${id}`, { status: 'Done', score: 2 });
+      await write(`PATCH jobs/${id}`, { status: 'Open' });
+      await write(`PATCH jobs/${id}`, { status: 'Done' });
+      await write(`DELETE jobs/${id}`);
+      assert.deepEqual(await versionsOf(won, 8), [2, 7]);
+      assert.deepEqual(await versionsOf(any, 8), [2, 4, 5, 6, 7]);
+      assert.deepEqual(await versionsOf(both, 8), [5]);
+    });
+
+    test('entering and leaving a filter, although all events are sent after the last change', async () => {
+      const filter = 'status=Hot&status=Warm';
+      const entering = await subscribe({ filter, filter_when: 'enters' });
+      const leaving = await subscribe({ filter, filter_when: 'leaves' });
+      const first = await write('POST jobs', { name: 'n1', status: 'Cold' });
+      await write(`PATCH jobs/${first}`, { status: 'Hot' });
+      await write(`PATCH jobs/${first}`, { status: 'Warm' });
+      await write(`PATCH jobs/${first}`, { status: 'Cold' });
+      await write(`PATCH jobs/${first}`, { status: 'Warm' });
+      await write(`DELETE jobs/${first}`);
+      assert.deepEqual(await versionsOf(entering, 6), [2, 5]);
+      assert.deepEqual(await versionsOf(leaving, 6), [4, 6]);
+      await write('POST jobs', { name: 'n2', status: 'Hot' });
+      assert.deepEqual(await versionsOf(entering, 7), [2, 5, 1]);
+      const [left] = leaving.received().map(data);
+      assert.deepEqual([left?.previous?.status, left?.after?.status], ['Warm', 'Cold']);
+    });
+
+    test('transitions and moves cannot reveal hidden fields and records', async () => {
+      const grants = ['events:*', 'jobs:read:open'];
+      const { key } = await limitedKey(instance(), acme, grants);
+      const create = (body: object) =>
+        instance().call(`POST ${path}`, {
+          key,
+          body: { url: `${receiver.url}/${fresh('hook')}`, resources: ['jobs'], ...body },
+        });
+      const hidden = await create({ transitions: { margin: { to: 1 } } });
+      assert.equal(hidden.status, 400);
+      assert.match(hidden.text, /changes to jobs do not contain margin\. Available: [^"]*status/);
+      assert.doesNotMatch(hidden.text, /Available: [^"]*margin/);
+      assert.equal((await create({ filter: 'margin=1', filter_when: 'enters' })).status, 400);
+      // A record outside of the scope does not exist for the profile.
+      const leaving = await subscribe({ filter: 'name=n1', filter_when: 'leaves' }, key);
+      const changing = await subscribe({ transitions: { status: { to: 'Done' } } }, key);
+      const id = await write('POST jobs', { name: 'n1' });
+      await write(`PATCH jobs/${id}`, { status: 'Done' });
+      await write(`PATCH jobs/${id}`, { name: 'n3' });
+      assert.deepEqual(await versionsOf(leaving, 2), [2]);
+      assert.deepEqual([data(leaving.received()[0] as Received).after], [null]);
+      assert.deepEqual(await versionsOf(changing, 2), []);
+      // A field that the profile can no longer read withholds the events instead of sending all of them.
+      const wide = await limitedKey(instance(), acme, [...grants, 'jobs.finance:read']);
+      const margins = await subscribe({ transitions: { margin: {} } }, wide.key);
+      await setGrants(instance(), acme, wide.profile, grants);
+      await write(`PATCH jobs/${id}`, { status: 'New', name: 'n4' });
+      await write(`PATCH jobs/${id}`, { name: 'n5' });
+      assert.deepEqual(await versionsOf(margins, 2), []);
+    });
+
+    test('errors in transitions and filter_when', async () => {
+      for (const [body, message] of [
+        [{ transitions: 'status' }, /transitions must be an object such as/],
+        [{ transitions: { status: 'Done' } }, /transitions must be an object such as/],
+        [{ transitions: { status: { until: 'Done' } } }, /transitions must be an object such as/],
+        [{ transitions: { status: { to: [] } } }, /transitions can contain 1 to 50 values per list/],
+        [{ transitions: { status: { to: [{}] } } }, /transitions can contain 1 to 50 values per list/],
+        [{ transitions: { colour: {} } }, /changes to jobs do not contain colour/],
+        [{ filter_when: 'enters' }, /filter_when can only be enters with a filter/],
+        [{ filter: 'status=New', filter_when: 'is' }, /filter_when must be one of matches, enters, leaves/],
+      ] as const) {
+        const answer = await instance().call(`POST ${path}`, {
+          key: full,
+          body: { url: `${receiver.url}/x`, resources: ['jobs'], ...body },
+        });
+        assert.equal(answer.status, 400, answer.text);
+        assert.match(String(answer.json.error), message);
+      }
+      const { url } = await subscribe({
+        filter: 'status=New',
+        filter_when: 'leaves',
+        transitions: { name: {} },
+      });
+      const stored = await instance().call(`GET ${url}`, { key: full });
+      assert.deepEqual([stored.json.filter_when, stored.json.transitions], ['leaves', { name: {} }]);
+      const cleared = await instance().call(`PATCH ${url}`, {
+        key: full,
+        body: { filter_when: 'matches', transitions: {} },
+      });
+      assert.deepEqual([cleared.json.filter_when, cleared.json.transitions], ['matches', {}]);
     });
 
     test('with the format cloudevents, the same data in the envelope of CloudEvents 1.0', async () => {

@@ -24,7 +24,7 @@ import { assertRetained, feedCursors, feedEnd } from '../../plugins/change-log/i
 import { type DetailedItem, detailedItems, ownedBy, states, withStatus } from '../queue/index.ts';
 import type { Settings } from '../settings/index.ts';
 import { deliveryQueue, visibleTo } from './deliveries.ts';
-import { checkFilter, readSubscriptionInput, type SubscriptionInput } from './input.ts';
+import { checkSelection, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,
   createSubscription,
@@ -394,14 +394,8 @@ async function ownProfile(
   return { profile, grants };
 }
 
-/** Properties of {@link SubscriptionInput} in the body. */
-const inputFields = [
-  'url',
-  'resources',
-  'actions',
-  'filter',
-  'format',
-] as const satisfies (keyof SubscriptionInput)[];
+/** Properties of the body that determine which events are sent, how and where. */
+const inputFields = ['url', 'resources', 'actions', 'filter', 'filter_when', 'transitions', 'format'];
 
 const customFieldsFor = ({ database, resources }: SubscriptionServices, organization: string) =>
   organizationCustomFields(database, resources, organization);
@@ -423,9 +417,15 @@ function inputOf(
 ): Partial<SubscriptionInput> {
   const issues: FieldIssue[] = [];
   const input = readSubscriptionInput(values, existing === undefined, resources, urlPolicy(), issues);
-  const { filter = existing?.filter, resources: names = existing?.resources } = input;
-  if (filter !== undefined && names !== undefined)
-    checkFilter({ filter, resources: names }, resources, grants, customFields, issues);
+  const { filter, filterWhen, transitions, resources: names } = { ...existing, ...input };
+  if (filter !== undefined && filterWhen !== undefined && transitions !== undefined && names !== undefined)
+    checkSelection(
+      { filter, filterWhen, transitions, resources: names },
+      resources,
+      grants,
+      customFields,
+      issues,
+    );
   const { state } = values;
   if (existing !== undefined && state !== undefined && state !== 'on' && state !== 'off')
     issues.push({ field: 'state', message: 'state must be "on" or "off"' });
@@ -488,9 +488,10 @@ async function replayOf(
   return { position };
 }
 
-const toJson = ({ id, failingSince, createdAt, ...rest }: Subscription) => ({
+const toJson = ({ id, filterWhen, failingSince, createdAt, ...rest }: Subscription) => ({
   id: jsonId(id),
   ...rest,
+  filter_when: filterWhen,
   failing_since: failingSince,
   created_at: createdAt,
 });

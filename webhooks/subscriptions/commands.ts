@@ -2,7 +2,7 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
 import { type FieldIssue, UserError } from '../../engine/errors.ts';
-import { isRowId } from '../../engine/fields/index.ts';
+import { isRowId, parseDocument } from '../../engine/fields/index.ts';
 import {
   type CommandLine,
   type CommandResult,
@@ -19,7 +19,7 @@ import { profileId } from '../../plugins/access/profiles/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
 import { readSettings, type SettingsConfig } from '../settings/index.ts';
-import { checkFilter, readSubscriptionInput, type SubscriptionInput } from './input.ts';
+import { checkSelection, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,
   createSubscription,
@@ -73,6 +73,14 @@ export function subscriptionCommands(line: Line): void {
     .requiredOption('--resources <names...>', 'resources whose changes are sent')
     .option('--actions <actions...>', 'create, update, delete; default: all')
     .option('--filter <parameters>', 'only records that match these list parameters, for example status=New')
+    .option(
+      '--filter-when <mode>',
+      'matches, or enters or leaves for changes that make a record match the filter or stop matching it; default: matches',
+    )
+    .option(
+      '--transitions <json>',
+      'only updates that change these fields, for example {"status":{"from":"New","to":"Qualified"}}',
+    )
     .option('--format <format>', 'format of the request bodies: standard or cloudevents; default: standard')
     .requiredOption('--profile <name>', 'the profile that determines which fields events contain')
     .addOption(jsonResult())
@@ -165,6 +173,8 @@ const create = (
   {
     org,
     profile,
+    filterWhen,
+    transitions,
     ...options
   }: { readonly org: string; readonly profile: string } & Readonly<Record<string, unknown>>,
 ): Promise<CommandResult> =>
@@ -173,7 +183,12 @@ const create = (
     const issues: FieldIssue[] = [];
     const { events } = await readSettings(config);
     const input = readSubscriptionInput(
-      { url, ...options },
+      {
+        url,
+        ...options,
+        filter_when: filterWhen,
+        ...(transitions !== undefined && { transitions: parseDocument(String(transitions)) }),
+      },
       true,
       resources,
       events,
@@ -189,7 +204,7 @@ const create = (
     const { id, secret } = await transaction(database, async (tables) => {
       const idOfProfile = await profileId(tables, organization, profile);
       const grants = await profileGrants(tables, organization, idOfProfile);
-      checkFilter(input, resources, grants, customFields, issues);
+      checkSelection(input, resources, grants, customFields, issues);
       rejectInvalid();
       return createSubscription(tables, commandLine(config), sealing(secrets), {
         ...input,

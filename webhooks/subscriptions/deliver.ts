@@ -14,6 +14,7 @@ import {
   limitsChanges,
   loggedFieldNames,
   matching,
+  matchingStates,
   noGrants,
   visibleCustomFields,
 } from '../../engine/records/index.ts';
@@ -25,9 +26,10 @@ import { withoutSlash } from '../settings/index.ts';
 import { subscriptionsPath } from './api.ts';
 import type { DeliveryClaim } from './deliveries.ts';
 import { formats, type SubscriptionEvent } from './formats.ts';
-import { parseFilter } from './input.ts';
+import { checkStates, parseFilter } from './input.ts';
 import type { Poster, PostResult } from './post.ts';
 import { signatureHeaders } from './subscriptions.ts';
+import { checkTransitions, containsTransitions, type SelectedTransitions } from './transitions.ts';
 
 /** Minimum retry period in milliseconds and minimum number of attempts before an event becomes a dead letter. */
 const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
@@ -181,9 +183,14 @@ function eventBuilder(
     const change = await reader.change(database, caller, recordId, row.position);
     const { action } = change ?? row;
     const queuedNames = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
+    if (row.filter_when !== 'matches' || row.transitions !== '') {
+      if (change === undefined) throw new Withheld('the change log no longer contains the change');
+      reader.assertTransitions(row.transitions, change);
+      if (row.filter_when !== 'matches') await reader.assertMoves(database, caller, recordId, row);
+    }
     const record = deletions.includes(action)
       ? undefined
-      : await reader.record(database, caller, recordId, row.filter);
+      : await reader.record(database, caller, recordId, row.filter_when === 'matches' ? row.filter : '');
     const data = [
       `"position":"${row.position}"`,
       `"action":"${action}"`,
@@ -222,6 +229,22 @@ interface RecordReader {
     position: string,
   ) => Promise<ChangeStates | undefined>;
   /**
+   * Checks that a change contains a subscription's transitions.
+   * @param transitions the transitions as JSON, or an empty string
+   * @throws Skipped if it does not contain them; Withheld if they are no longer valid
+   */
+  readonly assertTransitions: (transitions: string, change: ChangeStates) => void;
+  /**
+   * Checks that a change makes a record match the filter or stop matching it.
+   * @throws Skipped if it does not; Withheld if the filter is no longer valid
+   */
+  readonly assertMoves: (
+    database: Database,
+    caller: Caller,
+    id: string,
+    delivery: Pick<DeliveryClaim, 'position' | 'filter' | 'filter_when'>,
+  ) => Promise<void>;
+  /**
    * Reads a record as JSON. Returns undefined if it was deleted or the profile cannot read it.
    * @throws Skipped if it does not match the filter; Withheld if the filter is no longer valid
    */
@@ -231,6 +254,14 @@ interface RecordReader {
     id: string,
     filter: string,
   ) => Promise<string | undefined>;
+}
+
+/**
+ * Rejects a filter or transitions that the resource's definition no longer supports. Ignoring them would send all records.
+ * @throws Withheld with the first issue
+ */
+function rejectOutdated([issue]: readonly FieldIssue[]): void {
+  if (issue !== undefined) throw new Withheld(issue.message);
 }
 
 /** Creates a reader for a resource's records. */
@@ -245,6 +276,12 @@ function readerOf({ name, context, operations, definition }: ResourceView): Reco
   const filters = matching(context);
   const changes = compileChangeStates(context);
   const isLimited = limitsChanges({ resources: [context], action: 'read' });
+  const states = matchingStates(context);
+  const parsedFilter = async (database: Database, caller: Caller, filter: string, issues: FieldIssue[]) => {
+    const all = await customFieldsIn(database, { context }, caller);
+    const customFields = visibleCustomFields(all?.get(name) ?? [], definition, caller.principal.grants);
+    return parseFilter(filter, name, filters, customFields, issues);
+  };
   return {
     loggedNames: new Set(loggedFieldNames(definition)),
     change: async (database, caller, id, position) => {
@@ -255,16 +292,33 @@ function readerOf({ name, context, operations, definition }: ResourceView): Reco
         throw new Skipped("the subscription's profile cannot read this change");
       return change;
     },
+    assertTransitions: (text, change) => {
+      if (text === '') return;
+      const transitions = JSON.parse(text) as SelectedTransitions;
+      const issues: FieldIssue[] = [];
+      checkTransitions(transitions, { name, definition }, issues);
+      rejectOutdated(issues);
+      if (!containsTransitions(transitions, change))
+        throw new Skipped('the change is not one of the transitions');
+    },
+    assertMoves: async (database, caller, id, { position, filter, filter_when }) => {
+      const issues: FieldIssue[] = [];
+      const query = await parsedFilter(database, caller, filter, issues);
+      checkStates(query, name, states, issues);
+      rejectOutdated(issues);
+      const statesPlan = states.plan({ caller, id, position: String(position) }, query);
+      const matches = states.result(await execute(database, { statement: states.statement }, statesPlan));
+      const isSent =
+        filter_when === 'enters' ? matches?.after && !matches.before : matches?.before && !matches.after;
+      if (isSent !== true)
+        throw new Skipped(`the record is not one that ${filter_when} the filter by this change`);
+    },
     record: async (database, caller, id, filter) => {
       const { organization } = caller.principal;
       if (filter !== '') {
         const issues: FieldIssue[] = [];
-        const all = await customFieldsIn(database, { context }, caller);
-        const customFields = visibleCustomFields(all?.get(name) ?? [], definition, caller.principal.grants);
-        const parsedQuery = parseFilter(filter, name, filters, customFields, issues);
-        // The resource definition has changed. Ignoring the invalid filter would send all records.
-        const [issue] = issues;
-        if (issue !== undefined) throw new Withheld(issue.message);
+        const parsedQuery = await parsedFilter(database, caller, filter, issues);
+        rejectOutdated(issues);
         const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
         if (rows.length === 0) throw new Skipped('the record does not match the filter');
       }

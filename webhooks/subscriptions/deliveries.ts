@@ -3,7 +3,7 @@ import type { Resource } from '../../engine/compile/index.ts';
 import { allows, limitsChanges, type Principal, visibleChanges } from '../../engine/records/index.ts';
 import { arrayText, literal } from '../../engine/sql/index.ts';
 import type { Queue } from '../queue/index.ts';
-import type { EventFormat } from './input.ts';
+import type { EventFormat, FilterMode } from './input.ts';
 
 /** The object of test events, which are not about a record. */
 export const testObject = '';
@@ -51,7 +51,7 @@ export const deliveryQueue: Queue = {
   detail: `i.request || E'\\n\\n' || i.response`,
   claims: `i.position, i.object, i.object_id, i.version, i.action, i.changed,
     replace((i.at at time zone 'UTC')::text, ' ', 'T') || 'Z' as at,
-    g.url, g.filter, g.format, g.profile_id, g.secret, case when g.previous_until > now() then g.previous_secret else '' end as previous_secret,
+    g.url, g.filter, g.filter_when, g.transitions, g.format, g.profile_id, g.secret, case when g.previous_until > now() then g.previous_secret else '' end as previous_secret,
     g.failures`,
   leaseSeconds: 20,
   concurrency: 128,
@@ -70,6 +70,9 @@ export interface DeliveryClaim {
   readonly at: string;
   readonly url: string;
   readonly filter: string;
+  readonly filter_when: FilterMode;
+  /** Transitions as JSON, or an empty string. */
+  readonly transitions: string;
   readonly format: EventFormat;
   readonly profile_id: string;
   readonly secret: string;

@@ -36,6 +36,23 @@ const input = {
     description:
       'List parameters, for example `status=New`. Only records that match when the event is sent are included; deletions are always sent. Empty: all records.',
   },
+  filter_when: {
+    ...text,
+    description:
+      '`matches` sends changes if the record matches the filter when the event is sent. `enters` and `leaves` send only changes that make the record match the filter or stop matching it; a record that does not exist does not match. Default: `matches`.',
+  },
+  transitions: {
+    type: 'object',
+    additionalProperties: {
+      type: 'object',
+      properties: {
+        from: { description: 'Previous value, or a list of them. Default: any value.' },
+        to: { description: 'New value, or a list of them. Default: any value.' },
+      },
+    },
+    description:
+      'Sends only updates that change each of these fields from and to these values, for example `{"status":{"from":"New","to":["Qualified"]}}`. Empty: all changes.',
+  },
   format: {
     ...text,
     description:

@@ -6,11 +6,14 @@ import {
   type CustomFields,
   type Grants,
   type Matching,
+  type MatchingStates,
   matching,
+  matchingStates,
   visibleCustomFields,
 } from '../../engine/records/index.ts';
 import type { Settings } from '../settings/index.ts';
 import { receiverUrl } from './addresses.ts';
+import { checkTransitions, readSelectedTransitions, type SelectedTransitions } from './transitions.ts';
 
 /** Actions for which events are sent. */
 export const eventActions = ['create', 'update', 'delete'] as const;
@@ -19,6 +22,13 @@ export const eventActions = ['create', 'update', 'delete'] as const;
 export const eventFormats = ['standard', 'cloudevents'] as const;
 export type EventFormat = (typeof eventFormats)[number];
 
+/**
+ * When a change is sent if there is a filter: if the record matches when the event is sent, or if the change makes the record
+ * match or stop matching.
+ */
+export const filterModes = ['matches', 'enters', 'leaves'] as const;
+export type FilterMode = (typeof filterModes)[number];
+
 /** Input for a subscription. */
 export interface SubscriptionInput {
   readonly url: string;
@@ -26,6 +36,9 @@ export interface SubscriptionInput {
   readonly actions: readonly string[];
   /** List parameters, for example `status=New&rating=Hot`, or an empty string for all records. */
   readonly filter: string;
+  readonly filterWhen: FilterMode;
+  /** Transitions that are sent. Empty if all changes are sent. */
+  readonly transitions: SelectedTransitions;
   readonly format: EventFormat;
 }
 
@@ -85,35 +98,71 @@ export function readSubscriptionInput(
   if (filter !== undefined && (typeof filter !== 'string' || filter.length > 2000)) {
     addIssue('filter', 'must be a string with list parameters, for example status=New');
   }
-  const format = input.format ?? (isNew ? 'standard' : undefined);
-  const isFormat = eventFormats.some((name) => name === format);
-  if (format !== undefined && !isFormat) addIssue('format', `must be one of ${eventFormats.join(', ')}`);
+  const oneOf = <T extends string>(field: string, allowedValues: readonly [T, ...T[]]): T | undefined => {
+    const value = input[field] ?? (isNew ? allowedValues[0] : undefined);
+    if (value === undefined) return undefined;
+    const match = allowedValues.find((allowed) => allowed === value);
+    return match ?? addIssue(field, `must be one of ${allowedValues.join(', ')}`);
+  };
+  const format = oneOf('format', eventFormats);
+  const filterWhen = oneOf('filter_when', filterModes);
+  const transitions =
+    input.transitions === undefined
+      ? isNew
+        ? {}
+        : undefined
+      : readSelectedTransitions(input.transitions, issues);
   return {
     ...(url !== undefined && { url }),
     ...(subscribedResources !== undefined && { resources: subscribedResources }),
     ...(actions !== undefined && { actions }),
     ...(typeof filter === 'string' && { filter }),
-    ...(isFormat && { format: format as EventFormat }),
+    ...(filterWhen !== undefined && { filterWhen }),
+    ...(transitions !== undefined && { transitions }),
+    ...(format !== undefined && { format }),
   };
 }
 
+/** The parts of a subscription that select changes. */
+export type ChangeSelection = Pick<SubscriptionInput, 'filter' | 'filterWhen' | 'transitions' | 'resources'>;
+
 /**
- * Checks that a subscription's filter is valid for each of its resources.
- * @param grants the grants of the subscription's profile. The filter cannot contain fields that the profile cannot read
+ * Checks that a subscription's filter and transitions are valid for each of its resources.
+ * @param grants the grants of the subscription's profile. Neither can contain fields that the profile cannot read
  * @param customFields the custom fields of the organization
  */
-export function checkFilter(
-  { filter, resources: subscribedResources }: Pick<SubscriptionInput, 'filter' | 'resources'>,
+export function checkSelection(
+  { filter, filterWhen, transitions, resources: subscribedResources }: ChangeSelection,
   resources: readonly Resource[],
   grants: Grants,
   customFields: CustomFields | undefined,
   issues: FieldIssue[],
 ): void {
+  if (filterWhen !== 'matches' && filter === '')
+    issues.push({ field: 'filter_when', message: `filter_when can only be ${filterWhen} with a filter` });
   for (const { name, viewFor } of resources.filter((item) => subscribedResources.includes(item.name))) {
-    const { context, definition } = viewFor(grants);
+    const view = viewFor(grants);
+    const { context, definition } = view;
     const ownFields = visibleCustomFields(customFields?.get(name) ?? [], definition, grants);
-    parseFilter(filter, name, matching(context), ownFields, issues);
+    const query = parseFilter(filter, name, matching(context), ownFields, issues);
+    if (filterWhen !== 'matches') checkStates(query, name, matchingStates(context), issues);
+    checkTransitions(transitions, view, issues);
   }
+}
+
+/** Checks that a filter can be evaluated on the states before and after a change. */
+export function checkStates(
+  query: ReturnType<Matching['parse']>,
+  resource: string,
+  { unsupported }: MatchingStates,
+  issues: FieldIssue[],
+): void {
+  const [field] = unsupported(query);
+  if (field !== undefined)
+    issues.push({
+      field: 'filter_when',
+      message: `filter_when: the filter of ${resource} by ${field.name} is only available with "matches", because the change log does not contain a single value of this field`,
+    });
 }
 
 /**

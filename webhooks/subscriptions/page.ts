@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import { type FieldIssue, UserError } from '../../engine/errors.ts';
+import { parseDocument } from '../../engine/fields/index.ts';
 import { organizationCustomFields } from '../../engine/records/index.ts';
 import { listRows, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { profileGrants } from '../../plugins/access/identity/index.ts';
@@ -23,10 +24,10 @@ import type { WebhookServices } from '../endpoint/index.ts';
 import { addDeliveries } from '../queue/index.ts';
 import { deliveryQueue } from './deliveries.ts';
 import {
-  checkFilter,
+  checkSelection,
   type EventFormat,
   eventActions,
-  eventFormats,
+  type FilterMode,
   readSubscriptionInput,
   type SubscriptionInput,
 } from './input.ts';
@@ -57,6 +58,16 @@ const formatLabels: Readonly<Record<EventFormat, string>> = {
   standard: 'Standard',
   cloudevents: 'CloudEvents 1.0',
 };
+
+const modeLabels: Readonly<Record<FilterMode, string>> = {
+  matches: 'match the filter when the event is sent',
+  enters: 'start to match the filter',
+  leaves: 'stop matching the filter',
+};
+
+/** Returns the options of a choice, with the submitted option selected. */
+const choicesOf = (form: Form, name: string, labels: Readonly<Record<string, string>>) =>
+  Object.entries(labels).map(([value, label]) => ({ value, label, selected: value === field(form, name) }));
 
 const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
   text: state === 'on' && failingSince !== null ? 'Failing' : stateTexts[state],
@@ -97,11 +108,14 @@ async function inputOf(
   const rejectInvalid = () => {
     if (issues.length > 0) throw new UserError(issues.map(({ message }) => message).join('; '));
   };
+  const transitions = field(form, 'transitions').trim();
   const values = {
     url: field(form, 'url').trim(),
     resources: fields(form, 'resource'),
     actions: fields(form, 'action'),
     filter: field(form, 'filter').trim(),
+    filter_when: field(form, 'filter_when') || undefined,
+    transitions: transitions === '' ? undefined : parseDocument(transitions),
     format: field(form, 'format') || undefined,
   };
   const policy = settings.current.events;
@@ -109,7 +123,7 @@ async function inputOf(
   rejectInvalid();
   const profile = await chosenProfile(tables, context, form);
   const customFields = await organizationCustomFields(database, resources, organization);
-  checkFilter(input, resources, await profileGrants(tables, organization, profile), customFields, issues);
+  checkSelection(input, resources, await profileGrants(tables, organization, profile), customFields, issues);
   rejectInvalid();
   return { ...input, profile };
 }
@@ -130,9 +144,13 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
     { title: 'URL', cell: ({ url }) => ({ text: url }), by: 's.url' },
     {
       title: 'Changes',
-      cell: ({ resources, actions, filter }) => ({
+      cell: ({ resources, actions, filter, filterWhen, transitions }) => ({
         text: `${resources.join(', ')}: ${actions.join(', ')}`,
-        below: filter === '' ? null : `where ${filter}`,
+        below:
+          [
+            ...(filter === '' ? [] : [`${filterWhen === 'matches' ? 'where' : filterWhen} ${filter}`]),
+            ...Object.keys(transitions).map((name) => `transitions of ${name}`),
+          ].join('; ') || null,
       }),
     },
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
@@ -186,13 +204,23 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
             },
             {
               kind: 'choice',
+              name: 'filter_when',
+              label: 'Send changes to records that',
+              options: choicesOf(form, 'filter_when', modeLabels),
+            },
+            {
+              kind: 'line',
+              name: 'transitions',
+              label: 'Transitions',
+              maxLength: 2000,
+              value: field(form, 'transitions').slice(0, 2000),
+              help: 'Only updates that change these fields, as JSON, for example {"status":{"from":"New","to":"Qualified"}}. Leave empty for all changes.',
+            },
+            {
+              kind: 'choice',
               name: 'format',
               label: 'Format',
-              options: eventFormats.map((value) => ({
-                value,
-                label: formatLabels[value],
-                selected: value === field(form, 'format'),
-              })),
+              options: choicesOf(form, 'format', formatLabels),
             },
             {
               ...(await profileChoice(context, field(form, 'profile'), profileHelp)),

@@ -13,7 +13,8 @@ import { generatePublicId, type Sealing } from '../../plugins/access/secrets/ind
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
 import { deliveryQueue, testObject } from './deliveries.ts';
-import type { EventFormat, SubscriptionInput } from './input.ts';
+import type { EventFormat, FilterMode, SubscriptionInput } from './input.ts';
+import type { SelectedTransitions } from './transitions.ts';
 
 const prefix = 'whsec_';
 
@@ -51,6 +52,8 @@ export interface Subscription {
   readonly actions: readonly string[];
   /** List parameters. */
   readonly filter: string;
+  readonly filterWhen: FilterMode;
+  readonly transitions: SelectedTransitions;
   readonly format: EventFormat;
   readonly profile: string;
   readonly state: 'on' | 'off' | 'gone' | 'failed';
@@ -71,6 +74,8 @@ export const subscriptionRows: RowSource<Subscription> = {
     url: 's.url',
     actions: `string_to_array(s.actions, ',')`,
     filter: 's.filter',
+    filterWhen: 's.filter_when',
+    transitions: `coalesce(nullif(s.transitions, ''), '{}')::json`,
     format: 's.format',
     state: 's.state',
     failingSince: 's.failing_since',
@@ -109,7 +114,18 @@ export async function createSubscription(
   tables: Tables,
   actor: Actor,
   { seal }: Sealing,
-  { organization, profile, position, url, resources, actions, filter, format }: NewSubscription,
+  {
+    organization,
+    profile,
+    position,
+    url,
+    resources,
+    actions,
+    filter,
+    filterWhen,
+    transitions,
+    format,
+  }: NewSubscription,
 ): Promise<{ readonly id: string; readonly secret: string }> {
   if ((await countRows(tables, subscriptionRows, organization)) >= maxSubscriptions)
     throw new UserError(`an organization can have at most ${maxSubscriptions} event subscriptions`);
@@ -122,6 +138,8 @@ export async function createSubscription(
       url,
       actions: actions.join(','),
       filter,
+      filter_when: filterWhen,
+      transitions: transitionsText(transitions),
       format,
       secret: await seal(secret),
       failing_since: null,
@@ -135,6 +153,9 @@ export async function createSubscription(
   await recordChanges(tables, actor, { organization, action: 'create', object, objectId: id });
   return { id, secret };
 }
+
+const transitionsText = (transitions: SelectedTransitions): string =>
+  Object.keys(transitions).length === 0 ? '' : JSON.stringify(transitions);
 
 async function setResources(
   tables: Tables,
@@ -169,12 +190,14 @@ export async function changeSubscription(
   actor: Actor,
   organization: string,
   id: string,
-  { url, resources, actions, filter, format, state, profile }: SubscriptionChange,
+  { url, resources, actions, filter, filterWhen, transitions, format, state, profile }: SubscriptionChange,
 ): Promise<void> {
   await update(tables, organization, id, {
     ...(url !== undefined && { url }),
     ...(actions !== undefined && { actions: actions.join(',') }),
     ...(filter !== undefined && { filter }),
+    ...(filterWhen !== undefined && { filter_when: filterWhen }),
+    ...(transitions !== undefined && { transitions: transitionsText(transitions) }),
     ...(format !== undefined && { format }),
     ...(profile !== undefined && { profile_id: profile }),
     ...(state !== undefined && { state }),

@@ -24,6 +24,10 @@ declare module '../../engine/tables/index.ts' {
       actions: string;
       /** List parameters, or an empty string. */
       filter: string;
+      /** `matches`, `enters` or `leaves`: when a change is sent, depending on which states of the record match the filter. */
+      filter_when: Generated<string>;
+      /** Transitions that are sent, as JSON, or an empty string if all changes are sent. */
+      transitions: Generated<string>;
       /** Format of the request bodies: `standard` or `cloudevents`. */
       format: Generated<string>;
       /** Signing secret, encrypted (JWE). The previous secret is empty if there was no rotation. */
@@ -83,6 +87,8 @@ const subscriptions = defineTable('crm_event_subscriptions', {
   url: textColumn,
   actions: textColumn,
   filter: textColumn,
+  filter_when: { ...textColumn, defaultRaw: "'matches'" },
+  transitions: emptyText,
   format: { ...textColumn, defaultRaw: "'standard'" },
   secret: textColumn,
   previous_secret: emptyText,

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
+import { runCommand } from '../support/command-line.ts';
+import { administratorOf, optionOf, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { jobs, limitedKey, setGrants } from '../support/limited.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -240,6 +242,42 @@ onBothDrivers(
         body: { filter_when: 'matches', transitions: {} },
       });
       assert.deepEqual([cleared.json.filter_when, cleared.json.transitions], ['matches', {}]);
+    });
+
+    test('the command line and the admin UI accept the same options', async () => {
+      const transitions = { status: { from: ['New'], to: ['Done'] } };
+      const text = JSON.stringify(transitions);
+      const filter = 'status=New';
+      const options = ['--filter', filter, '--filter-when', 'leaves', '--format', 'cloudevents'];
+      const create = (...args: string[]) => {
+        const url = `${receiver.url}/${fresh('hook')}`;
+        const required = ['--org', 'acme', '--resources', 'jobs', '--profile', 'administrator'];
+        return runCommand(instance(), ['subscription', 'create', url, ...required, ...args]);
+      };
+      const { json } = await create(...options, '--transitions', text);
+      const created = await instance().call(`GET ${path}/${json.id}`, { key: full });
+      const admin = await signIn(instance(), administratorOf(acme));
+      const page = '/setup/o/acme/events/add';
+      const answer = await admin.submit(page, page, {
+        url: `${receiver.url}/${fresh('hook')}`,
+        resource: 'jobs',
+        action: 'update',
+        filter,
+        filter_when: 'leaves',
+        transitions: text,
+        format: 'cloudevents',
+        profile: await optionOf(admin, '/setup/o/acme/keys/create', 'administrator'),
+      });
+      assert.equal(answer.status, 200, answer.text);
+      const all = await instance().call(`GET ${path}`, { key: full });
+      for (const subscription of [created.json, (all.json.data as object[]).at(-1)]) {
+        const { filter_when, transitions: stored, format } = Object(subscription);
+        assert.deepEqual([filter_when, stored, format], ['leaves', transitions, 'cloudevents']);
+      }
+      const { text: list } = await admin.get('/setup/o/acme/events');
+      assert.match(list, /leaves status&#x3D;New; transitions of status/);
+      await assert.rejects(create('--transitions', 'status'), /transitions must be an object such as/);
+      await assert.rejects(create('--format', 'xml'), /format must be one of standard, cloudevents/);
     });
 
     test('with the format cloudevents, the same data in the envelope of CloudEvents 1.0', async () => {

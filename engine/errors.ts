@@ -552,6 +552,27 @@ export const errorEntries = {
       text: `The delete would remove more than ${new Intl.NumberFormat('en').format(limit)} records`,
     }),
   },
+  /** The merge would move more than `limit` references. */
+  mergeTooLarge: {
+    status: 409,
+    code: 'merge_too_large',
+    meaning: 'The merge would move more than 10,000 references, so nothing was merged.',
+    hint: 'Move some of the references first.',
+    detail: (limit: number) => ({
+      text: `More than ${new Intl.NumberFormat('en').format(limit)} records refer to the other record`,
+    }),
+  },
+  /** Records that refer to both records would have the same values in unique fields. `names` is empty if they are hidden. */
+  mergeConflict: {
+    status: 409,
+    code: 'merge_conflict',
+    meaning:
+      'Records that refer to the two records would have the same values in unique fields, so nothing was merged.',
+    hint: 'Delete or change one of these records first.',
+    detail: (resource: string, names: readonly string[]) => ({
+      text: `Several ${resource} would have the same ${names.length === 0 ? 'unique values' : names.join(' and ')}`,
+    }),
+  },
   cursorExpired: {
     status: 410,
     code: 'cursor_expired',

@@ -2,6 +2,7 @@
 
 import { kindsOfChange } from './changes.ts';
 import {
+  ApiError,
   ConnectionError,
   type FieldError,
   NotFoundError,
@@ -562,6 +563,25 @@ export class Records<R extends ResourceTypes> {
     } catch (error) {
       // An earlier attempt, whose response was lost, might have restored the record.
       if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
+      return this.get(id, signal ? { signal } : {}) as Promise<R['record']>;
+    }
+  }
+
+  /**
+   * Merges another record into a record: references to the other record are moved, blank fields are filled from it, and it is
+   * deleted or moved to the trash. @throws NotFoundError if the record does not exist
+   */
+  async merge(id: Id, from: Id, { ifMatch, signal }: WriteOptions = {}): Promise<R['record']> {
+    try {
+      return await this.#write('POST', `${this.#pathOf(id)}/merge`, stringify({ from: BigInt(from) }, {}), {
+        headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
+        signal,
+        read: (response) => this.#record<R['record']>(response),
+      });
+    } catch (error) {
+      // An earlier attempt, whose response was lost, has merged and removed the other record.
+      const isMerged = error instanceof ApiError && error.isUncertain && error.code === 'missing_reference';
+      if (!isMerged) throw error;
       return this.get(id, signal ? { signal } : {}) as Promise<R['record']>;
     }
   }

@@ -989,6 +989,8 @@ export type ErrorCode =
   | 'in_progress'
   | 'referenced'
   | 'cascade_too_large'
+  | 'merge_too_large'
+  | 'merge_conflict'
   | 'cursor_expired'
   | 'precondition_failed'
   | 'body_too_large'

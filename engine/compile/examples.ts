@@ -69,6 +69,7 @@ const sharedExamples = {
     ],
   },
   BatchIds: { ids: [1] },
+  MergeSource: { from: 2 },
   BatchResults: {
     results: [{ status: 201, id: 1 }],
   },

@@ -11,6 +11,7 @@ import {
   lockingReferences,
   type Operation,
   type OperationContext,
+  operations,
   operationsOf,
   removalOf,
   sequenceFields,
@@ -241,8 +242,10 @@ const headersOf = (operation: DescribedOperation): Readonly<Record<string, JsonS
 const acceptsIdempotencyKey = (operation: DescribedOperation): boolean =>
   'Idempotency-Replayed' in headersOf(operation);
 
+const mergePath = operations.merge.path;
+
 /** Returns whether the operations on a path accept entity tags. */
-const isWithConditions = (path: string): boolean => path === '/:id' || path === '/:id/restore';
+const isWithConditions = (path: string): boolean => ['/:id', '/:id/restore', mergePath].includes(path);
 
 /** Returns whether a path identifies a single record. */
 const isOfRecord = (path: string): boolean => path.startsWith('/:id');
@@ -475,6 +478,7 @@ function failures(
     ...(action === 'restore' && definition.uniques.length > 0 && { 409: ref('responses', 'Duplicate') }),
     ...(action === 'delete' && hasDeleteRules(deleteRules) && { 409: ref('responses', 'Referenced') }),
     ...(isLockConflict && { 409: ref('responses', 'LockedOrRejected') }),
+    ...(path === mergePath && { 409: ref('responses', 'MergeRejected') }),
     ...(method !== 'GET' && { 413: ref('responses', 'TooLarge') }),
     ...(acceptsIdempotencyKey(operation) && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),

@@ -242,9 +242,10 @@ async function* statementsOf(
 
 /** Returns a valid body for an operation. @param record a record with all required fields */
 const bodyFor = (
-  { isBatch }: { readonly isBatch?: true },
+  { isBatch, sampleBody }: Pick<RoutedOperation['operation'], 'isBatch' | 'sampleBody'>,
   record: Readonly<Record<string, unknown>>,
-): Readonly<Record<string, unknown>> => (isBatch ? { records: [{ ...record, id: 1 }], ids: [1] } : record);
+): Readonly<Record<string, unknown>> =>
+  sampleBody ?? (isBatch ? { records: [{ ...record, id: 1 }], ids: [1] } : record);
 
 /** Number of records that precede a very distant page. */
 const farOffset = 10_000;

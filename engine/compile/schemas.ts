@@ -110,6 +110,13 @@ export const referencedUserSchema: JsonSchema = {
 
 /** Batch schemas shared by all resources. */
 export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
+  MergeSource: {
+    type: 'object',
+    required: ['from'],
+    properties: {
+      from: { type: 'integer', format: 'int64', description: 'ID of the record to merge into this one.' },
+    },
+  },
   BatchIds: {
     type: 'object',
     required: ['ids'],

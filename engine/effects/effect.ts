@@ -63,4 +63,16 @@ export interface Effect {
     readonly organization: string;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
+  /**
+   * Returns a statement that moves what the effect has stored for a record to the record into which it is merged. Absent if
+   * everything stays with the record. The parameters are SQL expressions.
+   */
+  readonly ofMerge?: (context: {
+    readonly resource: string;
+    readonly organization: string;
+    /** ID of the record that remains. */
+    readonly id: string;
+    /** ID of the record that is merged into it. */
+    readonly from: string;
+  }) => string;
 }

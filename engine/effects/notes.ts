@@ -54,8 +54,8 @@ const notes = defineTable(
 );
 
 /**
- * Deletes a record's notes with the record. Notes of records in the trash are kept. Without the effect, members cannot
- * write notes.
+ * Deletes a record's notes with the record. Notes of records in the trash are kept. Notes of a merged record move to the record
+ * that remains. Without the effect, members cannot write notes.
  */
 export const recordNotes: Effect = {
   variable: flagVariable('NOTES', true),
@@ -63,4 +63,6 @@ export const recordNotes: Effect = {
   on: ['delete', 'purge'],
   expression: ({ resource, written, source, row }) =>
     `${written}_notes as (delete from "crm_notes" _n using (select ${row}."organization_id", ${row}."id" from ${source}) _d where _n."organization_id" = _d."organization_id" and _n."resource" = ${literal(resource)} and _n."record_id" = _d."id")`,
+  ofMerge: ({ resource, organization, id, from }) =>
+    `update "crm_notes" set "record_id" = ${id} where "organization_id" = ${organization} and "resource" = ${literal(resource)} and "record_id" = ${from}`,
 };

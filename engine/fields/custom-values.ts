@@ -34,6 +34,8 @@ export const customValuesType: FieldType = {
   empty: noValues,
   write: (value) => [documentText(value)],
   merge: (value, stored) => `jsonb_strip_nulls(${stored} || ${value})`,
+  combine: (value, other) =>
+    `${other} || (select coalesce(jsonb_object_agg(_k, _v), '{}') from jsonb_each(${value}) _c(_k, _v) where _v <> '""')`,
   integrity: ([column], hasGroups) =>
     `octet_length(${column}::text) <= ${hasGroups ? maxBytesInGroups : maxCustomBytes}`,
   integrityMessage: `must have at most ${maxCustomBytes.toLocaleString('en')} bytes in total`,

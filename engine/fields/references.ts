@@ -52,6 +52,7 @@ export const referencesType: FieldType = {
   assign: ([placeholder]) => [
     `array(select distinct _e from unnest(${placeholder}::text::bigint[]) _e order by 1)`,
   ],
+  combine: (value, other) => `array(select distinct _e from unnest(${value} || ${other}) _e order by 1)`,
   read: ([column = '']) => `array_to_json(${column})`,
   encode: verbatim,
   csv: { encode: idCells, parse: (cell) => (cell === undefined ? undefined : parseIds(cell)) },

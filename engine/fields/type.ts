@@ -176,6 +176,11 @@ export interface FieldType {
    * the defaults. Default: the new value.
    */
   readonly merge?: (value: string, stored: string) => string;
+  /**
+   * Returns an SQL expression for the value of two merged records, built from their first columns. The first record's value
+   * takes precedence. Default: the second value if the first is null or empty, and otherwise the first.
+   */
+  readonly combine?: (value: string, other: string) => string;
   /** Returns an SQL expression for the value in responses, built from the columns. Default: the first column. */
   readonly read?: (columns: readonly string[]) => string;
   /** Encodes a non-null value selected by `read` as JSON. */

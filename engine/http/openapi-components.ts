@@ -166,6 +166,17 @@ export const responses = {
     ],
     { ...preferenceApplied, ...retryAfter(false) },
   ),
+  MergeRejected: errorResponse(
+    'The records cannot be merged: too many records refer to the other record, records would have the same values in unique fields, a locked record would change, or a field cannot change from its current value to the new one.',
+    [
+      errors.mergeTooLarge(10_000),
+      errors.mergeConflict('orders', ['customer_id', 'number']),
+      errors.duplicate(['email']),
+      errors.locked('order'),
+      transitionExample,
+    ],
+    preferenceApplied,
+  ),
   StillRunningOrRejected: errorResponse(
     'Another record in the organization has the same values in unique fields, a field cannot have this value in a new record, or the first request with this `Idempotency-Key` is still running.',
     [errors.duplicate(['email']), transitionExample, errors.stillRunning()],

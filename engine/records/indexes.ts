@@ -1,3 +1,4 @@
+import { violatedConstraint } from '../database/index.ts';
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import { type Distinction, type Field, linksOf, lookupOf, refersToMany } from '../fields/index.ts';
 import { queryIndexes } from '../query/index.ts';
@@ -182,3 +183,12 @@ const asKey = (key: string): string => (key.startsWith('case ') ? `(${key})` : k
 /** Returns the name of the index that enforces unique fields. */
 export const uniqueIndexName = (resource: string, unique: Unique): string =>
   identifier(`${resource}_${joinedNames(unique)}_unique`);
+
+/** Returns the unique fields whose values another record of the resource has, or undefined for other failures. */
+export function violatedUnique(
+  { name, uniques }: Pick<ResourceDefinition, 'name' | 'uniques'>,
+  cause: unknown,
+): Unique | undefined {
+  const constraint = violatedConstraint(cause);
+  return uniques.find((unique) => uniqueIndexName(name, unique) === constraint);
+}

@@ -204,6 +204,8 @@ export interface Operation<
   readonly status: 200 | 201;
   /** Requirements for the body that differ from the defaults. */
   readonly body?: BodyRequirements;
+  /** A valid body, if it is neither a record nor a batch. The referenced records do not have to exist. */
+  readonly sampleBody?: Body;
   /** Additional formats for the complete result; see `export` of {@link CompiledOperation}. */
   readonly formats?: readonly FormatName[];
   readonly compile: (context: OperationContext) => CompiledOperation<P, Input, Result, Planned>;

@@ -7,6 +7,7 @@ import { type NestingOperation, withChildren } from './children.ts';
 import { create, createBatch } from './create.ts';
 import { history } from './history.ts';
 import { list } from './list.ts';
+import { merge } from './merge.ts';
 import type {
   BodyInput,
   BodyRequirements,
@@ -35,6 +36,7 @@ export const operations = {
   patch,
   remove,
   restore,
+  merge,
   history,
   createBatch,
   patchBatch,

@@ -1,4 +1,4 @@
-import { type Database, rejectingRule, violatedConstraint } from '../database/index.ts';
+import { type Database, rejectingRule } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
@@ -31,7 +31,7 @@ import {
 import { type Body, withoutLists, writableLists } from './body.ts';
 import { isInBody, withDefaults } from './default-values.ts';
 import { reserveRecords } from './execute.ts';
-import { namesOf, uniqueIndexName } from './indexes.ts';
+import { namesOf, violatedUnique } from './indexes.ts';
 import { callerSql } from './link-tables.ts';
 import type { Caller, OperationContext, OperationPlan } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
@@ -217,9 +217,8 @@ export function records(
  * Returns the error for a duplicate value. It does not contain the other record's ID, because the failed
  * transaction cannot run another statement.
  */
-function duplicateOf({ name, uniques }: ResourceDefinition, cause: unknown): HttpError | undefined {
-  const constraint = violatedConstraint(cause);
-  const unique = uniques.find((candidate) => uniqueIndexName(name, candidate) === constraint);
+function duplicateOf(definition: ResourceDefinition, cause: unknown): HttpError | undefined {
+  const unique = violatedUnique(definition, cause);
   return unique && errors.duplicate(namesOf(unique));
 }
 

@@ -390,6 +390,16 @@ onBothDrivers(
         await assert.rejects(crm.leads.delete(id), NotFoundError);
       });
 
+      test('a merge succeeds even if its first response is lost', async () => {
+        const { id } = await crm.leads.create({ last_name: 'Lovelace' });
+        const other = await crm.leads.create({ last_name: 'Byron', first_name: 'Ada' });
+        next('lose');
+        const { first_name, last_name } = await crm.leads.merge(id, other.id);
+        assert.deepEqual([first_name, last_name], ['Ada', 'Lovelace']);
+        await assert.rejects(crm.leads.get(other.id), NotFoundError);
+        await assert.rejects(crm.leads.merge(id, other.id), { code: 'missing_reference' });
+      });
+
       test('a restore succeeds even if its first response is lost', async () => {
         const options = { url: network.url, key: organization.key };
         const { parcels } = clientOf<{ readonly parcels: Parcel }>(parcelsInfo, options);

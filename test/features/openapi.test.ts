@@ -125,11 +125,11 @@ onBothDrivers('The API description', (instance) => {
     ];
     assert.ok(routes.length > 0);
     for (const definition of definitions) {
-      for (const more of ['', '/aggregate', '/:id', '/:id/history', '/batch', '/import'])
+      for (const more of ['', '/aggregate', '/:id', '/:id/merge', '/:id/history', '/batch', '/import'])
         assert.ok(paths.includes(pathOf(definition) + more), more);
     }
     const templates = paths.filter((path) => path.startsWith('/api/v1/'));
-    assert.equal(templates.length, 6 * definitions.length);
+    assert.equal(templates.length, 7 * definitions.length);
     for (const path of paths) {
       assert.ok(instance().app.hasRoute({ url: path, method: 'TRACE' }), `${path} is a route`);
     }

@@ -6,7 +6,7 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { effects } from '../../engine/effects/effects.ts';
 import { actionNames } from '../../engine/records/access.ts';
 import type { Body } from '../../engine/records/body.ts';
-import { noGrants } from '../../engine/records/index.ts';
+import { everyGrant } from '../../engine/records/index.ts';
 import { operationsOf, routedOperation } from '../../engine/records/operations.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -22,7 +22,7 @@ const principal = {
   name: null,
   organization: '42',
   user: '7',
-  grants: noGrants,
+  grants: everyGrant,
 } as const;
 
 /** Returns a body with every required field. */
@@ -63,7 +63,7 @@ for (const resource of resources) {
         const plan = await compiled.plan({
           caller: { principal, requestId: 'r' },
           id: '5',
-          body: isBatch ? { records: [{ ...record, id: 5 }], ids: [5] } : record,
+          body: operation.sampleBody ?? (isBatch ? { records: [{ ...record, id: 5 }], ids: [5] } : record),
         });
         assert.equal(plan.organization, '42');
         const statement = compiled.statement(plan);

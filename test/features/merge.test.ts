@@ -1,0 +1,368 @@
+// Merging two records: references move, blank fields are filled, and the other record is removed, all or nothing.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey } from '../support/limited.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const sources = [
+  {
+    file: 'firms.yaml',
+    text: `
+singular: firm
+common: all
+fields:
+  name: { type: string }
+  code: { type: string, unique: true }
+  region: { type: string }
+  level: { type: string }
+  size: { type: integer, nullable: true }
+  active: { type: boolean }
+  price: { type: money, currency: any, nullable: true }
+  margin: { type: number, nullable: true, group: finance }
+  words: { type: list, of: string }
+  parent_id: { type: reference, to: firms, nullable: true }
+  friend_ids: { type: references, to: firms }
+  tag_ids: { type: references, to: tags }
+  about: { type: reference, to: [firms, people], nullable: true }
+  state: { type: string, enum: [open, done], closed: true, nullable: true, initial: [open], transitions: { open: [done] } }
+  visited: { type: integer, rollup: { count: true, of: visits, by: firm_id, stored: true } }
+unique: [[region, level]]
+custom_fields: true
+scopes:
+  north: region == "north"
+  fresh: level == ""
+children: { visits: { of: visits, by: firm_id, writable: true } }
+filters: [name]
+`,
+  },
+  {
+    file: 'people.yaml',
+    text: `
+singular: person
+common: all
+trash: 30 days
+fields:
+  name: { type: string }
+  email: { type: string, unique: true }
+filters: [name]
+`,
+  },
+  { file: 'tags.yaml', text: 'singular: tag\ncommon: all\nfields:\n  name: { type: string }\n' },
+  {
+    file: 'visits.yaml',
+    text: `
+singular: visit
+common: all
+trash: 1 day
+fields:
+  name: { type: string }
+  firm_id: { type: reference, to: firms, nullable: true, on_delete: cascade }
+  other_firm_id: { type: reference, to: firms, nullable: true, on_delete: restrict }
+  firm_ids: { type: references, to: firms }
+  subject: { type: reference, to: [firms, people], nullable: true }
+  person_id: { type: reference, to: people, nullable: true }
+  done: { type: boolean }
+unique: [[name, firm_id]]
+locked: { when: done, message: Done visits cannot be changed. }
+filters: [firm_id]
+`,
+  },
+];
+
+/** A record's JSON. */
+type Json = Readonly<Record<string, unknown>> & { readonly id: number };
+
+onBothDrivers(
+  'merge',
+  (instance) => {
+    let acme: Organization;
+    let count = 0;
+    before(async () => {
+      acme = await instance().organization('acme');
+      for (const name of ['color', 'size']) await ok('POST /fields/firms', { name, type: 'string' });
+      await ok('POST /fields/firms', { name: 'rate', type: 'string', group: 'finance' });
+    });
+    const send = (request: string, body?: unknown, call: Call = {}) =>
+      instance().call(request.replace(/ \/(?!fields)/, ' /api/v1/'), { key: acme.key, body, ...call });
+    const ok = async (request: string, body?: unknown, call: Call = {}) => {
+      const answer = await send(request, body, call);
+      assert.ok(answer.status < 300, `${request}: ${answer.text}`);
+      return answer.json as Json;
+    };
+    const create = async (path: string, body: object = {}) => (await ok(`POST /${path}`, body)).id;
+    const firm = (body: object = {}) => create('firms', { code: `c${++count}`, ...body });
+    const read = (path: string) => ok(`GET /${path}`);
+    const merge = (path: string, from: unknown, call: Call = {}) =>
+      send(`POST /${path}/merge`, { from }, call);
+    const merged = async (path: string, from: unknown, call: Call = {}) => {
+      const answer = await merge(path, from, call);
+      assert.equal(answer.status, 200, answer.text);
+      return answer.json as Json;
+    };
+    const assertError = (
+      { status, json, text }: Awaited<ReturnType<typeof send>>,
+      expected: readonly [status: number, code: string, error?: string],
+    ) =>
+      assert.deepEqual(
+        expected[2] === undefined ? [status, json.code] : [status, json.code, json.error],
+        expected,
+        text,
+      );
+    const keyWith = async (...grants: string[]) => (await limitedKey(instance(), acme, grants)).key;
+
+    test('the record keeps its values, and its blank fields get the values of the other record', async () => {
+      const [red, blue] = [await create('tags'), await create('tags')];
+      const id = await firm({
+        ...{ name: 'Acme', size: 0, active: false, tag_ids: [red], words: [] },
+        custom: { color: 'red', size: '' },
+      });
+      const from = await firm({
+        ...{ name: 'ACME Inc', region: 'south', size: 7, active: true, tag_ids: [red, blue], words: ['a'] },
+        price: { amount: 5, currency: 'EUR' },
+        margin: 3,
+        state: 'open',
+        about: { resource: 'firms', id },
+        custom: { color: 'blue', size: 'L', rate: 'x' },
+      });
+      const before = await read(`firms/${id}`);
+      const result = await merged(`firms/${id}`, from);
+      assert.deepEqual(result, {
+        ...before,
+        ...{ region: 'south', words: ['a'], price: { amount: 5, currency: 'EUR' }, margin: 3, state: 'open' },
+        tag_ids: [red, blue],
+        custom: { color: 'red', size: 'L', rate: 'x' },
+        updated_at: result.updated_at,
+      });
+      assert.notEqual(result.updated_at, before.updated_at);
+      assert.deepEqual(await read(`firms/${id}`), result);
+      assert.equal((await send(`GET /firms/${from}`)).status, 404);
+      // Custom values are copied to the table that filters read.
+      const rows = await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `select field, text_value from crm_custom_values where resource = 'firms' and record_id = ${id} order by field`,
+      });
+      assert.deepEqual(
+        rows.map(([field, value]) => `${field}=${value}`),
+        ['color=red', 'rate=x', 'size=L'],
+      );
+    });
+
+    test('a unique value of the other record is free for the record', async () => {
+      const id = await create('people', { name: 'Ada' });
+      const from = await create('people', { email: 'ada@example.com' });
+      assert.equal((await merged(`people/${id}`, from)).email, 'ada@example.com');
+      const firmId = await create('firms', { name: 'No code' });
+      const other = await firm();
+      const { code } = await read(`firms/${other}`);
+      assert.equal((await merged(`firms/${firmId}`, other)).code, code);
+    });
+
+    test('references of every kind move, also in records in the trash, with history and events', async () => {
+      const [id, from] = [await firm(), await firm()];
+      const subject = { resource: 'firms', id: from };
+      const visits = [
+        await create('visits', { firm_id: from, other_firm_id: from, firm_ids: [from, id], subject }),
+        await create('visits', { firm_ids: [from] }),
+        await create('visits', { other_firm_id: from }),
+      ];
+      await ok(`DELETE /visits/${visits[2]}`);
+      const child = await firm({ parent_id: from, friend_ids: [from, id] });
+      const { updated_at: earlier } = await read(`visits/${visits[1]}`);
+      const result = await merged(`firms/${id}`, from);
+      assert.equal(result.visited, 1);
+      const [first, second] = [await read(`visits/${visits[0]}`), await read(`visits/${visits[1]}`)];
+      assert.deepEqual(
+        [first.firm_id, first.other_firm_id, first.firm_ids, first.subject],
+        [id, id, [id], { resource: 'firms', id }],
+      );
+      assert.deepEqual(second.firm_ids, [id]);
+      assert.notEqual(second.updated_at, earlier);
+      const { parent_id, friend_ids } = await read(`firms/${child}`);
+      assert.deepEqual([parent_id, friend_ids], [id, [id]]);
+      await ok(`POST /visits/${visits[2]}/restore`);
+      assert.equal((await read(`visits/${visits[2]}`)).other_firm_id, id);
+      const history = async (path: string) =>
+        ((await read(`${path}/history`)).data as readonly { action: string; changed: string[] }[]).map(
+          ({ action, changed }) => `${action} ${changed.filter((name) => name.startsWith('f')).join()}`,
+        );
+      assert.deepEqual((await history(`visits/${visits[0]}`))[0], 'update firm_id,firm_ids');
+      assert.deepEqual(
+        (await history(`firms/${from}`)).map((line) => line.split(' ')[0]),
+        ['delete', 'create'],
+      );
+      assert.deepEqual(
+        (await history(`firms/${id}`)).map((line) => line.split(' ')[0]),
+        ['update', 'create'],
+      );
+    });
+
+    test('a record with a trash is moved there, and can be restored', async () => {
+      const [id, from] = [await create('people'), await create('people', { email: 'b@example.com' })];
+      const visit = await create('visits', { person_id: from });
+      await merged(`people/${id}`, from);
+      assert.equal((await read(`visits/${visit}`)).person_id, id);
+      assert.equal((await send(`GET /people/${from}`)).status, 404);
+      assertError(await send(`POST /people/${from}/restore`), [409, 'duplicate']);
+      await ok(`PATCH /people/${id}`, { email: '' });
+      assert.equal((await ok(`POST /people/${from}/restore`)).email, 'b@example.com');
+    });
+
+    test('a record never refers to itself because of a merge', async () => {
+      const id = await firm();
+      const from = await firm({ parent_id: id, friend_ids: [id] });
+      await ok(`PATCH /firms/${from}`, { friend_ids: [id, from], about: { resource: 'firms', id: from } });
+      await ok(`PATCH /firms/${id}`, { parent_id: from, friend_ids: [from, id] });
+      const { parent_id, friend_ids, about } = await merged(`firms/${id}`, from);
+      assert.deepEqual([parent_id, friend_ids, about], [null, [id], null]);
+    });
+
+    test('invalid requests are rejected, and nothing is written', async () => {
+      const [id, from] = [await firm(), await firm({ name: 'Other' })];
+      const beta = await instance().organization(`beta${++count}`);
+      const foreign = Number((await ok('POST /firms', { code: 'x' }, { key: beta.key })).id);
+      for (const body of [{}, { from: null }, { from: 'x' }, { from: String(from) }, { from: id }])
+        assertError(await send(`POST /firms/${id}/merge`, body), [400, 'invalid_input']);
+      assertError(
+        await send(`POST /firms/${id}/merge`, { from, to: 1 }, { headers: { prefer: 'handling=strict' } }),
+        [400, 'invalid_input'],
+      );
+      for (const missing of [foreign, 999_999])
+        assertError(await merge(`firms/${id}`, missing), [
+          ...([400, 'missing_reference'] as const),
+          `from ${missing} does not exist in firms`,
+        ]);
+      for (const path of ['firms/999999', `firms/${foreign}`, 'firms/x'])
+        assertError(await merge(path, from), [404, 'not_found', 'Firm not found in your organization']);
+      assert.equal((await read(`firms/${from}`)).name, 'Other');
+    });
+
+    test('If-Match applies to the record that remains', async () => {
+      const [id, from] = [await firm(), await firm({ name: 'Other' })];
+      const { headers } = await send(`GET /firms/${id}`);
+      const tag = String(headers.get('etag'));
+      await ok(`PATCH /firms/${id}`, { size: 1 });
+      assertError(await merge(`firms/${id}`, from, { headers: { 'if-match': tag } }), [
+        412,
+        'precondition_failed',
+      ]);
+      const current = String((await send(`GET /firms/${id}`)).headers.get('etag'));
+      const answer = await merge(`firms/${id}`, from, { headers: { 'if-match': current } });
+      assert.equal(answer.status, 200, answer.text);
+      assert.equal(answer.headers.get('etag'), (await send(`GET /firms/${id}`)).headers.get('etag'));
+    });
+
+    test('both update and delete are required, and fields that the caller cannot write are not filled', async () => {
+      const pair = async () =>
+        [await firm(), await firm({ name: 'Other', margin: 5, custom: { rate: 'x' } })] as const;
+      const [id, from] = await pair();
+      const secret = await create('visits', { firm_id: from });
+      assertError(await merge(`firms/${id}`, from, { key: await keyWith('firms:update') }), [
+        403,
+        'forbidden',
+      ]);
+      assertError(await merge(`firms/${id}`, from, { key: await keyWith('firms:delete') }), [
+        403,
+        'forbidden',
+      ]);
+      const key = await keyWith('firms:read', 'firms:update', 'firms:delete');
+      const result = await merged(`firms/${id}`, from, { key });
+      assert.equal(result.name, 'Other');
+      assert.ok(!('margin' in result));
+      const { margin, custom } = await read(`firms/${id}`);
+      assert.deepEqual([margin, custom], [null, { color: null, rate: null, size: null }]);
+      // References in records that the caller cannot see move, too.
+      assert.equal((await read(`visits/${secret}`)).firm_id, id);
+      const [other, source] = await pair();
+      const reader = await keyWith('firms:*', 'firms.finance:read');
+      assert.equal((await merged(`firms/${other}`, source, { key: reader })).margin, null);
+    });
+
+    test('records outside the scopes do not exist, and the record must stay in them', async () => {
+      const [north, south] = [
+        await firm({ region: 'north', level: `${++count}` }),
+        await firm({ region: 'south', level: `${++count}` }),
+      ];
+      const key = await keyWith('firms:*:north');
+      assertError(await merge(`firms/${south}`, north, { key }), [404, 'not_found']);
+      assertError(await merge(`firms/${north}`, south, { key }), [
+        ...([400, 'missing_reference'] as const),
+        `from ${south} does not exist in firms`,
+      ]);
+      const blank = await firm();
+      const fresh = await keyWith('firms:read', 'firms:delete', 'firms:update:fresh');
+      assertError(await merge(`firms/${blank}`, north, { key: fresh }), [403, 'outside_scope']);
+      assert.equal((await read(`firms/${north}`)).region, 'north');
+      const readsAll = await keyWith('firms:read', 'firms:update', 'firms:delete:north');
+      assertError(await merge(`firms/${north}`, blank, { key: readsAll }), [400, 'missing_reference']);
+    });
+
+    test('locked records, unique values and the number of references prevent a merge', async () => {
+      const [id, from] = [await firm({ region: 'x' }), await firm({ level: 'y' })];
+      const done = await create('visits', { name: 'a', firm_id: from, done: true });
+      assertError(await merge(`firms/${id}`, from), [409, 'locked', 'Done visits cannot be changed.']);
+      assert.equal((await read(`visits/${done}`)).firm_id, from);
+      await create('firms', { code: `c${++count}`, region: 'x', level: 'y' });
+      const [left, right] = [await firm(), await firm()];
+      await create('visits', { name: 'same', firm_id: left });
+      await create('visits', { name: 'same', firm_id: right });
+      assertError(await merge(`firms/${left}`, right), [
+        ...([409, 'merge_conflict'] as const),
+        'Several visits would have the same name and firm_id. Delete or change one of these records first.',
+      ]);
+      const [x, y] = [await firm({ region: 'r' }), await firm({ level: 'l' })];
+      await firm({ region: 'r', level: 'l' });
+      assertError(await merge(`firms/${x}`, y), [409, 'duplicate']);
+      assert.equal((await read(`firms/${y}`)).level, 'l');
+      const [begun, ended] = [await firm(), await firm({ state: 'open' })];
+      await ok(`PATCH /firms/${ended}`, { state: 'done' });
+      assertError(await merge(`firms/${begun}`, ended), [409, 'invalid_transition']);
+      const [one, two] = [await firm(), await firm()];
+      const tags = await Promise.all(Array.from({ length: 101 }, () => create('tags')));
+      await ok(`PATCH /firms/${one}`, { tag_ids: tags.slice(0, 100) });
+      await ok(`PATCH /firms/${two}`, { tag_ids: tags.slice(1) });
+      assertError(await merge(`firms/${one}`, two), [
+        ...([400, 'invalid_input'] as const),
+        'tag_ids would refer to more than 100 records',
+      ]);
+    });
+
+    test('notes move to the record', async () => {
+      const [id, from] = [await firm(), await firm()];
+      const noteIds = async (record: number) =>
+        instance().database.run({
+          ...{ name: '', values: [] },
+          text: `select text from crm_notes where resource = 'firms' and record_id = ${record}`,
+        });
+      await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `insert into crm_notes (organization_id, resource, record_id, author_id, text) values (${acme.id}, 'firms', ${from}, ${acme.user}, 'Called.')`,
+      });
+      await merged(`firms/${id}`, from);
+      assert.deepEqual(await noteIds(id), [['Called.']]);
+    });
+
+    test('more than 10,000 references are rejected', async () => {
+      const [id, from] = [await firm(), await firm()];
+      await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `insert into visits (organization_id, firm_id, name, created_at, updated_at) select ${acme.id}, ${from}, 'v' || n, now(), now() from generate_series(1, 10001) n`,
+      });
+      assertError(await merge(`firms/${id}`, from), [409, 'merge_too_large']);
+      assert.equal((await read(`firms/${from}`)).visited, 10_001);
+    });
+
+    test('of two concurrent merges of the same records, one succeeds', async () => {
+      const [id, from] = [await firm(), await firm()];
+      const visit = await create('visits', { firm_id: from });
+      const answers = await Promise.all([merge(`firms/${id}`, from), merge(`firms/${from}`, id)]);
+      assert.deepEqual(
+        answers.map(({ status }) => status).toSorted(),
+        answers.some(({ status }) => status === 404) ? [200, 404] : [200, 400],
+      );
+      const remaining = answers[0]?.status === 200 ? id : from;
+      assert.equal((await read(`visits/${visit}`)).firm_id, remaining);
+    });
+  },
+  { sources: await sourcesWith(...sources) },
+);

@@ -97,14 +97,15 @@ for (const driver of drivers) {
       send(instance.url, `${method.toUpperCase()} ${path}`, call);
     /** Creates a record of a path's resource from the example for its create operation. */
     const make = (template: string): Promise<Answer> => {
-      const path = template.replace(/\/(?:\{id\}|\{id\}\/history|batch|import|aggregate)$/, '');
+      const path = template.replace(/\/(?:\{id\}|\{id\}\/(?:history|merge)|batch|import|aggregate)$/, '');
       const create = operations(path).find((each) => each.template === path && each.method === 'post');
       return instance.call(`POST ${path}`, { key, body: exampleOf(create?.operation.requestBody) });
     };
 
     test('records: accepts each example and returns its documented response', async () => {
       for (const { template, method, operation } of operations('/api/v1/')) {
-        const made = method === 'post' ? undefined : await make(template);
+        const isMerge = template.endsWith('/merge');
+        const made = method === 'post' && !isMerge ? undefined : await make(template);
         const path = pathOf(template, String(made?.json.id));
         const example = exampleOf(operation.requestBody);
         assert.equal(
@@ -113,7 +114,11 @@ for (const driver of drivers) {
           `${method} ${template} has an example`,
         );
         // A batch specifies record IDs in its body.
-        const body = made === undefined ? example : withId(example, Number(made.json.id));
+        const body = isMerge
+          ? { ...object(example), from: (await make(template)).json.id }
+          : made === undefined
+            ? example
+            : withId(example, Number(made.json.id));
         const headers = { 'content-type': typeOf(operation.requestBody) };
         const answer = await ask(method, path, { key, ...(body !== undefined && { body, headers }) });
         const success = Object.entries(object(operation.responses)).find(([status]) => status < '300');
@@ -171,7 +176,9 @@ for (const driver of drivers) {
           assert.equal(answer.status, 413, `${method} ${path}: ${answer.text}`);
         }
         if (template.startsWith('/api/v1/')) {
-          const body = 'requestBody' in operation && { body: {} };
+          const body = 'requestBody' in operation && {
+            body: template.endsWith('/merge') ? { from: 1 } : {},
+          };
           assert.equal((await ask(method, path, { key: nothing, ...body })).status, 403);
           if (template.includes('{id}'))
             assert.equal((await ask(method, path, { key, ...body })).status, 404);
@@ -181,8 +188,11 @@ for (const driver of drivers) {
 
     test('checks preconditions of records', async () => {
       for (const { template, method, operation } of operations('/api/v1/')) {
-        const body = 'requestBody' in operation && { body: {} };
-        const collection = !template.endsWith('{id}');
+        const isMerge = template.endsWith('/merge');
+        const body = 'requestBody' in operation && {
+          body: isMerge ? { from: (await make(template)).json.id } : {},
+        };
+        const collection = !template.endsWith('{id}') && !isMerge;
         if (collection) {
           const wrong = `${pathOf(template, '1')}?${template.endsWith('/history') ? 'cursor' : template.endsWith('/aggregate') ? 'tz' : 'page'}=x`;
           if (method === 'get') assert.equal((await ask(method, wrong, { key })).status, 400);

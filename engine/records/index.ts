@@ -97,6 +97,7 @@ export {
 } from './lock-triggers.ts';
 export { compileFindLock, type FindLock, type RecordLock } from './locks.ts';
 export { type MatchingStates, matchingStates } from './matching-states.ts';
+export { isBlank } from './merge.ts';
 export {
   type BodyRequirements,
   type Caller,

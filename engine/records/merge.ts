@@ -1,6 +1,7 @@
 import { type Database, databaseFailure, type StatementRunner, type TextRows } from '../database/index.ts';
 import { errors, HttpError } from '../errors.ts';
 import {
+  ExactNumber,
   type Field,
   fieldColumns,
   fieldTypes,
@@ -362,6 +363,13 @@ function combined(
     value: `case when ${isBlank} then ${other} else ${own} end`,
   }));
 }
+
+/** Returns whether a value in a response is blank: null, an empty text or an empty list or object. See {@link blankTexts}. */
+export const isBlank = (value: unknown): boolean =>
+  value === null ||
+  value === undefined ||
+  value === '' ||
+  (typeof value === 'object' && !(value instanceof ExactNumber) && Object.keys(value).length === 0);
 
 /** Returns the empty text or list of a field's type, as a parameter. Zero and false are values like any other. */
 const blankTexts = ({ type }: Field): readonly string[] => {

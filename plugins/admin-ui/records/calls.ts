@@ -99,6 +99,8 @@ export interface Calls {
   readonly transitionScopes: (resource: ResourceView, id: string) => Promise<ReadonlySet<string>>;
   /** Returns why a record is locked, or undefined if it is not. */
   readonly lockOn: (resource: ResourceView, id: string) => Promise<RecordLock | undefined>;
+  /** Merges a record into one with this entity tag. @throws HttpError 412 if that record's tag is different */
+  readonly merge: (resource: ResourceView, id: string, from: string, tag: string) => Promise<DataRecord>;
   /** Restores a record from the trash. */
   readonly restore: (resource: ResourceView, id: string) => Promise<DataRecord>;
   /** Deletes a record from the trash. */
@@ -248,6 +250,15 @@ export function prepareCalls(
       },
       transitionScopes: (resource, id) => transitionScopesOf(resource)(database, { caller, id }),
       lockOn: (resource, id) => findLockOf(resource)(database, { caller, id }),
+      merge: async (resource, id, from, tag) => {
+        permit(resource, 'update');
+        const input = {
+          ...{ caller, id, body: { from: fieldTypes.int64.form.parse(from) }, conditions: { match: [tag] } },
+          customFields: await customFields(resource),
+        };
+        const result = await runOperation(database, resource.operations.merge, input);
+        return withOwnValues(resource, recordValues(result));
+      },
       restore: async (resource, id) => {
         permit(resource, 'restore');
         const { restore } = resource.operations;

@@ -7,6 +7,7 @@ import type { SavedView } from '../saved-views/index.ts';
 import { type AddedFilter, filterMenu, type ListView } from '../shell/index.ts';
 import type { Calls } from './calls.ts';
 import { boardFields, filterChips, filterFields, quickFilters } from './list-filters.ts';
+import { canMerge } from './merge-pages.ts';
 import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
 import { canSeeTrash, type DataRequest } from './routes.ts';
@@ -146,7 +147,12 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     }),
     selection:
       calls.allows(resource, 'delete') && calls.allows(resource, 'read')
-        ? { action: `${path}/delete`, label: 'Delete selected', query: String(parameters) }
+        ? {
+            action: `${path}/delete`,
+            label: 'Delete selected',
+            query: String(parameters),
+            pair: canMerge(input) ? { label: 'Merge selected', href: `${path}/merge` } : undefined,
+          }
         : undefined,
     empty:
       isSearched || chips.length > 0

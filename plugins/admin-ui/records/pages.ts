@@ -28,6 +28,7 @@ import { pipelineCharts } from './home-charts.ts';
 import { importPage } from './import-page.ts';
 import { chosenFilters, convertFilter } from './list-filters.ts';
 import { listPage } from './list-page.ts';
+import { mergePages } from './merge-pages.ts';
 import { notePages } from './note-pages.ts';
 import { reassignNotices, reassignPages } from './reassign-pages.ts';
 import { recordPages } from './record-pages.ts';
@@ -83,6 +84,7 @@ export function dataPages(
       undo: undoButton,
     },
     'records-restored': '{} restored with new IDs.',
+    'record-merged': 'The records were merged into {}.',
     'record-returned': '{} restored.',
     'records-returned': '{} restored.',
     'record-purged': '{} deleted permanently.',
@@ -184,6 +186,7 @@ export function dataPages(
     reassignPages(routes, database);
     boardPages(routes);
     deletePages(routes);
+    mergePages(routes);
     trashPages(routes);
     notePages(routes);
     recordPages(routes);

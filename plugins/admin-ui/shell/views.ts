@@ -208,7 +208,13 @@ export interface ListView extends Omit<Page, 'title'> {
   readonly all?: readonly Button[];
   /** The action on selected rows. Its page receives the selected IDs as `id`, and the list's query string as `query`. */
   readonly selection?:
-    | { readonly action: string; readonly label: string; readonly query: string }
+    | {
+        readonly action: string;
+        readonly label: string;
+        readonly query: string;
+        /** Another action, on exactly two selected rows. Its page receives the same parameters. */
+        readonly pair?: Link | undefined;
+      }
     | undefined;
 }
 
@@ -309,6 +315,14 @@ export interface ConfirmPage extends Page {
   /** Names of the affected items. */
   readonly items?: readonly string[];
   readonly values?: readonly { readonly label: string; readonly before: string; readonly after: string }[];
+  /** Values of several items side by side. The columns link to the items. */
+  readonly comparison?: {
+    readonly columns: readonly Link[];
+    readonly rows: readonly {
+      readonly label: string;
+      readonly cells: readonly (DisplayValue & { readonly isKept: boolean })[];
+    }[];
+  };
   readonly inputs?: readonly Input[];
   readonly submit: string;
   /** An additional submit button with its `step` value. */

@@ -93,6 +93,8 @@ function showSelection() {
   const text = document.querySelector('#selection [data-count]');
   text.hidden = false;
   text.textContent = `${count} selected`;
+  const pair = document.querySelector('#selection [data-pair]');
+  if (pair !== null) pair.disabled = count !== 2;
 }
 if (selectAll !== null) {
   selectAll.hidden = false;

@@ -1,0 +1,115 @@
+import { errors, HttpError } from '../../../engine/errors.ts';
+import { fieldLabel, refersToMany } from '../../../engine/fields/index.ts';
+import { type Action, daysText, isBlank } from '../../../engine/records/index.ts';
+import { type Form, field, fields, localeOf, redirectDone, returnQuery } from '../shell/index.ts';
+import { userIds } from './people.ts';
+import { referredValue } from './references.ts';
+import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
+import { displayValue, isRecordId, resourceNoun, resourceWords } from './values.ts';
+
+/** The actions that a member needs to compare and merge records. */
+const neededActions: readonly Action[] = ['read', 'update', 'delete'];
+
+/** Returns whether a member can merge a resource's records. */
+export const canMerge = ({ resource, calls }: Pick<DataRequest, 'resource' | 'calls'>): boolean =>
+  neededActions.every((action) => calls.allows(resource, action));
+
+/** Registers the page that compares two selected records and merges them. */
+export function mergePages({ get, post }: DataRoutes): void {
+  get('/merge', (context) => compareRecords(context, context.request.query as Form));
+  post('/merge', async (context) => {
+    const { request, reply, resource, calls, titles } = context;
+    const form = (request.body ?? {}) as Form;
+    const [id, from] = selectedPair(context, form);
+    try {
+      const record = await calls.merge(resource, id, from, field(form, 'tag'));
+      return redirectDone(request, reply, returnUrl(context, form), 'record-merged', {
+        name: titles.of(resource, record),
+        id,
+      });
+    } catch (error) {
+      if (!(error instanceof HttpError) || ![400, 409, 412].includes(error.status)) throw error;
+      return compareRecords(context, form, error);
+    }
+  });
+}
+
+/**
+ * Returns the IDs of the record that remains and of the other one.
+ * @throws HttpError 400 unless two records are selected, or 403 if the member cannot merge them
+ */
+function selectedPair({ resource, calls }: DataRequest, form: Form): readonly [string, string] {
+  for (const action of neededActions)
+    if (!calls.allows(resource, action)) throw errors.forbidden(resource.name, action);
+  const [id, from, ...more] = [...new Set(fields(form, 'id'))].filter(isRecordId);
+  if (id === undefined || from === undefined || more.length > 0)
+    throw errors.invalidItem(`Select exactly two ${resourceWords(resource)} to merge them.`);
+  return [id, from];
+}
+
+/** Sends the page with both records side by side. @param rejection why they could not be merged */
+async function compareRecords(context: DataRequest, form: Form, rejection?: HttpError) {
+  const { request, reply, resource, calls, titles, references, path, sendPage } = context;
+  const [id, from] = selectedPair(context, form);
+  const compared = resource.definition.fields.filter(
+    ({ aliasOf, readOnly }) => aliasOf === undefined && !readOnly,
+  );
+  const [kept, other] = await Promise.all(
+    [id, from].map(async (recordId) => {
+      const { tag } = await calls.read(resource, recordId);
+      const { record } = await calls.read(resource, recordId, references.expansion(calls, compared));
+      return { id: recordId, tag, record, title: titles.of(resource, record) };
+    }),
+  );
+  if (kept === undefined || other === undefined) throw errors.notFound();
+  const people = await context.findPeople(userIds(resource, [kept.record, other.record]));
+  const locale = localeOf(request);
+  const at = returnQuery(field(form, 'at'));
+  const back = returnUrl(context, form);
+  const swapped = new URLSearchParams({ at });
+  for (const value of [from, id]) swapped.append('id', value);
+  const noun = resourceNoun(resource);
+  const { trash } = resource.definition;
+  if (rejection !== undefined) reply.code(rejection.status);
+  return sendPage(
+    {
+      kind: 'confirm',
+      title: `Merge ${other.title} into ${kept.title}?`,
+      above: { label: 'Back to the list', href: back },
+      consequence: `The first ${noun} keeps its values, and its blank fields get the values of the second ${noun}. All references to the second ${noun} are moved to the first one. The second ${noun} is ${
+        trash === undefined
+          ? 'deleted'
+          : `moved to the trash, where it can be restored for ${daysText(trash)}`
+      }.`,
+      links: [{ label: `Keep ${other.title} instead`, href: `${path}/merge?${swapped}` }],
+      comparison: {
+        columns: [kept, other].map((side, index) => ({
+          label: `${index === 0 ? 'First' : 'Second'} ${noun}: ${side.title}`,
+          href: `${path}/${side.id}`,
+        })),
+        rows: compared
+          .filter(({ name }) => [kept, other].some(({ record }) => !isBlank(record[name])))
+          .map((comparedField) => {
+            const isFilled = isBlank(kept.record[comparedField.name]);
+            return {
+              label: fieldLabel(comparedField),
+              cells: [kept, other].map(({ record }, index) => ({
+                ...displayValue(comparedField, record[comparedField.name], {
+                  reference: referredValue(references, people, comparedField, record),
+                  locale,
+                }),
+                isKept:
+                  !isBlank(record[comparedField.name]) &&
+                  (refersToMany(comparedField) || (index === 0) !== isFilled),
+              })),
+            };
+          }),
+      },
+      action: `${path}/merge`,
+      hidden: [...[id, from].map((value) => ({ name: 'id', value })), { name: 'tag', value: kept.tag }],
+      submit: `Merge ${resourceWords(resource)}`,
+      cancel: back,
+    },
+    { at, problem: rejection?.message },
+  );
+}

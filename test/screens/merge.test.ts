@@ -1,0 +1,154 @@
+// Merging two selected records: the comparison, the form and its rejections, without JavaScript.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedPerson } from '../support/limited.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const sources = await sourcesWith(
+  {
+    file: 'firms.yaml',
+    text: `
+singular: firm
+common: all
+trash: 30 days
+fields:
+  name: { type: string }
+  phone: { type: string }
+  size: { type: integer, nullable: true }
+  margin: { type: number, nullable: true, group: finance }
+  tag_ids: { type: references, to: tags }
+  code: { type: string, unique: true }
+search: [name]
+scopes: { small: size < 10 }
+`,
+  },
+  { file: 'tags.yaml', text: 'singular: tag\ncommon: all\nfields:\n  name: { type: string }\n' },
+  {
+    file: 'visits.yaml',
+    text: `
+singular: visit
+common: all
+fields:
+  name: { type: string }
+  firm_id: { type: reference, to: firms, nullable: true }
+unique: [[name, firm_id]]
+`,
+  },
+);
+
+const firms = '/setup/o/acme/data/firms';
+const titleOf = ({ text }: Answer): string => readable(/<h1>(.*?)<\/h1>/.exec(text)?.[1] ?? '');
+const messageOf = ({ text }: Answer): string =>
+  readable(/<p class="(?:problem|notice)"[^>]*>(.*?)<\/p>/.exec(text)?.[1] ?? '').replace(/<\/?strong>/g, '');
+
+/** Returns the rows of a comparison. The values that are kept are marked with an asterisk. */
+const comparisonOf = ({ text }: Answer): readonly string[] =>
+  [...text.matchAll(/<tr><th scope="row">(.*?)<\/th>(.*?)<\/tr>/g)].map(([, label, cells = '']) =>
+    [
+      label,
+      ...[...cells.matchAll(/<td( class="kept")?>(.*?)<\/td>/g)].map(
+        ([, isKept, cell = '']) =>
+          `${isKept === undefined ? '' : '*'}${readable(cell.replace('Kept: ', '').replace(/<[^>]*>/g, ''))}`,
+      ),
+    ].join('|'),
+  );
+
+onBothDrivers(
+  'the page that merges two records',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      admin = await signIn(instance(), administratorOf(acme));
+    });
+    const send = (request: string, body?: unknown) =>
+      instance().call(request.replace(' /', ' /api/v1/'), { key: acme.key, body });
+    const create = async (path: string, body: object): Promise<number> => {
+      const { status, json, text } = await send(`POST /${path}`, body);
+      assert.equal(status, 201, text);
+      return Number(json.id);
+    };
+    const open = (ids: readonly number[], browser = admin) =>
+      browser.get(`${firms}/merge?${ids.map((id) => `id=${id}`).join('&')}&at=q%3Da&query=q%3Da`);
+    const submit = (page: Answer, ids: readonly number[], browser = admin) => {
+      const form = formsOf(page).find(({ action }) => action === `${firms}/merge`);
+      return browser.post(`${firms}/merge`, { ...form?.values, id: ids.map(String) });
+    };
+
+    test('two selected records are compared and merged, and the list shows the result', async () => {
+      const [red, blue] = [await create('tags', { name: 'red' }), await create('tags', { name: 'blue' })];
+      const id = await create('firms', { name: 'Acme', size: 0, tag_ids: [red] });
+      const from = await create('firms', { name: 'ACME Inc', phone: '1', size: 7, tag_ids: [blue] });
+      const visit = await create('visits', { firm_id: from });
+      const list = await admin.get(firms);
+      assert.match(list.text, new RegExp(`formaction="${firms}/merge" data-pair>.*?Merge selected`));
+      const page = await open([id, from]);
+      assert.equal(titleOf(page), 'Merge ACME Inc into Acme?');
+      assert.deepEqual(comparisonOf(page), [
+        'Name|*Acme|ACME Inc',
+        'Phone||*1',
+        'Size|*0|7',
+        'Tags|*red|*blue',
+      ]);
+      assert.match(page.text, /where it can be restored for 30 days/);
+      const swapped = await admin.get(
+        readable(/href="([^"]*)"[^>]*>Keep ACME Inc instead/.exec(page.text)?.[1] ?? ''),
+      );
+      assert.equal(titleOf(swapped), 'Merge Acme into ACME Inc?');
+      const answer = await submit(page, [id, from]);
+      assert.equal(answer.headers.get('location'), `${firms}?q=a&done=record-merged`);
+      assert.equal(
+        messageOf(await admin.get(`${firms}?q=a&done=record-merged`)),
+        'The records were merged into Acme.',
+      );
+      const { json } = await send(`GET /firms/${id}`);
+      assert.deepEqual([json.phone, json.size, json.tag_ids], ['1', 0, [red, blue]]);
+      assert.equal((await send(`GET /firms/${from}`)).status, 404);
+      assert.equal((await send(`GET /visits/${visit}`)).json.firm_id, id);
+    });
+
+    test('a record that was changed in the meantime, or a conflict, is explained on the page', async () => {
+      const [id, from] = [await create('firms', { name: 'A' }), await create('firms', { name: 'B' })];
+      const page = await open([id, from]);
+      await send(`PATCH /firms/${id}`, { phone: '2' });
+      const stale = await submit(page, [id, from]);
+      assert.deepEqual([stale.status, messageOf(stale)], [412, 'The record has changed since it was read']);
+      for (const firm of [id, from]) await create('visits', { name: 'same', firm_id: firm });
+      const conflict = await submit(stale, [id, from]);
+      assert.equal(conflict.status, 409);
+      assert.match(messageOf(conflict), /^Several visits would have the same name and firm_id\./);
+      assert.equal(titleOf(conflict), 'Merge B into A?');
+      assert.equal((await send(`GET /firms/${from}`)).status, 200);
+    });
+
+    test('exactly two records must be selected', async () => {
+      const [id, from] = [await create('firms', { name: 'A' }), await create('firms', { name: 'B' })];
+      for (const ids of [[], [id], [id, id], [id, from, from + 1]]) {
+        const answer = await open(ids);
+        assert.equal(answer.status, 400);
+        assert.match(answer.text, /Select exactly two firms to merge them\./);
+      }
+      assert.equal((await open([id, 999_999])).status, 404);
+    });
+
+    test('members need the grants, and see only their fields and records', async () => {
+      const [id, from] = [
+        await create('firms', { name: 'A', margin: 1, size: 1 }),
+        await create('firms', { name: 'B', margin: 2, size: 20 }),
+      ];
+      const visitor = async (...grants: string[]) =>
+        signIn(instance(), await limitedPerson(instance(), acme, grants));
+      const reader = await visitor('firms:list', 'firms:read', 'firms:delete');
+      assert.doesNotMatch((await reader.get(firms)).text, /data-pair/);
+      assert.equal((await open([id, from], reader)).status, 403);
+      const unfinanced = await visitor('firms:*');
+      assert.doesNotMatch((await open([id, from], unfinanced)).text, /Margin/);
+      const scoped = await visitor('firms:*:small');
+      assert.equal((await open([id, from], scoped)).status, 404);
+    });
+  },
+  { sources },
+);

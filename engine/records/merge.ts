@@ -8,11 +8,20 @@ import {
   integerText,
   linksOf,
   maxReferences,
-  type ParameterText,
   refersToMany,
 } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
-import { cell, column, literal, type Placeholder, prepare, quote, record, rowDecoder } from '../sql/index.ts';
+import {
+  cell,
+  column,
+  literal,
+  type Placeholder,
+  type Prepared,
+  prepare,
+  quote,
+  record,
+  rowDecoder,
+} from '../sql/index.ts';
 import { allows } from './access.ts';
 import { type Assignment, assignmentsOf } from './assignments.ts';
 import { prepareBatch } from './batch.ts';
@@ -74,7 +83,7 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
   compile: (context) => {
     const { definition, stored } = context;
     const final = prepare<MergePlan>(statementName(context, 'merge'), 'write', ($) => mergeSql(context, $));
-    const steps = compileSteps(context);
+    const steps = compileMergeSteps(context);
     const explain = explainMerge(context);
     return {
       plan: (input) => {
@@ -107,7 +116,7 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
       statement: final.bind,
       transaction: (database, plan) =>
         inTransaction(database, plan, async (run) => {
-          await steps(run, plan);
+          await steps.run(run, plan);
           return run(final.bind(plan)).catch((cause: unknown) => {
             throw explain(cause) ?? cause;
           });
@@ -140,11 +149,18 @@ const inTransaction = (
     throw cause instanceof HttpError ? cause : databaseFailure(cause);
   });
 
+/** The steps of a merge before its final statement. */
+interface MergeSteps {
+  readonly statements: readonly Prepared<MergePlan>[];
+  readonly run: (run: StatementRunner, plan: MergePlan) => Promise<void>;
+}
+
 /** Compiles the steps before the final statement: they lock both records and move references and effects' rows. */
-function compileSteps(context: OperationContext): (run: StatementRunner, plan: MergePlan) => Promise<void> {
+export function compileMergeSteps(context: OperationContext): MergeSteps {
   const { definition, effects, referrers } = context;
   const references = referrers.get(definition.name) ?? [];
   const lock = prepareBatch<MergePlan>(($) => {
+    organizationOf($);
     const columns = [
       `${record}."id"`,
       `${visibleSql(context, 'update', $)}`,
@@ -154,6 +170,7 @@ function compileSteps(context: OperationContext): (run: StatementRunner, plan: M
     return `select ${columns.map((value, index) => `(${value})::text as _c${index}`).join(', ')} from ${tableOf(context)} ${record} where ${bothSql($)} order by ${record}."id" for update of ${record}`;
   });
   const check = prepareBatch<MergePlan>(($) => {
+    organizationOf($);
     const counts = references.map((reference) => {
       const rows = referringSql(reference, $);
       return `(select count(*) from (select ${rows} limit ${maxMoved + 1}) _c)`;
@@ -182,14 +199,17 @@ function compileSteps(context: OperationContext): (run: StatementRunner, plan: M
           ),
         ],
   );
-  return async (run, plan) => {
-    rejectRecords(context, plan, await run(lock.bind(plan)));
-    rejectSize(context, await run(check.bind(plan)));
-    for (const { statement, explain } of moves)
-      await run(statement.bind(plan)).catch((cause: unknown) => {
-        throw explain(cause) ?? cause;
-      });
-    for (const { bind } of stored) await run(bind(plan));
+  return {
+    statements: [lock, check, ...moves.map(({ statement }) => statement), ...stored],
+    run: async (run, plan) => {
+      rejectRecords(context, plan, await run(lock.bind(plan)));
+      rejectSize(context, await run(check.bind(plan)));
+      for (const { statement, explain } of moves)
+        await run(statement.bind(plan)).catch((cause: unknown) => {
+          throw explain(cause) ?? cause;
+        });
+      for (const { bind } of stored) await run(bind(plan));
+    },
   };
 }
 
@@ -252,6 +272,7 @@ function moveSql(
   const { definition, effects, resources } = context;
   const visible = resources.get(resource);
   if (visible === undefined) throw new Error(`Unknown resource ${resource}`);
+  organizationOf($);
   const [target, source] = [`${$(id)}::bigint`, `${$(from)}::bigint`];
   const assignments = references.map(({ column: name, isList }) => {
     const stored = `${row}.${quote(name)}`;
@@ -354,17 +375,18 @@ function combined(
         : first.other;
     return [{ column: quote(first.name), value: combine(first.own, other) }];
   }
-  const isBlank = [
-    `(${columns.map(({ own }) => `${own} is null`).join(' and ')})`,
-    ...blankTexts(field).map((text) => `${first.own} = ${literal(text)}::${first.type}`),
-  ].join(' or ');
+  const empty = emptyText(field);
+  const isBlank =
+    empty === undefined
+      ? columns.map(({ own }) => `${own} is null`).join(' and ')
+      : `coalesce(${first.own} = ${literal(empty)}::${first.type}, true)`;
   return columns.map(({ name, own, other }) => ({
     column: quote(name),
     value: `case when ${isBlank} then ${other} else ${own} end`,
   }));
 }
 
-/** Returns whether a value in a response is blank: null, an empty text or an empty list or object. See {@link blankTexts}. */
+/** Returns whether a value in a response is blank: null, an empty text or an empty list or object. See {@link emptyText}. */
 export const isBlank = (value: unknown): boolean =>
   value === null ||
   value === undefined ||
@@ -372,8 +394,5 @@ export const isBlank = (value: unknown): boolean =>
   (typeof value === 'object' && !(value instanceof ExactNumber) && Object.keys(value).length === 0);
 
 /** Returns the empty text or list of a field's type, as a parameter. Zero and false are values like any other. */
-const blankTexts = ({ type }: Field): readonly string[] => {
-  const { empty, write } = type;
-  if (empty !== '' && typeof empty !== 'object') return [];
-  return (write?.(empty) ?? []).filter((text: ParameterText) => text !== null);
-};
+const emptyText = ({ type: { empty, write } }: Field): string | undefined =>
+  empty === '' || typeof empty === 'object' ? (write?.(empty)[0] ?? undefined) : undefined;

@@ -22,6 +22,7 @@ import {
   noGrants,
 } from '../../engine/records/index.ts';
 import { compileChildrenLock } from '../../engine/records/locks.ts';
+import { compileMergeSteps } from '../../engine/records/merge.ts';
 import { sequenceTables } from '../../engine/records/sequences.ts';
 import { trashedColumn, versionColumn } from '../../engine/sql/names.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
@@ -213,7 +214,7 @@ const batchOf = (columns: number) => ({
 });
 
 function* all(resource: ResourceView): Generator<Statement> {
-  const { read, create, replace, patch, remove, restore, createBatch, patchBatch, removeBatch } =
+  const { read, create, replace, patch, remove, restore, merge, createBatch, patchBatch, removeBatch } =
     resource.operations;
   const hasTrash = resource.definition.trash !== undefined;
   const purge = hasTrash ? compilePurge(resource.context) : undefined;
@@ -222,6 +223,7 @@ function* all(resource: ResourceView): Generator<Statement> {
   const id = '1';
   const conditions = { match: ['1'], noneMatch: ['2'] };
   const batch = batchOf(0);
+  const pair = { ...plan, id, from: '2', customKeys: [], conditions };
   const matches = [
     '',
     ...resource.definition.uniques.map((unique) => unique.map(({ name }) => name).join(' ')),
@@ -258,6 +260,8 @@ function* all(resource: ResourceView): Generator<Statement> {
     create.rejection?.statement({ ...plan, body, idempotency: undefined }),
     replace.rejection?.statement({ ...plan, id, body, conditions: undefined }),
     patch.rejection?.statement({ ...plan, id, body, fieldNames: [], conditions: undefined }),
+    merge.statement(pair),
+    ...compileMergeSteps(resource.context).statements.map(({ bind }) => bind(pair)),
   ]) {
     // The database cannot reject some writes, so these do not have a rejection statement.
     if (statement === undefined) continue;
@@ -342,7 +346,7 @@ function unbound({ text: complete }: Pick<Statement, 'text'>): string[] {
     if (name === 'crm_ledger' && verb === 'insert into') {
       // The change log takes the organization from the row just written. Exports write an entry before they start.
       const taken =
-        /"crm_ledger" \("organization_id", [^()]*\) select _w\."organization_id", .* from _(?:written|shown|changed|unlinked_\d+|deleted_\d+) _w(?: order by _w\."id")?\)/;
+        /"crm_ledger" \("organization_id", [^()]*\) select _w\."organization_id", .* from _(?:written|removed|moved|shown|changed|unlinked_\d+|deleted_\d+) _w(?: order by _w\."id")?\)/;
       const isExport = /^insert into "crm_ledger" \("organization_id", [^()]*\) values \(\$1::bigint, /.test(
         text,
       );
@@ -352,7 +356,7 @@ function unbound({ text: complete }: Pick<Statement, 'text'>): string[] {
     if (name === 'crm_notes' && verb === 'delete from') {
       // Notes are deleted with the rows just deleted.
       const deleted =
-        /"crm_notes" _n using \(select _w\."organization_id", _w\."id" from _(?:written|deleted_\d+) _w\) _d where _n\."organization_id" = _d\."organization_id" and /;
+        /"crm_notes" _n using \(select _w\."organization_id", _w\."id" from _(?:written|removed|deleted_\d+) _w\) _d where _n\."organization_id" = _d\."organization_id" and /;
       if (!deleted.test(text)) wrong.push(`${whole}: notes in another organization`);
       continue;
     }
@@ -736,6 +740,18 @@ const hiddenColumns = ['margin', 'cost', 'price', 'worked', 'rate', 'fee'];
 
 /** Parts of statements that may read or write records outside the caller's scopes, with the reason. */
 const unlimitedParts: readonly (readonly [pattern: RegExp, reason: string])[] = [
+  [
+    /update "\w+" r set "\w+" = .*? where r\."organization_id" = \$\d+::bigint and r\."id" in \(select .*?\)(?: and r\."id" not in \([^()]*\))? returning r\.\*/g,
+    'a merge moves the references in all records',
+  ],
+  [
+    /select r\."id" from (?:"\w+" r|lateral \(select .*?\) r) where r\."organization_id" = \$\d+::bigint and r\."\w+" = \$\d+::bigint limit 10001/g,
+    'a merge counts the references that it moves',
+  ],
+  [
+    /from "\w+" t cross join lateral unnest\(t\."\w+"\) _e where t\."organization_id" = \$\d+::bigint and t\."id" in \(\$\d+::bigint, \$\d+::bigint\)/g,
+    'a merge counts the references in the lists of the records that it has locked',
+  ],
   [
     /update "\w+" r\d+ set "\w+" = (?:null from _written|case .*? from \(select .*?\) _f) where .*? returning r\d+\.\*/g,
     'references to a deleted record are cleared for every caller',

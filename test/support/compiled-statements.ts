@@ -50,6 +50,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'engine/records/lock.ts': [1, outside],
   'engine/records/locks.ts': [3, `${operation}; compileFindLock is ${outside}`],
   'engine/records/matching-states.ts': [1, outside],
+  'engine/records/merge.ts': [5, operation],
   'engine/records/patch.ts': [1, operation],
   'engine/records/read.ts': [2, operation],
   'engine/records/records.ts': [5, `matching is ${outside}; records and creatingRecords are ${ofModules}`],

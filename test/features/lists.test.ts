@@ -249,11 +249,20 @@ onBothDrivers('lists', (instance) => {
           'x'.repeat(10_000),
         ];
         const message = `sort must be one of ${names.join(', ')}`;
-        const body = { error: message, code: 'invalid_input', fields: [{ field: 'sort', message }] };
         for (const name of invalidNames) {
           const answer = await get(definition, `sort=${encodeURIComponent(name)}`);
-          assert.deepEqual([answer.status, errorOf(answer)], [400, body], name);
+          const { error, code, fields } = errorOf(answer);
+          assert.deepEqual(
+            [answer.status, code, fields],
+            [400, 'invalid_input', [{ field: 'sort', message: error }]],
+          );
+          // A suggestion is one of the accepted names.
+          const suggestion = String(error)
+            .slice(message.length)
+            .replace(/^\. Did you mean "(\w+)"\?$/, '$1');
+          assert.ok(String(error).startsWith(message) && ['', ...names].includes(suggestion), answer.text);
         }
+        const body = { error: message, code: 'invalid_input', fields: [{ field: 'sort', message }] };
         for (const query of ['sort=id&sort=created_at', 'sort=id&sort=id', 'sort=id&sort=']) {
           assert.deepEqual(errorOf(await get(definition, query)), body, query);
         }

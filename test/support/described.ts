@@ -234,6 +234,7 @@ export function ajvFor(options: Options = {}): Ajv2020 {
   ajv.addFormat('date-time', dateTime);
   ajv.addFormat('date', /^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])$/);
   ajv.addFormat('password', true);
+  ajv.addFormat('uri-reference', (text: string) => URL.canParse(text, 'http://example.com'));
   const within = (bits: number) => ({
     type: 'number' as const,
     validate: (value: number) => Number.isInteger(value) && Math.abs(value) <= 2 ** bits,

@@ -122,6 +122,15 @@ inBrowser('accessibility', (world) => {
       await page.keyboard.press('Control+k');
       await page.getByRole('combobox').waitFor();
       await check('the command palette');
+      await instance.call('POST /api/v1/leads', {
+        key: acme.key,
+        body: { last_name: 'Berg', email: 'ames@people.example', phone: '+49 30 1234', rating: 'Hot' },
+      });
+      await page.goto(at('data/leads'));
+      await page.getByLabel('Select Ames').check();
+      await page.getByLabel('Select Berg').check();
+      await page.getByRole('button', { name: 'Merge selected' }).click();
+      await check('the merge of two records');
       await page.goto(at('data/leads'));
       await page.getByLabel('Select Ames').check();
       await check('a selection');

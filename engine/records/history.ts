@@ -283,6 +283,7 @@ export function rowsAtPosition(context: OperationContext, $: Placeholder<ChangeP
   return visibleRows(context, rows, $);
 }
 
+/** Returns the function that plans reading the change at a position. It throws HttpError 404 if the position is not valid. */
 export const changePlanOf =
   (context: OperationContext) =>
   (input: ChangeInput): ChangePlan => {

@@ -9,19 +9,25 @@ export const sales: Domain = {
   resources: 'deals',
   members: { ann: 'sales-north', fin: 'finance' },
   records: [
-    ['desert', 'deals', { ...desert, code: 'D1', territory: 'South', amount: 10, margin: 7001, cost: 3 }],
+    [
+      'desert',
+      'deals',
+      { ...desert, code: 'D1', territory: 'South', amount: 10, margin: 70_010_001, cost: 3 },
+    ],
     [
       'fjord',
       'deals',
-      { ...fjord, code: 'D2', territory: 'North', amount: 20, margin: 7002, parent_id: '{desert}' },
+      { ...fjord, code: 'D2', territory: 'North', amount: 20, margin: 70_020_002, parent_id: '{desert}' },
     ],
     [
       'glacier',
       'deals',
-      { ...glacier, code: 'D3', territory: 'North', amount: 30, margin: 7003, parent_id: '{fjord}' },
+      { ...glacier, code: 'D3', territory: 'North', amount: 30, margin: 70_030_003, parent_id: '{fjord}' },
     ],
   ],
-  hidden: { ann: ['Desert', '7001', '7002', '7003', '"margin":', '"markup":', '"cost":'] },
+  hidden: {
+    ann: ['Desert', '70010001', '70020002', '70030003', '85000001', '"margin":', '"markup":', '"cost":'],
+  },
   requests: [
     [
       'ann',
@@ -30,7 +36,7 @@ export const sales: Domain = {
       200,
       { ...fjord, margin: undefined, cost: undefined, parent_name: '' },
     ],
-    ['fin', 'GET /api/v1/deals/{fjord}', null, 200, { margin: 7002, parent_name: 'Desert' }],
+    ['fin', 'GET /api/v1/deals/{fjord}', null, 200, { margin: 70_020_002, parent_name: 'Desert' }],
     ['ann', 'GET /api/v1/deals/{desert}', null, 404],
     [
       'ann',
@@ -44,8 +50,8 @@ export const sales: Domain = {
     ['ann', 'GET /api/v1/deals?territory=South', null, 200, { data: [] }],
     ['ann', 'GET /api/v1/deals?sort=margin', null, 400],
     ['ann', 'GET /api/v1/deals?fields=name,cost', null, 400],
-    ['ann', 'GET /api/v1/deals?margin=7002\nPrefer: handling=strict', null, 400],
-    ['fin', 'GET /api/v1/deals?margin=7002', null, 200, { data: [fjord] }],
+    ['ann', 'GET /api/v1/deals?margin=70020002\nPrefer: handling=strict', null, 400],
+    ['fin', 'GET /api/v1/deals?margin=70020002', null, 200, { data: [fjord] }],
     ['ann', 'GET /api/v1/deals?q=desert', null, 200, { data: [] }],
     [
       'ann',
@@ -64,7 +70,7 @@ export const sales: Domain = {
     ],
     ['ann', 'GET /api/v1/deals/{fjord}/history', null, 200, { data: [{ action: 'create', after: fjord }] }],
     ['ann', 'GET /api/v1/deals/{desert}/history', null, 404],
-    ['fin', 'GET /api/v1/deals/{desert}/history', null, 200, { data: [{ after: { margin: 7001 } }] }],
+    ['fin', 'GET /api/v1/deals/{desert}/history', null, 200, { data: [{ after: { margin: 70_010_001 } }] }],
     [
       'ann',
       'GET /events?resources=deals&after=',
@@ -72,7 +78,13 @@ export const sales: Domain = {
       200,
       { data: [{ after: fjord }, { after: glacier }] },
     ],
-    ['fin', 'GET /events?resources=deals&after=', null, 200, { data: [{ after: { margin: 7001 } }, {}, {}] }],
+    [
+      'fin',
+      'GET /events?resources=deals&after=',
+      null,
+      200,
+      { data: [{ after: { margin: 70_010_001 } }, {}, {}] },
+    ],
     ['ann', 'GET /auth/permissions?resource=deals&id={desert}', null, 404],
     [
       'fin',
@@ -121,7 +133,7 @@ export const sales: Domain = {
       200,
       { results: [{ status: 200 }, { status: 404 }] },
     ],
-    ['fin', 'PATCH /api/v1/deals/{desert}', { cost: 4 }, 200, { cost: 4, markup: 1750.25, offers: 21 }],
+    ['fin', 'PATCH /api/v1/deals/{desert}', { cost: 4 }, 200, { cost: 4, markup: 17502500.25, offers: 21 }],
     ['ann', 'GET /api/v1/deals/{fjord}', null, 200, { markup: undefined, offers: 31 }],
     [
       'fin',
@@ -181,14 +193,14 @@ export const sales: Domain = {
     [
       'fin',
       'PATCH /api/v1/deals/{glacier}',
-      { custom: { discount: 8500 } },
+      { custom: { discount: 85_000_001 } },
       200,
-      { custom: { channel: 'Fair', discount: 8500 } },
+      { custom: { channel: 'Fair', discount: 85_000_001 } },
     ],
     ['ann', 'GET /api/v1/deals/{glacier}', null, 200, { custom: { channel: 'Fair', discount: undefined } }],
     ['ann', 'GET /api/v1/deals?custom.channel=Fair', null, 200, { data: [glacier] }],
-    ['ann', 'GET /api/v1/deals?custom.discount=8500\nPrefer: handling=strict', null, 400],
-    ['fin', 'GET /api/v1/deals?custom.discount[gte]=8000', null, 200, { data: [glacier] }],
+    ['ann', 'GET /api/v1/deals?custom.discount=85000001\nPrefer: handling=strict', null, 400],
+    ['fin', 'GET /api/v1/deals?custom.discount[gte]=80000000', null, 200, { data: [glacier] }],
     [
       'ann',
       'GET /api/v1/deals?custom.channel=Fair&fields=custom\nAccept: text/csv',

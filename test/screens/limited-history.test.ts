@@ -38,7 +38,7 @@ onBothDrivers(
     test('a change is undone only by members who can write every changed field that they see', async () => {
       const id = await call('POST jobs', { name: 'n1', margin: 1 });
       await call(`PATCH jobs/${id}`, { name: 'n2' });
-      await call(`PATCH jobs/${id}`, { name: 'n3', margin: 4711 });
+      await call(`PATCH jobs/${id}`, { name: 'n3', margin: 471_147_711 });
       const complete = await open([...granted(), 'jobs.finance:read', 'jobs.finance:update']);
       const reader = await open([...granted(), 'jobs.finance:read']);
       const outsider = await open(granted());
@@ -51,7 +51,7 @@ onBothDrivers(
       const hidden = await outsider.record(id);
       assert.deepEqual(undoLinks(hidden), full, 'undoes what the member sees');
       for (const page of [hidden, await outsider.get(withMargin)])
-        assert.doesNotMatch(page.text, /4711|margin/i);
+        assert.doesNotMatch(page.text, /471,?147|margin/i);
     });
 
     test('a record is restored only by members who can write all of it and are not limited to scopes', async () => {

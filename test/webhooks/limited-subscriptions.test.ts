@@ -67,10 +67,10 @@ onBothDrivers(
       const { key } = await limitedKey(instance(), acme, [...events, 'jobs:read:open']);
       const some = await subscribe(key);
       const creations = await subscribe(key, { actions: ['create'] });
-      const id = await write('POST jobs', { name: 'n1', margin: 4711 });
+      const id = await write('POST jobs', { name: 'n1', margin: 471_147_711 });
       await arrived(some.received, id, 1);
-      await write(`PATCH jobs/${id}`, { margin: 4712 });
-      await write(`PATCH jobs/${id}`, { name: 'n3', status: 'Done', margin: 4713 });
+      await write(`PATCH jobs/${id}`, { margin: 471_147_712 });
+      await write(`PATCH jobs/${id}`, { name: 'n3', status: 'Done', margin: 471_147_713 });
       await write(`PATCH jobs/${id}`, { name: 'n4' });
       await write(`PATCH jobs/${id}`, { name: 'n5', status: 'New' });
       await arrived(some.received, id, 3);
@@ -93,7 +93,7 @@ onBothDrivers(
           ['jobs.created', 5],
         ],
       );
-      for (const { text } of some.received()) assert.doesNotMatch(text, /margin|cost|471|n[34]"/);
+      for (const { text } of some.received()) assert.doesNotMatch(text, /margin|cost|471147|n[34]"/);
       const queued = (await deliveries(some.url, key)).map(({ event }) => event);
       assert.deepEqual(queued, [
         `delete jobs ${id} v6`,

@@ -236,7 +236,7 @@ interface RelationSource {
   /** Names of the types that a related record can have. */
   readonly targets: readonly string[];
   readonly isList: boolean;
-  /** Whether the records are those of a list of references. */
+  /** Whether the field is a list of references. */
   readonly isArray: boolean;
 }
 

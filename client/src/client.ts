@@ -91,7 +91,7 @@ export interface NoRelations {
 /** Names of the members of any type of a union. */
 type KeyOfAny<T> = T extends unknown ? keyof T & string : never;
 
-/** The related types of a reference to one of several resources. Each record has only those of its own resource. */
+/** The related types of a reference to one of several resources. Each record has only the relations of its own resource. */
 export interface RelationsOfAny<R extends { readonly expanded: object }> {
   readonly expanded: {
     readonly [N in KeyOfAny<R['expanded']>]?: R['expanded'] extends infer E

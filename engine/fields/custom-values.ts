@@ -1,8 +1,8 @@
-import { documentText, parseDocument } from './documents.ts';
-import { type CsvFormat, textCell, valueCells, verbatim } from './encode.ts';
+import { documentFormats, documentText } from './documents.ts';
+import { type CsvFormat, textCell, verbatim } from './encode.ts';
 import { ExactNumber, parseExactJson } from './exact-json.ts';
 import type { Field } from './field.ts';
-import { type FieldType, trimmedText } from './type.ts';
+import type { FieldType } from './type.ts';
 
 /** Name of the field that contains the values of an organization's custom fields. */
 export const customName = 'custom';
@@ -39,15 +39,7 @@ export const customValuesType: FieldType = {
   integrity: ([column], hasGroups) =>
     `octet_length(${column}::text) <= ${hasGroups ? maxBytesInGroups : maxCustomBytes}`,
   integrityMessage: `must have at most ${maxCustomBytes.toLocaleString('en')} bytes in total`,
-  encode: verbatim,
-  csv: valueCells(textCell, parseDocument),
-  form: {
-    control: 'lines',
-    help: 'JSON.',
-    parse: (text) => (trimmedText(text) === undefined ? undefined : parseDocument(text)),
-    format: (value) => documentText(value, 2),
-  },
-  display: (text) => text.replace(/\s*\n\s*/g, ' '),
+  ...documentFormats,
   custom: true,
   examples: [{}],
 };

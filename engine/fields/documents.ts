@@ -24,6 +24,19 @@ export function parseDocument(text: string): unknown {
   }
 }
 
+/** How JSON values are written in responses, CSV files, forms and pages. */
+export const documentFormats: Pick<FieldType, 'encode' | 'csv' | 'form' | 'display'> = {
+  encode: verbatim,
+  csv: valueCells(textCell, parseDocument),
+  form: {
+    control: 'lines',
+    help: 'JSON.',
+    parse: (text) => (trimmedText(text) === undefined ? undefined : parseDocument(text)),
+    format: (value) => documentText(value, 2),
+  },
+  display: (text) => text.replace(/\s*\n\s*/g, ' '),
+};
+
 const isContainer = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !(value instanceof ExactNumber);
 
@@ -140,15 +153,7 @@ export function documentType(schema: JsonSchema | undefined): FieldType {
     body: () => ({ document: documentCheck(schema) }),
     columns: () => [{ suffix: '', type: 'jsonb', sample: `'{}'` }],
     write: (value) => [documentText(value)],
-    encode: verbatim,
-    csv: valueCells(textCell, parseDocument),
-    form: {
-      control: 'lines',
-      help: 'JSON.',
-      parse: (text) => (trimmedText(text) === undefined ? undefined : parseDocument(text)),
-      format: (value) => documentText(value, 2),
-    },
-    display: (text) => text.replace(/\s*\n\s*/g, ' '),
+    ...documentFormats,
     nested: true,
     examples: [{ rooms: 3 }],
   };

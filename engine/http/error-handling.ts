@@ -11,7 +11,7 @@ import {
   sqlState,
 } from '../database/index.ts';
 import { errorJson, errors, HttpError } from '../errors.ts';
-import { didYouMean, hintFor } from '../yaml/index.ts';
+import { didYouMean, hintForInput } from '../yaml/index.ts';
 import { apiPrefix } from './openapi.ts';
 import { json } from './reply.ts';
 
@@ -42,9 +42,6 @@ export interface NamedResource {
 /** Returns the error for a URL without a route. It contains only the names of public resources. */
 export type NotFound = (url: string) => HttpError;
 
-/** Maximum number of characters of a path segment to compare with resource names. */
-const maxCompared = 60;
-
 /** Returns a function that creates errors for unknown URLs. @param resources the instance's resources */
 export function createNotFound(resources: readonly NamedResource[]): NotFound {
   const names = resources.map(({ name }) => name);
@@ -65,7 +62,7 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
     }
     const resource = resources.find(({ name }) => name === resourceName);
     if (resource === undefined) {
-      return errors.pathNotFound(`; ${resourceList}`, hintFor(resourceName.slice(0, maxCompared), names));
+      return errors.pathNotFound(`; ${resourceList}`, hintForInput(resourceName, names));
     }
     // A record has a route, so its URL is unknown only if its ID cannot be decoded.
     const isRecord = id !== undefined && id !== '' && rest.length === 0;

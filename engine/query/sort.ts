@@ -1,7 +1,7 @@
 import type { FieldIssue } from '../errors.ts';
 import { type Field, typeLabel } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
-import { hintFor, oneOfSchema, suggestion } from '../yaml/index.ts';
+import { hintForInput, oneOfSchema, suggestion } from '../yaml/index.ts';
 import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from './cursor.ts';
 import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 
@@ -139,13 +139,10 @@ export const orderKeys = (
 export const foreignCursorIssue = () =>
   parameterIssue('cursor', 'is invalid', 'Follow the next URL from the Link header unchanged.');
 
-/** Maximum number of characters of an unknown name to compare for a suggestion. */
-const maxCompared = 60;
-
 /** Returns the issue for a field by which the list cannot be sorted. @param choices names of fields */
 const unknownSortIssue = (name: string | readonly string[], choices: readonly string[]): FieldIssue =>
   parameterIssue(
     'sort',
     `must be one of ${choices.join(', ')}`,
-    typeof name === 'string' && name.length <= maxCompared ? hintFor(name, choices) : undefined,
+    typeof name === 'string' ? hintForInput(name, choices) : undefined,
   );

@@ -48,6 +48,7 @@ import {
   updateOf,
   type WriteById,
 } from './statements.ts';
+import { unknownProperty } from './unknown-names.ts';
 import { type ExplainViolation, violations } from './violations.ts';
 
 /** A plan that merges two records. */
@@ -94,9 +95,7 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
         const isOwnId = sourceId !== undefined && sourceId === input.id;
         rejectRequest([
           ...unknownParameters(input, commonParameters),
-          ...(strict ? Object.keys(rest) : []).map((key) =>
-            parameterIssue(key, 'is not a property of this body'),
-          ),
+          ...(strict ? Object.keys(rest) : []).map(unknownProperty(['from'])),
           ...(sourceId === undefined
             ? [parameterIssue('from', `must be ${fieldTypes.int64.expected}`)]
             : isOwnId

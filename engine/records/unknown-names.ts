@@ -1,30 +1,24 @@
 import type { FieldIssue } from '../errors.ts';
 import { customFieldName } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
-import { didYouMean, hintFor } from '../yaml/index.ts';
+import { didYouMean, hintForInput } from '../yaml/index.ts';
 
-/**
- * Maximum number and length of names to compare for suggestions. Comparing names takes time, and a request
- * can contain many.
- */
+/** Maximum number of names to compare for suggestions. Comparing names takes time, and a request can contain many. */
 const maxHints = 5;
-const maxCompared = 60;
 
 /** Creates an issue for a name. `index` is its index among the unknown names. */
 type IssueOf = (name: string, index: number) => FieldIssue;
 
 const issueOf =
   (message: string, names: readonly string[], comparedName = (name: string) => name): IssueOf =>
-  (name, index) => {
-    const isCompared = index < maxHints && name.length <= maxCompared;
-    return parameterIssue(name, message, isCompared ? hintFor(comparedName(name), names) : undefined);
-  };
+  (name, index) =>
+    parameterIssue(name, message, index < maxHints ? hintForInput(comparedName(name), names) : undefined);
 
 /** Creates issues for fields rejected by `Prefer: handling=strict`. @param names accepted fields */
 export const unknownField = (names: readonly string[]): IssueOf =>
   issueOf('is not a field of this resource', names);
 
-/** Creates issues for keys of a batch rejected by `Prefer: handling=strict`. @param names accepted keys */
+/** Creates issues for keys of a body without fields, such as a batch, rejected by `Prefer: handling=strict`. @param names accepted keys */
 export const unknownProperty = (names: readonly string[]): IssueOf =>
   issueOf('is not a property of this body', names);
 

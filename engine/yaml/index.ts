@@ -18,6 +18,7 @@ export { type AlternativeFor, hasKey, implies, oneOfSchema, shape } from './shap
 export {
   didYouMean,
   hintFor,
+  hintForInput,
   nearest,
   snakeCase,
   suggestion,

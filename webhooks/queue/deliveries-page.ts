@@ -4,18 +4,24 @@ import { isRowId } from '../../engine/fields/index.ts';
 import { findRow, tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
+  addHomeParts,
   addObjects,
   type DisplayValue,
   defineObject,
   field,
   type IconName,
+  isAdministrator,
+  localeOf,
+  memberOf,
   type ObjectServices,
   parametersOf,
 } from '../../plugins/admin-ui/shell/index.ts';
 import {
   countItems,
+  countRecent,
   detailedItems,
   itemRows,
+  maxRecent,
   missingItem,
   ownedBy,
   ownerRows,
@@ -135,6 +141,30 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
 export function addDeliveries(app: FastifyInstance, services: ObjectServices, deliveries: Deliveries): void {
   const { name, title, queue } = deliveries;
   addObjects(app, services, [deliveriesOf(deliveries)]);
+  addHomeParts(app, async (request) => {
+    const { membership } = memberOf(app, request);
+    if (!isAdministrator(membership)) return {};
+    const counts = await countRecent(tablesOf(services.database), queue, membership.organization);
+    if (counts.size === 0) return {};
+    const largest = Math.max(...counts.values());
+    const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+    const path = `/setup/o/${membership.slug}/${name}`;
+    const numbers = new Intl.NumberFormat(localeOf(request));
+    const rows = states.map((status) => {
+      const count = counts.get(status) ?? 0;
+      return {
+        label: labelOf(status),
+        hue: stateHues[status] ?? 1,
+        href: `${path}?status=${status}`,
+        count: numbers.format(count),
+        share: Math.round((100 * count) / largest),
+      };
+    });
+    const period = total === maxRecent ? `the last ${numbers.format(maxRecent)}` : 'the last 7 days';
+    return {
+      charts: [{ title: `${title}: ${period}`, href: path, label: 'Status', countLabel: 'Number', rows }],
+    };
+  });
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {
     const count = await countItems(tablesOf(services.database), queue, organization, 'dead');
     return count === 0
@@ -158,6 +188,8 @@ const stateLabels: Readonly<Record<string, string>> = {
   done: 'Delivered',
   dead: 'Failed',
 };
+/** Hues of the bars for each status. */
+const stateHues: Readonly<Record<string, number>> = { waiting: 8, done: 6, dead: 7 };
 const labelOf = (status: string): string => stateLabels[status] ?? status;
 
 const stateOf = ({ status, attempts, error }: QueueItem): DisplayValue => ({

@@ -162,3 +162,19 @@ export async function countItems(
   );
   return Number(rows[0]?.count);
 }
+
+/** Maximum number of items that {@link countRecent} counts. */
+export const maxRecent = 1000;
+
+/** Counts an organization's newest items by status: at most {@link maxRecent}, received in the last seven days. */
+export async function countRecent(
+  tables: Tables,
+  queue: Queue,
+  organization: string,
+): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql<{ status: string; count: string }>`
+    select status, count(*)::text as count from (select i.status, i.received_at from ${sql.table(queue.table)} i
+      where i.organization_id = ${organization}::bigint order by i.id desc limit ${sql.lit(maxRecent)}) _r
+    where received_at >= now() - interval '7 days' group by status`.execute(tables);
+  return new Map(rows.map(({ status, count }) => [status, Number(count)]));
+}

@@ -8,6 +8,7 @@ import { allows, membersObject } from '../../../engine/records/index.ts';
 import { countRows, listRows, slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import {
   addHomeCheck,
+  addHomeStep,
   addObjects,
   type DisplayValue,
   defineObject,
@@ -257,6 +258,12 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
 /** Registers the pages for API keys, and the check that reports expiring keys. */
 export function keyPages(app: FastifyInstance, services: KeyServices): void {
   const { database, settings } = services;
+  addHomeStep(app, {
+    label: 'Create an API key',
+    path: 'keys/create',
+    isDone: async ({ membership: { organization } }) =>
+      (await countRows(tablesOf(database), keyRows, organization)) > 0,
+  });
   addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {
     const tables = tablesOf(database);
     const live = sql.raw(keyStates.live);

@@ -2,8 +2,14 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
-import { transaction } from '../../../engine/tables/index.ts';
-import { addObjects, defineObject, field, type SecretNotice } from '../../admin-ui/shell/index.ts';
+import { countRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import {
+  addHomeStep,
+  addObjects,
+  defineObject,
+  field,
+  type SecretNotice,
+} from '../../admin-ui/shell/index.ts';
 import { linkWithCode, type Mailer, mailTemplate } from '../../operations/mail/index.ts';
 import { createMemberReset, maxPersonName, personLines } from '../identity/index.ts';
 import { chosenProfile, profileChoice } from '../profiles/index.ts';
@@ -213,7 +219,7 @@ const invitations = defineObject<Invite, MemberServices>({
         kind: 'confirm',
         title: `Cancel the invitation for ${email}?`,
         consequence: 'Its link and code stop working immediately.',
-        submit: 'Withdraw invitation',
+        submit: 'Cancel invitation',
       }),
       done: { 'invite-cancelled': 'Invitation for {} canceled.' },
       run: ({ organization, actor, transact }, _form, { id }) =>
@@ -223,5 +229,19 @@ const invitations = defineObject<Invite, MemberServices>({
 });
 
 /** Registers the pages for members and invitations. */
-export const memberPages = (app: FastifyInstance, services: MemberServices): void =>
+export function memberPages(app: FastifyInstance, services: MemberServices): void {
   addObjects(app, services, [members, invitations]);
+  addHomeStep(app, {
+    label: 'Invite a colleague',
+    path: 'members/invite',
+    isDone: async ({ membership: { organization } }) => {
+      const tables = tablesOf(services.database);
+      const counts = [
+        countRows(tables, memberRows, organization),
+        countRows(tables, inviteRows, organization),
+      ];
+      const [memberCount = 0, inviteCount = 0] = await Promise.all(counts);
+      return memberCount + inviteCount > 1;
+    },
+  });
+}

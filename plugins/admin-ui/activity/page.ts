@@ -7,11 +7,15 @@ import { HttpError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import { findPeople, personLines } from '../../access/identity/index.ts';
 import {
+  addHomeParts,
   adminOf,
+  type CurrentMember,
   type FilterField,
   filterMenu,
   hiddenParameters,
+  isAdministrator,
   linkWithParameters,
+  memberOf,
   parametersOf,
   section,
   signedIn,
@@ -20,6 +24,8 @@ import { type ActivityLine, activityFilters, activityTimes, listActivity } from 
 import { activityActions, activityObjects, activitySentences } from './sentences.ts';
 
 const pageLength = 50;
+/** Number of entries on the home page. */
+const homeLines = 5;
 /** Number of rows read at a time for a CSV export. */
 const csvRows = 1000;
 
@@ -44,20 +50,46 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     }
   };
 
+  const sentencesFor = (
+    { organization, slug, grants }: CurrentMember['membership'],
+    lines: readonly ActivityLine[],
+  ) =>
+    activitySentences(tablesOf(database), lines, {
+      organization,
+      resources: resources.map((resource) => resource.viewFor(grants)),
+      base: `/setup/o/${slug}`,
+    });
+
+  addHomeParts(app, async (request) => {
+    const { membership } = memberOf(app, request);
+    if (!isAdministrator(membership)) return {};
+    const hidden = resources.filter(({ definition }) => definition.screen.isHidden === true);
+    const newest = await linesOf(membership.organization, {});
+    const lines = newest.lines
+      .filter(({ object }) => !hidden.some(({ name }) => name === object))
+      .slice(0, homeLines);
+    if (lines.length === 0) return {};
+    const sentences = await sentencesFor(membership, lines);
+    const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
+    const items = lines.map((line, index) => ({
+      ...sentences[index],
+      time: line.at,
+      below: whoOf(line, people).text ?? null,
+    }));
+    const all = { label: 'All activity', href: `/setup/o/${membership.slug}/activity` };
+    return { lists: [{ title: 'Recent activity', items, all }] };
+  });
+
   section(app, database, {
     name: 'activity',
     title: 'Activity',
     group: 'Data',
     icon: 'activity',
-    load: async ({ membership: { organization, slug, grants } }, request) => {
-      const path = `/setup/o/${slug}/activity`;
+    load: async ({ membership }, request) => {
+      const path = `/setup/o/${membership.slug}/activity`;
       const parameters = parametersOf(request);
-      const { lines, problem } = await linesOf(organization, parameters);
-      const sentences = await activitySentences(tablesOf(database), lines, {
-        organization,
-        resources: resources.map((resource) => resource.viewFor(grants)),
-        base: `/setup/o/${slug}`,
-      });
+      const { lines, problem } = await linesOf(membership.organization, parameters);
+      const sentences = await sentencesFor(membership, lines);
       const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
       const last = lines.length === pageLength ? lines.at(-1)?.position : undefined;
       const activeFilters = Object.entries(activityFilters).filter(

@@ -24,7 +24,7 @@ import { withCustomFields } from './custom-values.ts';
 import { deletePages } from './delete-pages.ts';
 import { editPages } from './edit-pages.ts';
 import { exportPage } from './export-page.ts';
-import { pipelineCharts } from './home-charts.ts';
+import { recordParts } from './home-parts.ts';
 import { importPage } from './import-page.ts';
 import { chosenFilters, convertFilter } from './list-filters.ts';
 import { listPage } from './list-page.ts';
@@ -69,7 +69,7 @@ export function dataPages(
         icon: iconNames.find((icon) => icon === resource.definition.screen.icon),
       })),
   );
-  pipelineCharts(app, { resources, database });
+  recordParts(app, { resources, database, callsOf });
   reassignNotices(app, { resources, database });
   addDoneTexts(app, {
     'record-created': '{} created.',

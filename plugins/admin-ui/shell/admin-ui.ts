@@ -99,7 +99,8 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: AdminUi
       app.decorate('setupSections', []);
       app.decorate('doneTexts', new Map());
       app.decorate('homeChecks', []);
-      app.decorate('homeCharts', []);
+      app.decorate('homeParts', []);
+      app.decorate('homeSteps', []);
       app.decorate('recordsOf', []);
       app.decorateRequest('formOwner', 'nobody');
       app.decorateRequest('person', null);

@@ -15,6 +15,7 @@ export const iconNames = [
   'chevron-left',
   'chevron-right',
   'chevrons-up-down',
+  'circle',
   'circle-check',
   'circle-dollar-sign',
   'circle-user',

@@ -20,7 +20,7 @@ export { assetsIn } from './assets.ts';
 export { type FilterField, filterMenu } from './filter.ts';
 export { claimForm, type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
-export { addHomeCharts, addHomeCheck } from './home.ts';
+export { addHomeCheck, addHomeParts, addHomeStep } from './home.ts';
 export { hueAt, type IconName, iconNames } from './icon.ts';
 export {
   type AddedFilter,

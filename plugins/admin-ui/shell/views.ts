@@ -333,20 +333,38 @@ export interface ConfirmPage extends Page {
 }
 
 /** A page that lists issues that need attention. */
-export interface HomePage extends Page {
+export interface HomePage extends Page, HomeParts {
+  /** The checklist of a new organization. */
+  readonly steps?:
+    | {
+        /** URL of the form that hides the checklist. */
+        readonly hide: string;
+        readonly items: readonly (Link & { readonly isDone: boolean })[];
+      }
+    | undefined;
   readonly lines: readonly {
     readonly state: 'good' | 'bad' | 'warn';
     readonly text: string;
     readonly link?: Link | undefined;
   }[];
+  readonly groups?: readonly {
+    readonly title: string;
+    readonly links: readonly (Link & { readonly hue?: number })[];
+  }[];
+}
+
+/** Charts and lists on the home page, which modules add. */
+export interface HomeParts {
   /** Charts with a bar for each value. The texts are also the chart's accessible alternative. */
   readonly charts?: readonly {
     readonly title: string;
     readonly href: string;
     /** Label of the values. */
     readonly label: string;
+    /** Label of the counts; "Records" if undefined. */
+    readonly countLabel?: string;
     /** Label of the sums; undefined without sums. */
-    readonly sumLabel: string | undefined;
+    readonly sumLabel?: string | undefined;
     readonly rows: readonly {
       readonly label: string;
       readonly hue: number;
@@ -357,9 +375,29 @@ export interface HomePage extends Page {
       readonly sum?: string;
     }[];
   }[];
-  readonly groups?: readonly {
+  /** Tables with a row of bars for each line, for example one for each week. */
+  readonly trends?: readonly {
     readonly title: string;
-    readonly links: readonly (Link & { readonly hue?: number })[];
+    /** Label of the lines. */
+    readonly label: string;
+    /** Labels of the numbers, which are the last ones of each line. */
+    readonly numberLabels: readonly string[];
+    readonly rows: readonly {
+      readonly label: string;
+      readonly hue: number;
+      readonly href: string;
+      /** Description of the bars. */
+      readonly description: string;
+      readonly width: number;
+      readonly bars: readonly { readonly x: number; readonly y: number; readonly height: number }[];
+      readonly numbers: readonly string[];
+    }[];
+  }[];
+  /** Short lists, for example of recent changes. */
+  readonly lists?: readonly {
+    readonly title: string;
+    readonly items: readonly DisplayValue[];
+    readonly all?: Link;
   }[];
 }
 

@@ -22,7 +22,7 @@ import {
   formatNames,
   type ImportSummary,
 } from '../../engine/records/index.ts';
-import { organizationId, transaction } from '../../engine/tables/index.ts';
+import { organizationId, phoneRegionIn, transaction } from '../../engine/tables/index.ts';
 import { suggestion } from '../../engine/yaml/index.ts';
 import type { Instance } from '../services.ts';
 
@@ -195,8 +195,11 @@ function resourceOf({ resources }: Instance, name: string): Resource {
 
 /** Returns a caller with all grants in an organization, for CLI commands. */
 async function callerIn({ database }: Instance, slug: string) {
-  const organization = await transaction(database, (tables) => organizationId(tables, slug));
-  return commandCaller(organization);
+  return transaction(database, async (tables) => {
+    const organization = await organizationId(tables, slug);
+    const { principal, ...caller } = commandCaller(organization);
+    return { ...caller, principal: { ...principal, phoneRegion: await phoneRegionIn(tables, organization) } };
+  });
 }
 
 /** Parses the fields of columns, for example `Surname=last_name`. @throws UserError if a column has no field */

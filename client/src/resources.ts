@@ -433,6 +433,10 @@ export interface ContactFilters {
     readonly eq?: crm.Values<string>;
     readonly in?: crm.Values<string>;
   };
+  readonly phone?: crm.Values<string> | {
+    readonly eq?: crm.Values<string>;
+    readonly in?: crm.Values<string>;
+  };
   readonly account_id?: crm.Values<number | bigint> | {
     readonly eq?: crm.Values<number | bigint>;
     readonly in?: crm.Values<number | bigint>;

@@ -5,6 +5,7 @@ import {
   type FieldType,
   type JsonSchema,
   lookupOf,
+  phoneVariants,
   refersToUser,
   splitReference,
   typeLabel,
@@ -27,6 +28,8 @@ interface Condition {
   readonly field: Field;
   readonly operator: OperatorName;
   readonly values: readonly string[];
+  /** All notations of the values, if these are phone numbers with several. The condition compares them instead of the values. */
+  readonly variants?: readonly string[];
   /** See {@link FilterParameter}. */
   readonly source?: FilterParameter['source'];
 }
@@ -127,7 +130,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     return withReferences(declared, context.fields);
   },
   parameters: (declaration) => parametersOf(declaration).map(({ name }) => name),
-  parse: (declaration, query, issues) => {
+  parse: (declaration, query, issues, phoneRegion) => {
     rejectUnknownOperators(declaration, query, issues);
     const conditions: Condition[] = [];
     for (const { field, parameters } of declaration) {
@@ -137,7 +140,12 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
         if (input === undefined) continue;
         const values = parseValues(name, field, operator, input, issues);
         if (values.length > 0)
-          conditions.push(ofSingleResource({ field, operator, values, ...(source && { source }) }));
+          conditions.push(
+            withVariants(
+              ofSingleResource({ field, operator, values, ...(source && { source }) }),
+              phoneRegion,
+            ),
+          );
       }
     }
     return conditions;
@@ -145,8 +153,9 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   shape: (conditions) =>
     conditions
       .map((condition) => {
-        const { field, operator, values } = condition;
-        const form = operatorOf(operator).words === undefined ? (values.length > 1 ? '*' : '') : values[0];
+        const { field, operator, values, variants } = condition;
+        const list = `${values.length > 1 ? '*' : ''}${variants === undefined ? '' : '+'}`;
+        const form = operatorOf(operator).words === undefined ? list : values[0];
         // Custom fields of the same type share a statement, whose parameters include their keys.
         const name = field.custom === undefined ? field.name : `custom.${field.typeName}`;
         return `${name} ${operator}${form}${isSelective(condition) ? '' : '~'}`;
@@ -166,7 +175,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
       find: fieldsWith('find').map(({ field }) => field),
       ...(gathered.length > 0 && { gather: true }),
       scan:
-        gathered.length > 0 ||
+        gathered.some(isUnordered) ||
         conditions.some(({ source }) => source === 'scan') ||
         fieldsWith('none').length > 0 ||
         fieldsWith('order').some((condition) => condition.values.length > 1 || !isSelective(condition)),
@@ -174,13 +183,14 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   },
   clauses: (_, conditions, placeholder, { visibleIds, refersToAny, organization }) => ({
     where: conditions.map((condition, index) => {
-      const { field, operator, values, source } = condition;
+      const { field, operator, source } = condition;
+      const values = comparedValues(condition);
       const operand = {
         values,
         visibleIds: (ids: () => string) => visibleIds(field, ids),
         placeholder: () =>
           placeholder((conditions) => {
-            const input = conditions[index]?.values ?? [];
+            const input = conditions[index] === undefined ? [] : comparedValues(conditions[index]);
             return values.length > 1 ? input : (input[0] ?? null);
           }),
       };
@@ -218,9 +228,12 @@ export const describeCustomFilters = (fields: readonly Field[]): readonly JsonSc
 
 /**
  * Returns whether an index finds the matching records in no particular order: those with an ID, an element in a list, a value
- * in a custom field, or a reference without a declared filter.
+ * in a custom field, a phone number in one of several notations, or a reference without a declared filter.
  */
-const isGathered = ({ field: { type, custom, set }, operator, source }: Condition): boolean =>
+const isGathered = (condition: Condition): boolean => isOneNumber(condition) || isUnordered(condition);
+
+/** Returns the same as {@link isGathered}, except for a phone number, which only a few records have. */
+const isUnordered = ({ field: { type, custom, set }, operator, source }: Condition): boolean =>
   source === 'references' ||
   type.element !== undefined ||
   custom !== undefined ||
@@ -296,6 +309,29 @@ const isSelective = ({ field: { lookup, comparison = lookup }, values }: Conditi
   const selects = comparison && lookupOf(comparison).isSelective;
   return selects === undefined || values.every(selects);
 };
+
+/** Returns the values that a condition compares with the field. */
+const comparedValues = ({ values, variants = values }: Condition): readonly string[] => variants;
+
+/** Returns whether the index of a filter finds the records with a phone number in one of several notations. */
+const isOneNumber = (condition: Condition): boolean =>
+  condition.variants !== undefined &&
+  condition.values.length === 1 &&
+  condition.source === undefined &&
+  operatorOf(condition.operator).index === 'order';
+
+/**
+ * Returns a condition that also finds other notations of its phone numbers.
+ * @param region the country of numbers without a country code; if undefined, numbers are compared only by their digits
+ */
+function withVariants(condition: Condition, region: string | undefined): Condition {
+  const { field, operator, values } = condition;
+  const { needs, words } = operatorOf(operator);
+  if (region === undefined || field.comparison !== 'digits' || needs !== 'equals' || words !== undefined)
+    return condition;
+  const variants = [...new Set(values.flatMap((value) => phoneVariants(value, region)))];
+  return variants.length > values.length ? { ...condition, variants } : condition;
+}
 
 /** Follows the name of an amount of money in the name of a filter by its currency. */
 const currencyPath = '.currency';

@@ -114,8 +114,16 @@ export interface QueryPart<Declaration = unknown, Parsed = unknown> {
   readonly reserved?: readonly string[];
   /** Returns the names of the part's parameters for this resource. */
   readonly parameters: (declaration: Declaration) => readonly string[];
-  /** Parses the part's parameters and adds issues to `issues`. */
-  readonly parse: (declaration: Declaration, query: Query, issues: FieldIssue[]) => Parsed;
+  /**
+   * Parses the part's parameters and adds issues to `issues`.
+   * @param phoneRegion the country of phone numbers without a country code, if the organization has set it
+   */
+  readonly parse: (
+    declaration: Declaration,
+    query: Query,
+    issues: FieldIssue[],
+    phoneRegion?: string,
+  ) => Parsed;
   /** Returns a key for everything that affects the SQL text. Requests with equal keys share a statement. */
   readonly shape: (parsed: Parsed) => string;
   /** Returns the index that the part needs. Absent if the part does not need an index. */

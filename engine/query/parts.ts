@@ -81,9 +81,13 @@ export function declareQuery(
 export const listParameters = (declarations: Declarations): string[] =>
   parts.flatMap(([name, part]) => part.parameters(declarations[name]));
 
-/** Parses a request's parameters and adds every issue to `issues`. */
-export const parseQuery = (declarations: Declarations, query: Query, issues: FieldIssue[]): ParsedQuery =>
-  parseParts(parts, declarations, query, issues) as ParsedQuery;
+/** Parses a request's parameters and adds every issue to `issues`. @param phoneRegion see {@link QueryPart} */
+export const parseQuery = (
+  declarations: Declarations,
+  query: Query,
+  issues: FieldIssue[],
+  phoneRegion?: string,
+): ParsedQuery => parseParts(parts, declarations, query, issues, phoneRegion) as ParsedQuery;
 
 /** Returns the names of the parameters that select records: filters and `q`. */
 export const conditionParameters = (declarations: Declarations): string[] =>
@@ -93,10 +97,15 @@ export const conditionParameters = (declarations: Declarations): string[] =>
  * Parses the parameters that select records, and adds every issue to `issues`. Everything else has its default. Rejects unknown
  * parameters with an operator, as lists do.
  */
-export function parseConditions(declarations: Declarations, query: Query, issues: FieldIssue[]): ParsedQuery {
+export function parseConditions(
+  declarations: Declarations,
+  query: Query,
+  issues: FieldIssue[],
+  phoneRegion?: string,
+): ParsedQuery {
   const names = new Set(conditionParameters(declarations));
   const conditions = Object.entries(query).filter(([name]) => names.has(name) || name.includes('['));
-  return parseQuery(declarations, Object.fromEntries(conditions), issues);
+  return parseQuery(declarations, Object.fromEntries(conditions), issues, phoneRegion);
 }
 
 /**
@@ -107,9 +116,11 @@ function parseParts(
   declarations: Declarations,
   query: Query,
   issues: FieldIssue[],
+  phoneRegion?: string,
 ): Readonly<Record<string, unknown>> {
   const parsed: Record<string, unknown> = {};
-  for (const [name, part] of subset) parsed[name] = part.parse(declarations[name], query, issues);
+  for (const [name, part] of subset)
+    parsed[name] = part.parse(declarations[name], query, issues, phoneRegion);
   return parsed;
 }
 

@@ -257,6 +257,8 @@ export interface Principal {
   /** The acting user; null for a key without a creator or whose creator was removed. */
   readonly user: string | null;
   readonly grants: Grants;
+  /** ISO 3166 code of the country of phone numbers without a country code. Absent if the organization has not set it. */
+  readonly phoneRegion?: string | undefined;
 }
 
 /** Name of the profile whose members administer their organization. */

@@ -91,7 +91,12 @@ function compileAggregate(
     const { declarations, query: parameters, issues } = readParameters(input);
     const request = parseAggregate(definition, query, issues);
     const conditions = Object.entries(parameters).filter(([name]) => !isHaving(name));
-    const parsedQuery = parseConditions(declarations, Object.fromEntries(conditions), issues);
+    const parsedQuery = parseConditions(
+      declarations,
+      Object.fromEntries(conditions),
+      issues,
+      input.caller.principal.phoneRegion,
+    );
     rejectRequest(issues);
     return { ...basePlan(input), ...request, parsedQuery };
   };

@@ -161,7 +161,7 @@ function compileList(context: OperationContext): CompiledOperation<ListPlan, Lis
       const { query = {}, signing } = input;
       const { declarations, query: parameters, customFields, issues } = readParameters(input);
       const counting = input.counting === 'estimated' && needsExactCount(input) ? 'exact' : input.counting;
-      const parsedQuery = parseQuery(declarations, parameters, issues);
+      const parsedQuery = parseQuery(declarations, parameters, issues, input.caller.principal.phoneRegion);
       authorizeExpansion(context, input.caller.principal, parsedQuery.expansion);
       issues.push(...expansionIssues(parsedQuery.expansion, definition.page.size));
       rejectRequest(issues);

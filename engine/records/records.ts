@@ -20,6 +20,7 @@ import {
   type Statement,
 } from '../sql/index.ts';
 import { runForId, type Tables, transaction } from '../tables/index.ts';
+import type { Principal } from './access.ts';
 import {
   type Assignment,
   assign,
@@ -45,8 +46,17 @@ import { violations } from './violations.ts';
 export interface Matching {
   /** Returns the names of the filter parameters. @param customFields the custom fields of the resource; none by default */
   readonly parameters: (customFields?: readonly Field[]) => readonly string[];
-  /** Parses filters and adds their issues to `issues`. @param customFields the custom fields of the resource; none by default */
-  readonly parse: (query: Query, issues: FieldIssue[], customFields?: readonly Field[]) => ParsedQuery;
+  /**
+   * Parses filters and adds their issues to `issues`.
+   * @param customFields the custom fields of the resource; none by default
+   * @param phoneRegion see {@link Principal}; by default, phone numbers are compared only by their digits
+   */
+  readonly parse: (
+    query: Query,
+    issues: FieldIssue[],
+    customFields?: readonly Field[],
+    phoneRegion?: Principal['phoneRegion'],
+  ) => ParsedQuery;
   /** Returns a statement that selects a row if the record matches. */
   readonly statement: (plan: MatchPlan) => Statement;
   /** Returns a statement that selects the IDs of matching records in ascending order, up to a limit. */
@@ -90,8 +100,8 @@ export function matching(context: OperationContext): Matching {
       withCustomFilters(definition, customFields).filters.flatMap(({ parameters }) =>
         parameters.map(({ name }) => name),
       ),
-    parse: (query, issues, customFields = []) =>
-      parseQuery(withCustomFilters(definition, customFields), query, issues),
+    parse: (query, issues, customFields = [], phoneRegion) =>
+      parseQuery(withCustomFilters(definition, customFields), query, issues, phoneRegion),
     statement: (plan) => matchStatement(plan.parsedQuery).bind(plan),
     findStatement: (plan) => findStatement(plan.parsedQuery).bind(plan),
   };
@@ -115,12 +125,12 @@ export interface ExistingRecords {
   /**
    * Finds a record by its ID or by a lookup field, and locks it. If several records match, returns the
    * newest.
-   * @param key the field and its value
+   * @param key the field and its value, or several values of which the record has one
    * @param last a field and values; records with these values are returned only if no other record matches
    */
   readonly find: (
     resource: string,
-    key: readonly [field: string, value: string],
+    key: readonly [field: string, value: string | readonly string[]],
     last?: readonly [field: string, values: readonly string[]],
   ) => Promise<string | undefined>;
 }
@@ -207,7 +217,9 @@ export function records(
       const { definition } = find(name);
       const lastValues = last && { field: fieldOf(definition, last[0]), values: last[1] };
       return run(
-        findStatement(definition, fieldOf(definition, field), value, lastValues).bind({ organization }),
+        findStatement(definition, fieldOf(definition, field), [value].flat(), lastValues).bind({
+          organization,
+        }),
       );
     },
   };
@@ -290,20 +302,20 @@ function patchStatement(
 function findStatement(
   definition: ResourceDefinition,
   key: Field,
-  value: string,
+  values: readonly string[],
   last: { readonly field: Field; readonly values: readonly string[] } | undefined,
 ): Prepared<{ readonly organization: string }> {
   const { name, fields } = definition;
   return prepare('', 'write', ($) => {
     const rows = `${ownRowsSql($)}${trashSql({ definition })}`;
-    const parameter = $(() => value);
+    const parameter = $(() => values);
     const lookup = key.lookup === undefined ? undefined : lookupOf(key.lookup).key;
     // Both sides need the column's collation, because the result of lower() depends on it.
     const equal = (side: (text: string) => string) =>
-      `${side(column(key))} = ${side(`${parameter}::text collate "C"`)}`;
+      `${side(column(key))} = any(array(select ${side('_v collate "C"')} from unnest(${parameter}::text[]) _v))`;
     const condition =
       lookup === undefined
-        ? key.type.equals?.(column(key), parameter)
+        ? key.type.among?.(column(key), parameter)
         : `${equal((text) => indexedPrefix(lookup(text)))} and ${equal(lookup)}`;
     const createdField = fields.find((field) => field.set === 'created');
     const order = [

@@ -46,6 +46,7 @@ export {
   organizationId,
   organizationSlugs,
   organizations,
+  phoneRegionIn,
   slugsOf,
 } from './organizations.ts';
 export {

@@ -5,7 +5,14 @@ import type { Tables } from './handle.ts';
 /** The organizations table. Rows in most other tables belong to an organization. */
 export const organizations = defineTable(
   'crm_organizations',
-  { id: identity, slug: textColumn, name: textColumn, created_at: now },
+  {
+    id: identity,
+    slug: textColumn,
+    name: textColumn,
+    /** ISO 3166 code of the country of phone numbers without a country code. */
+    phone_region: { ...textColumn, nullable: true },
+    created_at: now,
+  },
   { uniques: [{ name: 'crm_organizations_slug', properties: ['slug'] }] },
 );
 
@@ -70,6 +77,16 @@ export async function slugsOf(tables: Tables, id: string): Promise<readonly stri
       rows.flatMap(({ slug, former: formerSlug }) => (formerSlug === null ? [slug] : [slug, formerSlug])),
     ),
   ];
+}
+
+/** Returns the country of an organization's phone numbers without a country code, or undefined if it is not set. */
+export async function phoneRegionIn(tables: Tables, organization: string): Promise<string | undefined> {
+  const row = await tables
+    .selectFrom('crm_organizations')
+    .select('phone_region')
+    .where('id', '=', organization)
+    .executeTakeFirst();
+  return row?.phone_region ?? undefined;
 }
 
 /**

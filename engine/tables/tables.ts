@@ -5,6 +5,12 @@ import type { Generated } from 'kysely';
  * Each module adds its own tables through declaration merging.
  */
 export interface TableRows {
-  crm_organizations: { id: Generated<string>; slug: string; name: string; created_at: Generated<Date> };
+  crm_organizations: {
+    id: Generated<string>;
+    slug: string;
+    name: string;
+    phone_region: string | null;
+    created_at: Generated<Date>;
+  };
   crm_former_slugs: { slug: string; holder_id: string; freed_at: Generated<Date> };
 }

@@ -162,7 +162,7 @@ onBothDrivers(
           ['globex', 1],
         ],
       );
-      assert.match(text, /^id +slug +name +members +created\n/);
+      assert.match(text, /^id +slug +name +members +phone region +created\n/);
       const renamed = await run('org', 'rename', 'acme', '--name', 'Acme Ltd', '--slug', 'acme-ltd');
       assert.deepEqual(renamed.json, { id: acme.id, slug: 'acme-ltd', name: 'Acme Ltd' });
       assert.equal((await instance().call('GET /auth/me', { key: acme.key })).status, 200);

@@ -1,4 +1,4 @@
-import { int64 } from '../../engine/fields/index.ts';
+import { int64, phoneVariants } from '../../engine/fields/index.ts';
 import type { ExistingRecords } from '../../engine/records/index.ts';
 
 /** The status of a lead whose payment has arrived. */
@@ -18,15 +18,18 @@ export interface LeadTraits {
 /**
  * Finds and locks a lead: by ID, then by case-insensitive email address, then by phone number. Prefers open
  * leads, then the newest lead. Returns the lead's ID, or undefined if no lead matches.
+ * @param phoneRegion the country of phone numbers without a country code; if undefined, numbers are compared by their digits
  */
 export async function findLead(
   records: ExistingRecords,
   { id, email, phone }: LeadTraits,
+  phoneRegion: string | undefined,
 ): Promise<string | undefined> {
-  const criteria: (readonly [field: string, value: string])[] = [];
+  const criteria: (readonly [field: string, value: string | readonly string[]])[] = [];
   if (int64(id) !== undefined) criteria.push(['id', id]);
   if (email !== '') criteria.push(['email', email]);
-  if (phone.replace(/\D/g, '').length >= minDigits) criteria.push(['phone', phone]);
+  if (phone.replace(/\D/g, '').length >= minDigits)
+    criteria.push(['phone', phoneRegion === undefined ? phone : phoneVariants(phone, phoneRegion)]);
   for (const criterion of criteria) {
     const lead = await records.find('leads', criterion, ['status', finalStatuses]);
     if (lead !== undefined) return lead;

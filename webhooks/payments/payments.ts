@@ -4,7 +4,13 @@ import { errors } from '../../engine/errors.ts';
 import { json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { type Records, readBody } from '../../engine/records/index.ts';
-import { findOrganization, type RowSource, type Tables, tablesOf } from '../../engine/tables/index.ts';
+import {
+  findOrganization,
+  phoneRegionIn,
+  type RowSource,
+  type Tables,
+  tablesOf,
+} from '../../engine/tables/index.ts';
 import {
   convertedStatus,
   convertLead,
@@ -132,7 +138,8 @@ async function apply(
       .executeTakeFirstOrThrow();
     return `${previous.answer ?? unmatchedResponse},"duplicate":true}`;
   }
-  const leadId = await findLead(records, lead);
+  const phoneRegion = await phoneRegionIn(tables, partner.organization);
+  const leadId = await findLead(records, lead, phoneRegion);
   if (leadId === undefined) return `${unmatchedResponse}}`;
   await convertLead(records, leadId);
   const opportunityId = await records.create('opportunities', opportunity);

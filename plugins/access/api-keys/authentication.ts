@@ -115,8 +115,9 @@ const byPublicId = prepare<string>(
   ($) => `select k."organization_id"::text, k."id"::text, k."secret_hash",
       coalesce(k."on_behalf_of_id", k."created_by_id")::text,
       floor(extract(epoch from k."expires_at") * 1000)::text, g."object", g."action", k."name",
-      (g."profile_id" = k."profile_id")::text, (g."profile_id" = m."profile_id")::text, u."email"
+      (g."profile_id" = k."profile_id")::text, (g."profile_id" = m."profile_id")::text, u."email", o."phone_region"
     from "crm_api_keys" k
+    join "crm_organizations" o on o."id" = k."organization_id"
     left join "crm_memberships" m on m."organization_id" = k."organization_id" and m."user_id" = k."on_behalf_of_id"
     left join "crm_users" u on u."id" = m."user_id" and u."disabled_at" is null
       and (u."verified_at" is not null or u."organization_id" = m."organization_id")
@@ -132,7 +133,8 @@ const byPublicId = prepare<string>(
  */
 async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
   const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
-  const [organization, id, hash, user = null, expires, , , name = null, , , email] = rows[0] ?? [];
+  const [organization, id, hash, user = null, expires, , , name = null, , , email, phoneRegion] =
+    rows[0] ?? [];
   if (organization == null || id == null || hash == null) return undefined;
   const grants = rows.flatMap(([, , , , , object, action, , isOwn, isMembers]) =>
     object == null || action == null ? [] : [{ object, action, isOwn, isMembers }],
@@ -151,6 +153,7 @@ async function findKey(database: Database, publicId: string): Promise<StoredKey 
       organization,
       user,
       grants: email == null ? keyGrants : grantsWithin(keyGrants, memberGrants),
+      phoneRegion: phoneRegion ?? undefined,
     }),
   };
 }
@@ -243,6 +246,6 @@ function principalOf(session: Session, { org }: Query): Principal {
   if (slug === undefined && memberships.size > 1) throw errors.organizationRequired();
   const membership = slug === undefined ? soleMembership : membershipBySlug(memberships, slug);
   if (membership === undefined) throw errors.notAMember();
-  const { organization, grants } = membership;
-  return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants };
+  const { organization, grants, phoneRegion } = membership;
+  return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants, phoneRegion };
 }

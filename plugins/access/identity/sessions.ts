@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { compileGrants, type Grants } from '../../../engine/records/index.ts';
+import { compileGrants, type Grants, type Principal } from '../../../engine/records/index.ts';
 import type { RowSource, Tables } from '../../../engine/tables/index.ts';
 import { generatePublicId, generateSecret, hashSecret } from '../secrets/index.ts';
 import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
@@ -14,6 +14,8 @@ export interface Membership {
   readonly name: string;
   readonly profile: string;
   readonly grants: Grants;
+  /** See {@link Principal}. */
+  readonly phoneRegion: string | undefined;
 }
 
 /** A user's session, found by its cookie value or a token's `jti`. */
@@ -171,7 +173,7 @@ export async function findMemberships(
     .leftJoin('crm_grants as g', (join) =>
       join.onRef('g.organization_id', '=', 'm.organization_id').onRef('g.profile_id', '=', 'm.profile_id'),
     )
-    .select(['o.id', 'o.slug', 'o.name', 'p.name as profile', 'g.object', 'g.action'])
+    .select(['o.id', 'o.slug', 'o.name', 'o.phone_region', 'p.name as profile', 'g.object', 'g.action'])
     .select(formerSlugsOf)
     .where('m.user_id', '=', user)
     .orderBy('o.slug')
@@ -192,6 +194,7 @@ export async function findMemberships(
           name: first?.name ?? slug,
           profile: first?.profile ?? '',
           grants: compileGrants(grants),
+          phoneRegion: first?.phone_region ?? undefined,
         },
       ];
     }),

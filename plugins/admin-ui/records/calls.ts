@@ -308,7 +308,8 @@ const tagged = (resource: ResourceView, result: RecordResult): TaggedRecord => (
 });
 
 /** Returns the member as the principal of operations. */
-export const principalOf = ({ person, membership: { organization, grants } }: CurrentMember): Principal => {
+export const principalOf = ({ person, membership }: CurrentMember): Principal => {
   const { id, email } = person.session.user;
-  return { kind: 'user', actor: id, name: email, organization, user: id, grants };
+  const { organization, grants, phoneRegion } = membership;
+  return { kind: 'user', actor: id, name: email, organization, user: id, grants, phoneRegion };
 };

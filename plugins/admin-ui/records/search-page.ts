@@ -4,6 +4,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
+import { equalityParameter } from '../../../engine/query/index.ts';
 import {
   hueAt,
   isAdministrator,
@@ -17,7 +18,7 @@ import {
 import type { Calls, DataRecord, prepareCalls } from './calls.ts';
 import { viewerOf } from './see-as.ts';
 import { searchQuery } from './typed-references.ts';
-import { resourceNoun, textOf, titlesOf } from './values.ts';
+import { isPhoneNumber, resourceNoun, textOf, titlesOf } from './values.ts';
 
 /** Number of records shown per resource. */
 const maxMatches = 6;
@@ -40,15 +41,15 @@ export function searchPage(
     const listable = views.filter((resource) => calls.allows(resource, 'list'));
     const readable = listable.filter((resource) => calls.allows(resource, 'read'));
     const groupOf = async (resource: ResourceView) => {
-      const { records, isComplete } = await matchesOf(calls, resource, text);
+      const { records, rest } = await matchesOf(calls, resource, text);
       const url = `${base}/data/${resource.name}`;
       const links = records.map((record): Link & { hue: number } => ({
         label: titles.of(resource, record),
         href: `${url}/${textOf(record.id)}`,
         hue: hueAt(listable.indexOf(resource)),
       }));
-      const all = { label: 'Show all', href: `${url}?${new URLSearchParams({ q: text })}` };
-      return { title: resourceLabel(resource.definition), links: isComplete ? links : [...links, all] };
+      const all = rest && { label: 'Show all', href: `${url}?${new URLSearchParams(rest)}` };
+      return { title: resourceLabel(resource.definition), links: all ? [...links, all] : links };
     };
     const pages = [
       ...listable.map(({ name, definition }) => ({
@@ -98,22 +99,37 @@ export function searchPage(
   });
 }
 
-/** Returns the records that a text identifies: the record with this ID, and the search matches. */
+/**
+ * Returns the records that a text identifies: the record with this ID, the search matches, and the records with this phone
+ * number. If there are more, `rest` contains the parameters of the list with all of them.
+ */
 async function matchesOf(
   calls: Calls,
   resource: ResourceView,
   text: string,
-): Promise<{ readonly records: readonly DataRecord[]; readonly isComplete: boolean }> {
+): Promise<{ readonly records: readonly DataRecord[]; readonly rest?: Readonly<Record<string, string>> }> {
   const byId =
     isRowId(text) && calls.allows(resource, 'read') ? await recordWithId(calls, resource, text) : [];
-  if (resource.definition.search.length === 0) return { records: byId, isComplete: true };
-  const { items, next } = await calls.list(resource, { q: text });
-  const found = items.filter(({ id }) => byId.every((record) => record.id !== id));
-  return {
-    records: [...byId, ...found.slice(0, maxMatches)],
-    isComplete: next === undefined && found.length <= maxMatches,
-  };
+  const names = [
+    ...(resource.definition.search.length > 0 ? ['q'] : []),
+    ...(isPhoneNumber(text) ? phoneParameters(resource) : []),
+  ];
+  const records = new Map(byId.map((record) => [textOf(record.id), record]));
+  let rest: Readonly<Record<string, string>> | undefined;
+  for (const name of names) {
+    const { items, next } = await calls.list(resource, { [name]: text });
+    const found = items.filter(({ id }) => !records.has(textOf(id)));
+    for (const record of found.slice(0, maxMatches)) records.set(textOf(record.id), record);
+    if (next !== undefined || found.length > maxMatches) rest ??= { [name]: text };
+  }
+  return { records: [...records.values()], ...(rest && { rest }) };
 }
+
+/** Returns the parameters that find records by a phone number. */
+const phoneParameters = ({ definition: { filters } }: ResourceView): readonly string[] =>
+  filters.flatMap(({ field }) =>
+    field.comparison === 'digits' ? (equalityParameter(filters, field.name)?.name ?? []) : [],
+  );
 
 async function recordWithId(calls: Calls, resource: ResourceView, id: string): Promise<DataRecord[]> {
   try {

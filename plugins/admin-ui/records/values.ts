@@ -148,12 +148,14 @@ export function displayValue(
 /** Maximum number of characters in a link. */
 const maxUrlLength = 2000;
 
+/** Returns whether a text looks like a phone number. */
+export const isPhoneNumber = (text: string): boolean => /^\+?[\d\s()./-]{5,30}$/.test(text);
+
 /** Returns the URL for a website, an email address or a phone number, or undefined if the value is not one of them. */
 function addressUrl({ type, lookup, comparison = lookup }: Field, text: string): string | undefined {
   if (type.text === undefined || text.length > maxUrlLength) return undefined;
   if (/^https?:\/\/[^\s/]/i.test(text) && URL.canParse(text)) return text;
   if (/^[^\s@<>"]+@[^\s@<>"]+\.[^\s@<>".]+$/.test(text)) return `mailto:${encodeURIComponent(text)}`;
-  if (comparison === 'digits' && /^\+?[\d\s()./-]{5,30}$/.test(text))
-    return `tel:${text.replace(/[^\d+]/g, '')}`;
+  if (comparison === 'digits' && isPhoneNumber(text)) return `tel:${text.replace(/[^\d+]/g, '')}`;
   return undefined;
 }

@@ -126,7 +126,13 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
     const { organization } = input;
     const { run } = options;
     check(input);
-    const selected = await recordsOf(run, selectionsOf(searchable, input), organization);
+    const [settings] = await run(
+      sql<{
+        phone_region: string | null;
+      }>`select phone_region from crm_organizations where id = ${organization}::bigint`,
+    );
+    const selections = selectionsOf(searchable, input, settings?.phone_region ?? undefined);
+    const selected = await recordsOf(run, selections, organization);
     const lookupValues: string[] = [];
     for (const [name, ids] of selected)
       lookupValues.push(...(await lookupTexts(run, searchable.get(name), input, ids)));
@@ -224,11 +230,13 @@ interface RecordSelection {
 
 /**
  * Parses the record selections in the input.
+ * @param phoneRegion see {@link Matching}
  * @throws UserError if a selection is invalid, or if the input is empty
  */
 function selectionsOf(
   searchable: ReadonlyMap<string, SearchableResource>,
   { records, texts, customFields }: ErasureInput,
+  phoneRegion?: string,
 ): RecordSelection[] {
   if (records.length === 0 && texts.length === 0) {
     throw new UserError(
@@ -252,7 +260,7 @@ function selectionsOf(
         `"${unknownParameter}" is not a filter of ${name}. Filters: ${parameters.join(', ')}.`,
       );
     const problems: FieldIssue[] = [];
-    const conditions = filters.parse(query, problems, ownFields);
+    const conditions = filters.parse(query, problems, ownFields, phoneRegion);
     const [problem] = problems;
     if (problem !== undefined) throw new UserError(problem.message);
     return { name, filters, conditions };

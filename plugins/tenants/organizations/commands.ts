@@ -19,6 +19,7 @@ import {
   createOrganization,
   listOrganizations,
   renameOrganization,
+  setPhoneRegion,
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
@@ -57,6 +58,11 @@ export function organizationCommands(line: Line): void {
     .addOption(jsonResult())
     .action((slug, { json, ...options }) => line.run(json, rename(line, slug, options)));
   org
+    .command('phone-region <slug> <country>')
+    .description('set the country of phone numbers without a country code, or "none"')
+    .addOption(jsonResult())
+    .action((slug, country, { json }) => line.run(json, setRegion(line, slug, country)));
+  org
     .command('export <slug> [file]')
     .description('export an organization as NDJSON to a file or to standard output')
     .option('--force', 'overwrite an existing file')
@@ -75,11 +81,12 @@ export function organizationCommands(line: Line): void {
 const list = ({ withInstance }: Line): Promise<CommandResult> =>
   withInstance(async ({ database }) => {
     const organizations = await listOrganizations(tablesOf(database));
-    const rows = organizations.map(({ id, slug, name, members, created_at }) => [
+    const rows = organizations.map(({ id, slug, name, members, phone_region: region, created_at }) => [
       id,
       slug,
       name,
       String(members),
+      region ?? '',
       created_at,
     ]);
     return {
@@ -87,7 +94,7 @@ const list = ({ withInstance }: Line): Promise<CommandResult> =>
       text:
         rows.length === 0
           ? 'No organizations found.'
-          : formatTable(['id', 'slug', 'name', 'members', 'created'], rows),
+          : formatTable(['id', 'slug', 'name', 'members', 'phone region', 'created'], rows),
     };
   });
 
@@ -131,6 +138,22 @@ const rename = async (
     };
   });
 };
+
+const setRegion = ({ withInstance }: Line, slug: string, country: string): Promise<CommandResult> =>
+  withInstance(({ database, config }) =>
+    transaction(database, async (tables) => {
+      const id = await organizationId(tables, slug);
+      const code = country === 'none' ? '' : country;
+      const region = await setPhoneRegion(tables, commandLine(config), id, code);
+      return {
+        json: { id, slug, phone_region: region },
+        text:
+          region === null
+            ? `Phone numbers of "${slug}" are compared only by their digits.`
+            : `Phone numbers of "${slug}" without a country code belong to ${region}.`,
+      };
+    }),
+  );
 
 const exportAll = async (
   { withInstance }: Line,

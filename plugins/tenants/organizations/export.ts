@@ -43,12 +43,12 @@ async function* lines(
   organization: string,
 ): AsyncGenerator<string> {
   const tables = tablesOf(database);
-  const { id, slug, name, created_at } = await tables
+  const { id, slug, name, phone_region, created_at } = await tables
     .selectFrom('crm_organizations')
     .selectAll()
     .where('id', '=', organization)
     .executeTakeFirstOrThrow();
-  yield line({ kind: 'organization', organization: { id, slug, name, created_at } });
+  yield line({ kind: 'organization', organization: { id, slug, name, phone_region, created_at } });
   for (const { name, grants } of await listRows(tables, profileRows, organization)) {
     yield line({ kind: 'profile', profile: { name, grants: [...grants] } });
   }

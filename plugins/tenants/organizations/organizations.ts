@@ -1,6 +1,7 @@
 import { violatedConstraint } from '../../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
+import { phoneRegionOf } from '../../../engine/fields/index.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { displayName, type Tables } from '../../../engine/tables/index.ts';
 import { addExistingUser } from '../../access/identity/index.ts';
@@ -77,6 +78,8 @@ interface OrganizationInfo {
   readonly slug: string;
   readonly name: string;
   readonly members: number;
+  /** ISO 3166 code of the country of phone numbers without a country code; null if it is not set. */
+  readonly phone_region: string | null;
   /** RFC 3339 timestamp. */
   readonly created_at: string;
 }
@@ -86,7 +89,14 @@ export async function listOrganizations(tables: Tables): Promise<OrganizationInf
   const rows = await tables
     .selectFrom('crm_organizations as o')
     .leftJoin('crm_memberships as m', 'm.organization_id', 'o.id')
-    .select(({ fn }) => ['o.id', 'o.slug', 'o.name', 'o.created_at', fn.count('m.user_id').as('members')])
+    .select(({ fn }) => [
+      'o.id',
+      'o.slug',
+      'o.name',
+      'o.phone_region',
+      'o.created_at',
+      fn.count('m.user_id').as('members'),
+    ])
     .groupBy('o.id')
     .orderBy('o.slug')
     .execute();
@@ -135,6 +145,33 @@ export async function renameOrganization(
     object: 'organization',
     objectId: id,
   });
+}
+
+/**
+ * Sets the country of phone numbers without a country code, in a transaction.
+ * @param code the country's ISO 3166 code in any case, or an empty string if numbers are compared only by their digits
+ * @returns the stored code, or null
+ * @throws UserError if the code is not valid
+ */
+export async function setPhoneRegion(
+  tables: Tables,
+  actor: Actor,
+  id: string,
+  code: string,
+): Promise<string | null> {
+  const region = code === '' ? null : phoneRegionOf(code);
+  if (region === undefined)
+    throw new UserError(
+      `"${code}" is not the ISO 3166 code of a country with phone numbers. Use a code such as DE.`,
+    );
+  await tables.updateTable('crm_organizations').set({ phone_region: region }).where('id', '=', id).execute();
+  await recordChanges(tables, actor, {
+    organization: id,
+    action: 'update',
+    object: 'organization',
+    objectId: id,
+  });
+  return region;
 }
 
 /** Reserves an organization's current slug, which is about to change. */

@@ -30,6 +30,7 @@ import {
   type NewOrganizations,
   renameOrganization,
   reservedSlug,
+  setPhoneRegion,
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
@@ -62,10 +63,10 @@ const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServi
   menu: ({ name, slug, profile }, { urlOf }) => ({
     links:
       profile === administratorProfile
-        ? ['Rename', 'Export', 'Delete'].map((label) => ({
+        ? ['Rename', 'Phone numbers', 'Export', 'Delete'].map((label) => ({
             label,
             name: `${label} ${name}`,
-            href: urlOf(`${slug}/${label.toLowerCase()}`),
+            href: urlOf(`${slug}/${label.toLowerCase().replace(' ', '-')}`),
           }))
         : [],
   }),
@@ -73,13 +74,14 @@ const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServi
 
 /**
  * Registers the list of a user's organizations, and the pages for creating, renaming, exporting and deleting
- * an organization.
+ * an organization, and for the country of its phone numbers.
  */
 export function organizationPages(app: FastifyInstance, services: OrganizationServices): void {
   const { database, resources, retiredResources = [], newOrganizations, configuredSlugs } = services;
   addDoneTexts(app, {
     'organization-made': '{} created. You are its administrator.',
     'organization-renamed': '{} updated.',
+    'organization-phone-region': 'Phone numbers of {} updated.',
     'organization-deleted': '{} and all its data deleted.',
   });
   const preHandler = signedIn(app);
@@ -136,6 +138,16 @@ export function organizationPages(app: FastifyInstance, services: OrganizationSe
       name: name.trim(),
       id: membership.organization,
     });
+  });
+
+  const phoneNumbers = ':org/phone-numbers';
+  form(app, phoneNumbers, admin, phonePage, async (request, reply, { membership, actor }, form) => {
+    const { organization, name } = membership;
+    await transaction(database, (tables) =>
+      setPhoneRegion(tables, actor, organization, field(form, 'country').trim()),
+    );
+    reloadSession(request);
+    return redirectDone(request, reply, listUrl, 'organization-phone-region', { name, id: organization });
   });
 
   form(app, ':org/delete', admin, deletePage, async (request, reply, { membership }, form) => {
@@ -244,6 +256,30 @@ const renamePage = ({ membership }: CurrentMember, input: Form): PageData => ({
   submit: 'Save organization',
   cancel: listUrl,
   danger: { label: 'Delete organization', href: `${listUrl}/${membership.slug}/delete` },
+});
+
+const phonePage = (
+  { membership: { name, slug, phoneRegion = '' } }: CurrentMember,
+  input: Form,
+): PageData => ({
+  kind: 'form',
+  title: `Phone numbers of ${name}`,
+  intro:
+    'Filters and searches find a phone number with and without its country code if the country of numbers without one is known.',
+  action: `${listUrl}/${slug}/phone-numbers`,
+  inputs: [
+    {
+      kind: 'line',
+      name: 'country',
+      label: 'Country',
+      value: input.country === undefined ? phoneRegion : field(input, 'country'),
+      maxLength: 2,
+      help: 'ISO 3166 code, for example DE. If empty, phone numbers are compared only by their digits.',
+      focus: true,
+    },
+  ],
+  submit: 'Save country',
+  cancel: listUrl,
 });
 
 const deletePage = ({ membership: { name, slug } }: CurrentMember): PageData => ({

@@ -11,6 +11,7 @@ export {
 } from './custom-fields.ts';
 export type {
   AggregateField,
+  Aggregates,
   FieldRequirements,
   Lock,
   RecordCheck,

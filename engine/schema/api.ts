@@ -1,4 +1,4 @@
-import type { ResourceDefinition } from '../definition/index.ts';
+import type { Aggregates, ResourceDefinition } from '../definition/index.ts';
 import {
   type Field,
   type JsonSchema,
@@ -65,6 +65,12 @@ export interface ApiChildren {
   readonly writable?: true;
 }
 
+/** The names of the fields that aggregates can use, as exposed by the API. */
+interface ApiAggregates {
+  readonly group_by: readonly string[];
+  readonly measures: readonly string[];
+}
+
 /** A resource as exposed by the API. */
 export interface ApiResource {
   readonly fields: Readonly<Record<string, ApiField>>;
@@ -81,6 +87,8 @@ export interface ApiResource {
   readonly locked?: string;
   /** Named lists of records that refer to a record. Absent if the resource has none. */
   readonly children?: Readonly<Record<string, ApiChildren>>;
+  /** Absent if the resource has no aggregates, and in migrations that do not record them. */
+  readonly aggregates?: ApiAggregates;
   /** Former name of the resource, whose path still works. */
   readonly alias?: string;
 }
@@ -99,6 +107,7 @@ export const apiOf = (definitions: readonly ResourceDefinition[]): Api =>
 function resourceOf(definition: ResourceDefinition): ApiResource {
   const { fields, filters, uniques, scopes, checks, locked, search, sort, children, alias, renamedFrom } =
     definition;
+  const { aggregates } = definition;
   const defaultOf = (field: Field): Pick<ApiField, 'default_from'> => {
     const expression = definition.defaults.get((field.aliasOf ?? field).name);
     return expression === undefined ? {} : { default_from: expression.source };
@@ -143,8 +152,16 @@ function resourceOf(definition: ResourceDefinition): ApiResource {
     ...(checks.length > 0 && { checks: checks.map(({ condition }) => condition.source) }),
     ...(locked && { locked: locked.condition.source }),
     ...(children.length > 0 && { children: childrenOf(children) }),
+    ...(aggregates && { aggregates: aggregatesOf(aggregates) }),
     ...(alias && renamedFrom !== undefined && { alias: renamedFrom }),
   };
+}
+
+/** Returns the current names of the fields that aggregates can use. */
+function aggregatesOf({ groupBy, measures }: Aggregates): ApiAggregates {
+  const namesIn = (entries: Aggregates['measures']) =>
+    entries.flatMap(({ name, isFormer }) => (isFormer ? [] : [name]));
+  return { group_by: namesIn(groupBy), measures: namesIn(measures) };
 }
 
 /** Returns the values to which each value can change. The scope of a limited change follows the value in brackets. */
@@ -485,6 +502,14 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
     }
   };
   compare('filter', parametersOf(before, after), parametersOf(after, before));
+  // Older migrations do not record aggregates, so additions cannot be distinguished from aggregates that existed before.
+  if (before.aggregates !== undefined) {
+    for (const [key, label] of [
+      ['group_by', 'group'],
+      ['measures', 'measure'],
+    ] as const)
+      compare(`aggregate ${label}`, aggregated(before, after, key), aggregated(after, before, key));
+  }
   compare('search', before.search.length > 0 ? ['q'] : [], after.search.length > 0 ? ['q'] : []);
   const uniques = ({ unique }: ApiResource) => unique.map((names) => names.join('+'));
   for (const entry of uniques(after).filter((value) => !uniques(before).includes(value))) {
@@ -656,9 +681,25 @@ function lockChanges(
  */
 const parametersOf = ({ filters }: ApiResource, counterpart: ApiResource): readonly string[] =>
   Object.entries(filters)
-    .filter(([name]) => {
-      const [fieldName = name] = name.split('.');
-      const field = counterpart.fields[fieldName];
-      return field !== undefined && field.alias_of === undefined;
-    })
+    .filter(([name]) => hasField(counterpart, name))
     .flatMap(([field, operators]) => operators.map((operator) => `${field}[${operator}]`));
+
+/**
+ * Returns the groups or measures of aggregates by fields that exist in both versions, and the count of records, which every
+ * resource with aggregates has.
+ */
+const aggregated = (
+  { aggregates }: ApiResource,
+  counterpart: ApiResource,
+  key: keyof ApiAggregates,
+): readonly string[] => [
+  ...(aggregates !== undefined && key === 'measures' ? ['count()'] : []),
+  ...(aggregates?.[key] ?? []).filter((name) => hasField(counterpart, name)),
+];
+
+/** Returns whether a resource has the field to which a name such as `price` or `price.currency` belongs. */
+function hasField({ fields }: ApiResource, name: string): boolean {
+  const [fieldName = name] = name.split('.');
+  const field = fields[fieldName];
+  return field !== undefined && field.alias_of === undefined;
+}

@@ -15,6 +15,7 @@ import { rows, seed, seededOrganization, seededOrganizations } from './seed.ts';
 import { flags } from './service.ts';
 import { measureStarts, startReport } from './start.ts';
 import { profileFlags, type RunningTarget, startTarget } from './target.ts';
+import { measureUpserts, upsertsReport } from './upserts.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -23,7 +24,7 @@ const { values: options } = parseArgs({
     /** Comma-separated names of the operations to measure. */
     only: {
       type: 'string',
-      default: [...Object.keys(operations), 'growth', 'scopes', 'start', 'events'].join(),
+      default: [...Object.keys(operations), 'growth', 'scopes', 'upserts', 'start', 'events'].join(),
     },
     connections: { type: 'string', default: '16' },
     rounds: { type: 'string' },
@@ -254,6 +255,8 @@ try {
     ? await measureScopes(server, rounds, { seconds, connections })
     : [];
   if (scopes.length > 0) process.stdout.write(`\n${scopesReport(scopes)}\n`);
+  const upserts = parts.includes('upserts') ? await measureUpserts(server, rounds, { seconds }) : [];
+  if (upserts.length > 0) process.stdout.write(`\n${upsertsReport(upserts)}\n`);
   const empty = await makeDatabase(server.url);
   const starts = parts.includes('start') ? await measureStarts(empty.url, rounds) : [];
   if (starts.length > 0) process.stdout.write(`\n${startReport(starts)}\n`);
@@ -264,7 +267,7 @@ try {
   if (options.json !== undefined)
     writeFileSync(
       options.json,
-      JSON.stringify({ machine, figures, bare: costs, growth, scopes, starts, events }, null, 2),
+      JSON.stringify({ machine, figures, bare: costs, growth, scopes, upserts, starts, events }, null, 2),
     );
 } finally {
   for (const { process: child } of running) child.kill();

@@ -42,6 +42,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'org list': ['org list', 'org list --json'],
   'org create': ['org create acme --name "Acme Ltd"'],
   'org rename': ['org rename acme --name "Acme Inc"', 'org rename acme --slug acme-inc'],
+  'org phone-region': ['org phone-region acme DE', 'org phone-region acme none'],
   'org export': ['org export acme acme.ndjson'],
   'org delete': ['org delete acme', 'org delete acme --yes acme # without a prompt'],
   'user create': [

@@ -175,7 +175,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
       find: fieldsWith('find').map(({ field }) => field),
       ...(gathered.length > 0 && { gather: true }),
       scan:
-        gathered.some(isUnordered) ||
+        gathered.length > 0 ||
         conditions.some(({ source }) => source === 'scan') ||
         fieldsWith('none').length > 0 ||
         fieldsWith('order').some((condition) => condition.values.length > 1 || !isSelective(condition)),
@@ -230,14 +230,12 @@ export const describeCustomFilters = (fields: readonly Field[]): readonly JsonSc
  * Returns whether an index finds the matching records in no particular order: those with an ID, an element in a list, a value
  * in a custom field, a phone number in one of several notations, or a reference without a declared filter.
  */
-const isGathered = (condition: Condition): boolean => isOneNumber(condition) || isUnordered(condition);
-
-/** Returns the same as {@link isGathered}, except for a phone number, which only a few records have. */
-const isUnordered = ({ field: { type, custom, set }, operator, source }: Condition): boolean =>
+const isGathered = ({ field: { type, custom, set }, operator, source, variants }: Condition): boolean =>
   source === 'references' ||
   type.element !== undefined ||
   custom !== undefined ||
-  (set === 'id' && operatorOf(operator).index === 'order');
+  ((set === 'id' || (variants !== undefined && source === undefined)) &&
+    operatorOf(operator).index === 'order');
 
 /**
  * Adds a parameter for each reference without a filter for its value, so that the records that refer to a record can always
@@ -312,13 +310,6 @@ const isSelective = ({ field: { lookup, comparison = lookup }, values }: Conditi
 
 /** Returns the values that a condition compares with the field. */
 const comparedValues = ({ values, variants = values }: Condition): readonly string[] => variants;
-
-/** Returns whether the index of a filter finds the records with a phone number in one of several notations. */
-const isOneNumber = (condition: Condition): boolean =>
-  condition.variants !== undefined &&
-  condition.values.length === 1 &&
-  condition.source === undefined &&
-  operatorOf(condition.operator).index === 'order';
 
 /**
  * Returns a condition that also finds other notations of its phone numbers.

@@ -198,9 +198,9 @@ export function listColumns(context: OperationContext, query: ParsedQuery): Sele
  * order. For other lists, the planner needs the values, so several lists cannot share a statement.
  */
 export function hasStablePlan(context: OperationContext, query: ParsedQuery): boolean {
-  const { equal, find, gather, sort } = listCost(context, query);
+  const { equal, find, sort } = listCost(context, query);
   const keys = sort.type.order?.(column(sort)) ?? [];
-  const inOrder = !gather && find.length === 0 && (equal.length === 0 || keys.length === 1);
+  const inOrder = find.length === 0 && (equal.length === 0 || keys.length === 1);
   const isShort = expandedRecords(query.expansion) === 0 && query.sort.after === undefined;
   return listLane(context, query) === 'list' && isShort && inOrder;
 }

@@ -186,7 +186,7 @@ inBrowser('accessibility', (world) => {
         ),
         ...['partners?show=payments', 'integrations/add', 'keys/create?at=q%3Dx'].map(at),
         '/setup/organizations',
-        ...['rename', 'delete'].map((page) => `/setup/organizations/${acme.slug}/${page}`),
+        ...['rename', 'phone-numbers', 'delete'].map((page) => `/setup/organizations/${acme.slug}/${page}`),
         '/setup/me',
         '/setup/shortcuts',
         '/setup/o/none/keys',

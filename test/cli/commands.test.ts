@@ -53,7 +53,7 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   docs: ['--json'],
   client: ['--output <folder>', '--url <url>', '--json'],
   citus: ['--json'],
-  org: ['list', 'create', 'rename', 'export', 'delete'],
+  org: ['list', 'create', 'rename', 'phone-region', 'export', 'delete'],
   'org rename': ['<slug>', '--name <name>', '--slug <slug>', '--json'],
   'org export': ['<slug> [file]', '--force', '--json'],
   'org delete': ['<slug>', '--yes <slug>', '--json'],
@@ -232,7 +232,15 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.l
       return execFileSync('bash', ['-c', completion], { encoding: 'utf8' }).trim().split('\n');
     };
     assert.deepEqual(complete('crm or'), ['org']);
-    assert.deepEqual(complete('crm org '), ['list', 'create', 'rename', 'export', 'delete', '--help']);
+    assert.deepEqual(complete('crm org '), [
+      'list',
+      'create',
+      'rename',
+      'phone-region',
+      'export',
+      'delete',
+      '--help',
+    ]);
     assert.deepEqual(complete('crm org delete acme --'), ['--yes', '--json', '--help']);
     assert.deepEqual(complete('crm export x --format '), ['csv', 'ndjson']);
     assert.deepEqual(complete('crm completion '), ['bash', 'zsh', 'fish', '--help']);

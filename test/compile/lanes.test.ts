@@ -19,7 +19,7 @@ describe('lanes of lists', () => {
   });
   after(() => instance.close());
 
-  const callerOf = () => {
+  const callerOf = (phoneRegion?: string) => {
     const principal = {
       kind: 'key',
       actor: null,
@@ -27,12 +27,17 @@ describe('lanes of lists', () => {
       organization: '1',
       user: null,
       grants: noGrants,
+      phoneRegion,
     } as const;
     return { principal, requestId: '' };
   };
-  const statementOf = (resource: Resource, query: Record<string, string | string[]>) => {
+  const statementOf = (
+    resource: Resource,
+    query: Record<string, string | string[]>,
+    phoneRegion?: string,
+  ) => {
     const { list } = resource.operations;
-    const plan = list.plan({ caller: callerOf(), query });
+    const plan = list.plan({ caller: callerOf(phoneRegion), query });
     const statement = list.statement(plan);
     assert.ok(statement);
     return statement;
@@ -76,6 +81,26 @@ describe('lanes of lists', () => {
       assert.equal(statementOf(leads, query as Record<string, string | string[]>).lane, lane);
     });
   }
+
+  test('an index finds the records with a phone number in any of its notations', async () => {
+    const leads = instance.resources.find(({ name }) => name === 'leads');
+    assert.ok(leads);
+    assert.equal(statementOf(leads, { phone: '0171 1234567' }).lane, 'list');
+    // A number of another country has a single notation.
+    assert.equal(statementOf(leads, { phone: '+1 202 555 0100' }, 'DE').lane, 'list');
+    const { lane, text } = statementOf(leads, { phone: '0171 1234567' }, 'DE');
+    assert.equal(lane, 'scan');
+    const client = (await instance.database.orm.em.getConnection().getNativeClient()) as pg.Pool;
+    const connection = await client.connect();
+    try {
+      await connection.query('set enable_seqscan = off; set enable_bitmapscan = off');
+      const { rows } = await connection.query(`explain (generic_plan, format text) ${text}`);
+      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+      assert.match(plan, /Index Scan using leads_phone_lookup [\s\S]*Index Cond: .*ANY/, plan);
+    } finally {
+      connection.release(true);
+    }
+  });
 
   test('lists in the lane "list" use an index in their order', async () => {
     const client = (await instance.database.orm.em.getConnection().getNativeClient()) as pg.Pool;

@@ -37,7 +37,7 @@ interface Schema {
   readonly required?: readonly string[];
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
-  readonly anyOf?: readonly Partial<Reference>[];
+  readonly anyOf?: readonly (Partial<Reference> & Pick<Schema, 'enum'>)[];
   readonly $ref?: string;
   readonly enum?: readonly (string | readonly string[])[];
   readonly 'x-extensible-enum'?: readonly string[];
@@ -143,7 +143,7 @@ function typesOfResource(
   const written = listsOf(schemas[record]?.properties?.expanded);
   const names = (parameter: string) => {
     const schema = parameters.find((candidate) => candidate.name === parameter)?.schema;
-    return union((schema?.enum ?? []).flat().map(quote));
+    return union((schema?.enum ?? schema?.anyOf?.[0]?.enum ?? []).flat().map(quote));
   };
   const relations = expandedOf(record, schemas);
   const matches = schemas[`${record}Batch`]?.properties?.match?.enum ?? [];

@@ -82,16 +82,22 @@ function bodyOf(
 const maxParameters = 4000;
 
 /**
- * Returns the Link header for a page (RFC 8288), with links to the first page and, unless this is the last
- * page, to the next one. Returns undefined if the query parameters are too long for links.
+ * Returns the Link header for a page (RFC 8288), with links to the first page and, if they exist, to the next and previous
+ * ones. Returns undefined if the query parameters are too long for links.
  */
-function pageLinks({ query, next }: PageResult, url: string): string | undefined {
+function pageLinks({ query, page, next, previous }: PageResult, url: string): string | undefined {
   const parameters = repeatedParameters(query);
   if (parameters.length > maxParameters) return undefined;
-  const first = `<${url}${parameters === '' ? '' : `?${parameters}`}>; rel="first"`;
-  if (next === undefined) return first;
-  // The cursor does not need to be encoded: it contains only letters, digits, "-", "_" and ".".
-  return `<${url}?${parameters === '' ? '' : `${parameters}&`}cursor=${next}>; rel="next", ${first}`;
+  const linkTo = (position: string, relation: 'first' | 'next' | 'prev') => {
+    const query = [parameters, position].filter((part) => part !== '').join('&');
+    return `<${url}${query === '' ? '' : `?${query}`}>; rel="${relation}"`;
+  };
+  // Cursors do not need to be encoded: they contain only letters, digits, "-", "_" and ".".
+  const links = next === undefined ? [] : [linkTo(`cursor=${next}`, 'next')];
+  if (previous !== undefined) links.push(linkTo(`cursor=${previous}`, 'prev'));
+  else if (query.cursor === undefined && page !== '1')
+    links.push(linkTo(`page=${BigInt(page) - 1n}`, 'prev'));
+  return [...links, linkTo('', 'first')].join(', ');
 }
 
 /** Returns the request's query parameters to include in links to other pages. */

@@ -5,8 +5,10 @@ export {
   type CursorPosition,
   cursorParts,
   encodeCursor,
+  oppositeSide,
   parseCursor,
   positionText,
+  readsBackward,
   type UnverifiedCursor,
 } from './cursor.ts';
 export { customValueColumns, customValuesTable, withCustomFilters } from './custom-filters.ts';
@@ -63,4 +65,4 @@ export {
   recordQuery,
 } from './parts.ts';
 export { describeNames, namesIn, unknownNameIssue } from './projection.ts';
-export { foreignCursorIssue, orderKeys } from './sort.ts';
+export { foreignCursorIssue, orderKeys, sortKeys } from './sort.ts';

@@ -2,21 +2,29 @@ import type { FieldIssue } from '../errors.ts';
 import { type Field, typeLabel } from '../fields/index.ts';
 import { column, indexKey } from '../sql/index.ts';
 import { hintForInput, oneOfSchema, suggestion } from '../yaml/index.ts';
-import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from './cursor.ts';
-import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
+import {
+  parseCursor,
+  positionConditions,
+  positionShape,
+  readingOrder,
+  type UnverifiedCursor,
+} from './cursor.ts';
+import type { ListOrder } from './expansion.ts';
+import { parameterIssue, parameterValue, type Query, type QueryPart } from './part.ts';
+
+/** Maximum number of sort keys in a request. */
+export const maxSortKeys = 4;
 
 /** The default order of a resource's lists. */
-interface Sort {
-  readonly field: Field;
-  readonly direction: 'asc' | 'desc';
+interface Sort extends ListOrder {
   /** Fields that callers can sort by, keyed by field name. Empty if the order is fixed. */
   readonly choices: ReadonlyMap<string, Field>;
 }
 
 /** The requested order, and the position at which the page starts. */
-interface Order {
-  readonly field: Field;
-  readonly direction: 'asc' | 'desc';
+interface Order extends ListOrder {
+  /** The sort keys after the first one. Absent if there is only one. */
+  readonly thenBy?: readonly ListOrder[];
   /** The position in `?cursor=`. */
   readonly after?: UnverifiedCursor;
 }
@@ -67,40 +75,35 @@ export const sort: QueryPart<Sort, Order> = {
   reserved: ['sort', 'dir', 'cursor'],
   parameters: ({ choices }) => [...(choices.size > 0 ? ['sort', 'dir'] : []), 'cursor'],
   parse: (declaration, query, issues) => {
-    let { field, direction } = declaration;
+    const order: Order =
+      declaration.choices.size === 0 ? declaration : parseOrder(declaration, query, issues);
+    const { field, direction, thenBy } = order;
+    const parsed = { field, direction, ...(thenBy && { thenBy }) };
+    if (query.cursor === undefined) return parsed;
     const position = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
-    if (query.cursor !== undefined && position === undefined) issues.push(foreignCursorIssue());
-    const start = position && { after: position };
-    if (declaration.choices.size === 0) return { field, direction, ...start };
-    const name = parameterValue(query, 'sort');
-    if (name !== undefined) {
-      const choice = typeof name === 'string' ? declaration.choices.get(name) : undefined;
-      if (choice === undefined) {
-        issues.push(unknownSortIssue(name, [...declaration.choices.keys()]));
-      } else if (choice !== field) {
-        field = choice;
-        direction = 'asc';
-      }
-    }
-    const dir = parameterValue(query, 'dir');
-    if (dir !== undefined) {
-      const choice = typeof dir === 'string' ? dir.toLowerCase() : '';
-      if (choice === 'asc' || choice === 'desc') direction = choice;
-      else issues.push(parameterIssue('dir', 'must be asc or desc'));
-    }
-    return { field, direction, ...start };
+    if (position?.keys.length === sortKeys(parsed).length) return { ...parsed, after: position };
+    issues.push(foreignCursorIssue());
+    return parsed;
   },
-  shape: ({ field, direction, after: position }) =>
-    `${field.name} ${direction}${position === undefined ? '' : ` ${positionShape(position)}`}`,
-  clauses: (_, { field, direction, after: position }, placeholder) => ({
-    ...(position && {
-      after: afterPosition(field, direction, position, (value) =>
-        placeholder((order) => value(order.after ?? position)),
-      ),
-    }),
-    // The ID makes the order unique, so that pages do not overlap.
-    order: orderKeys({ field, direction }),
-  }),
+  shape: (order) =>
+    `${sortKeys(order)
+      .map(({ field, direction }) => `${field.name} ${direction}`)
+      .join()}${order.after === undefined ? '' : ` ${positionShape(order.after)}`}`,
+  // No index provides the order of several keys.
+  cost: ({ thenBy }) => ({ scan: thenBy !== undefined }),
+  clauses: (_, order, placeholder) => {
+    const { after: position } = order;
+    const keys = sortKeys(order);
+    return {
+      ...(position && {
+        after: positionConditions(keys, position, (value) =>
+          placeholder((input) => value(input.after ?? position)),
+        ),
+      }),
+      // The ID makes the order unique, so that pages do not overlap.
+      order: orderKeys(readingOrder(keys, position)),
+    };
+  },
   describe: ({ field, direction, choices }) => [
     ...(choices.size === 0
       ? []
@@ -108,13 +111,16 @@ export const sort: QueryPart<Sort, Order> = {
           {
             name: 'sort',
             in: 'query',
-            description: `Field to sort by; default \`${field.name}\`. Records with equal values are ordered by ID.`,
-            schema: { type: 'string', enum: [...choices.keys()] },
+            description: `Field to sort by; default \`${field.name}\`. Up to ${maxSortKeys} comma-separated fields, each in ascending order or, after \`-\`, in descending order, sort by several fields. Records with equal values are ordered by ID.`,
+            schema: {
+              type: 'string',
+              anyOf: [{ enum: [...choices.keys()] }, { pattern: `^-?\\w+(,-?\\w+){0,${maxSortKeys - 1}}$` }],
+            },
           },
           {
             name: 'dir',
             in: 'query',
-            description: `Direction; default \`${direction}\` for \`${field.name}\`, \`asc\` for other fields.`,
+            description: `Direction; default \`${direction}\` for \`${field.name}\`, \`asc\` for other fields. Cannot be combined with several fields or with \`-\` in \`sort\`.`,
             schema: { type: 'string', enum: ['asc', 'desc'] },
           },
         ]),
@@ -123,17 +129,69 @@ export const sort: QueryPart<Sort, Order> = {
   indexes: ({ field }) => [{ field, keys: [indexKey(field)] }],
 };
 
+/** Returns the sort keys of an order, most significant first. */
+export const sortKeys = (order: Pick<Order, 'field' | 'direction' | 'thenBy'>): readonly ListOrder[] =>
+  order.thenBy === undefined ? [order] : [order, ...order.thenBy];
+
+/** Parses `sort` and `dir`. */
+function parseOrder(
+  declaration: Sort,
+  query: Query,
+  issues: FieldIssue[],
+): Pick<Order, 'field' | 'direction' | 'thenBy'> {
+  const sort = parameterValue(query, 'sort');
+  const dir = parameterValue(query, 'dir');
+  const [first, ...thenBy] = sort === undefined ? [] : parseKeys(declaration, sort, issues);
+  const order = first ?? declaration;
+  if (dir === undefined) return thenBy.length === 0 ? order : { ...order, thenBy };
+  if (typeof sort === 'string' && /^-|,/.test(sort)) {
+    const hint = 'Write "-" before each field that sorts in descending order.';
+    issues.push(parameterIssue('dir', 'cannot be combined with several fields or "-" in sort', hint));
+    return order;
+  }
+  const direction = typeof dir === 'string' ? dir.toLowerCase() : '';
+  if (direction === 'asc' || direction === 'desc') return { field: order.field, direction };
+  issues.push(parameterIssue('dir', 'must be asc or desc'));
+  return order;
+}
+
+/** Parses `sort`. A single field has the direction of the declared order if it is the declared field. */
+function parseKeys(
+  { field: defaultField, direction: defaultDirection, choices }: Sort,
+  sort: string | readonly string[],
+  issues: FieldIssue[],
+): readonly ListOrder[] {
+  const texts = typeof sort === 'string' ? sort.split(',') : [];
+  const keys = texts.map((text): ListOrder | undefined => {
+    const descends = text.startsWith('-');
+    const field = choices.get(descends ? text.slice(1) : text);
+    if (field === undefined) return undefined;
+    const isDefault = texts.length === 1 && field === defaultField && !descends;
+    return { field, direction: isDefault ? defaultDirection : descends ? 'desc' : 'asc' };
+  });
+  const known = keys.filter((key) => key !== undefined);
+  if (keys.length === 0 || known.length < keys.length) {
+    const unknown = texts[keys.indexOf(undefined)]?.replace(/^-/, '') ?? sort;
+    issues.push(unknownSortIssue(unknown, [...choices.keys()]));
+    return [];
+  }
+  if (keys.length > maxSortKeys)
+    issues.push(parameterIssue('sort', `must not contain more than ${maxSortKeys} fields`));
+  else if (new Set(known.map(({ field }) => field)).size < known.length)
+    issues.push(parameterIssue('sort', 'must not contain a field twice'));
+  return known;
+}
+
 /**
- * Returns the ORDER BY keys of an order, ending with the ID.
+ * Returns the ORDER BY keys of an order, ending with the ID, which has the direction of the last sort key.
  * @param alias the table's alias
  */
-export const orderKeys = (
-  { field, direction }: Pick<Order, 'field' | 'direction'>,
-  alias?: string,
-): string[] =>
-  [...(field.type.order?.(column(field, alias)) ?? []), column({ name: 'id' }, alias)].map(
-    (key) => `${key} ${direction}`,
-  );
+export const orderKeys = (orders: readonly ListOrder[], alias?: string): string[] => [
+  ...orders.flatMap(({ field, direction }) =>
+    (field.type.order?.(column(field, alias)) ?? []).map((key) => `${key} ${direction}`),
+  ),
+  `${column({ name: 'id' }, alias)} ${orders.at(-1)?.direction ?? 'asc'}`,
+];
 
 /** Returns the issue for a cursor that does not belong to the list. */
 export const foreignCursorIssue = () =>

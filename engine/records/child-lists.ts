@@ -85,7 +85,7 @@ function compileChildList(
   const ofParent = ($: Placeholder<OfParent>) =>
     `${column(reference)} = ${$(({ parent }) => parent)}::bigint`;
   const select = (where: string, limit: string, joins: string) =>
-    `select coalesce(array_to_json(array_agg(row_to_json(_r)))::text, '[]') from (select ${child.projection.columns} from ${tableOf(child)} ${record}${joins} where ${where} order by ${orderKeys(order ?? definition.sort).join(', ')}${limit}) _r`;
+    `select coalesce(array_to_json(array_agg(row_to_json(_r)))::text, '[]') from (select ${child.projection.columns} from ${tableOf(child)} ${record}${joins} where ${where} order by ${orderKeys([order ?? definition.sort]).join(', ')}${limit}) _r`;
   const existing = ($: Placeholder<OfParent>) => {
     organizationOf($);
     const updatable = visibleLimitSql(child, 'update', $);

@@ -126,7 +126,7 @@ function listSql(
     ? `${table}${joins} ${conditions}`
     : `(select ${record}.* from ${table} ${conditions} offset 0) ${record}${joins}`;
   // One more record than the maximum shows that there are more.
-  const order = `order by ${orderKeys(keys).join(', ')} limit ${maxListed + 1}`;
+  const order = `order by ${orderKeys([keys]).join(', ')} limit ${maxListed + 1}`;
   const list = [
     `coalesce(array_to_json((array_agg(row_to_json(_r)))[1:${maxListed}]), '[]') as "data"`,
     `count(*) > ${maxListed} as "has_more"`,

@@ -1,7 +1,13 @@
 import { Readable } from 'node:stream';
 import { boundToRequest, type Database, type TextRows } from '../database/index.ts';
 import { customCells, customName, fieldColumns } from '../fields/index.ts';
-import { expandedRecords, parameterIssue, parameterValue, queryShape } from '../query/index.ts';
+import {
+  expandedRecords,
+  parameterIssue,
+  parameterValue,
+  queryShape,
+  readsBackward,
+} from '../query/index.ts';
 import { column, type Prepared, prepare, record, separators } from '../sql/index.ts';
 import { execute } from './execute.ts';
 import { authorizeEmails, authorizeExpansion } from './expanded.ts';
@@ -10,9 +16,9 @@ import {
   compileListScope,
   decodePage,
   type ListPlan,
+  lastPosition,
   listColumns,
   listLane,
-  positionAfter,
 } from './list-scope.ts';
 import type { ExportReader, ListInput, OperationContext, OperationPlan } from './operation.ts';
 import { projectedColumns, statementsByShape } from './projected-columns.ts';
@@ -50,6 +56,12 @@ export function exportReader<P extends ListPlan>(
       if (parameterValue(plan.query, 'page') !== undefined) {
         rejectRequest([parameterIssue('page', 'cannot be used with this format, which returns all pages')]);
       }
+      const { after } = plan.parsedQuery.sort;
+      if (after !== undefined && readsBackward(after)) {
+        const message =
+          'of a previous page cannot be used with this format, which returns all following pages';
+        rejectRequest([parameterIssue('cursor', message)]);
+      }
       if (expandedRecords(plan.parsedQuery.expansion) > 0) {
         const message = 'cannot contain lists or second-level names with this format';
         rejectRequest([parameterIssue('expand', message)]);
@@ -77,9 +89,9 @@ export function exportReader<P extends ListPlan>(
     // A batch with fewer records is not necessarily the last, because the byte limit can end it early.
     batch: (plan, [row]) => {
       if (row === undefined) return undefined;
-      const page = decodePage(row);
+      const page = decodePage(plan.parsedQuery, row);
       // The cursor is not signed because it does not leave the process.
-      const after = { page: '1', text: '', signature: '', ...positionAfter(plan.parsedQuery, page) };
+      const after = { page: '1', text: '', signature: '', ...lastPosition(plan.parsedQuery, page) };
       const sort = { ...plan.parsedQuery.sort, after };
       return { bytes: page.json, next: { ...plan, parsedQuery: { ...plan.parsedQuery, sort } } };
     },

@@ -1,13 +1,18 @@
+import type { TextRows } from '../database/index.ts';
 import type { Field } from '../fields/index.ts';
 import {
   type CursorPosition,
   encodeCursor,
   expandedRecords,
+  oppositeSide,
+  orderKeys,
   type ParsedQuery,
   positionText,
   type Query,
   queryClauses,
   queryCost,
+  readsBackward,
+  sortKeys,
 } from '../query/index.ts';
 import {
   cell,
@@ -53,7 +58,7 @@ function signedText(
 ): string {
   const { sort, filters, search } = query;
   const conditions = filters.map(({ field, operator, values }) => [field.name, operator, values.toSorted()]);
-  const order = [sort.field.name, sort.field.typeName, sort.direction];
+  const order = sortKeys(sort).flatMap(({ field, direction }) => [field.name, field.typeName, direction]);
   const list = [
     organization,
     resource,
@@ -74,15 +79,31 @@ export function isValidCursor(plan: ListPlan): boolean {
 }
 
 /**
- * Returns the cursor for the page after a full page, or undefined without a signer.
- * @param last the page's last record
+ * Returns the cursors of the pages before and after a page, each undefined if there is no such page or the plan has no
+ * signer. A page in reading order starts at the position of its cursor, so the page on the other side ends there.
+ * @param last the last record of the page in reading order, or undefined if the page is not full
  */
-export function nextCursor(plan: ListPlan, last: Omit<CursorPosition, 'page'>): string | undefined {
+export function neighbors(
+  plan: ListPlan,
+  last: Pick<CursorPosition, 'keys' | 'id'> | undefined,
+): { readonly previous: string | undefined; readonly next: string | undefined } {
   const { signing, parsedQuery } = plan;
-  if (signing === undefined) return undefined;
-  const page = String(BigInt(parsedQuery.sort.after?.page ?? parsedQuery.page.page) + 1n);
-  const text = positionText({ ...last, page });
-  return encodeCursor(text, signing.sign(signedText(plan, text)));
+  const { after: position } = parsedQuery.sort;
+  const page = BigInt(position?.page ?? parsedQuery.page.page);
+  const cursorOf = (
+    neighbor: Omit<CursorPosition, 'page'> | undefined,
+    step: 1n | -1n,
+  ): string | undefined => {
+    if (signing === undefined || neighbor === undefined) return undefined;
+    // Records added since the walk started can make it longer than the number of its first page.
+    const number = page + step < 1n ? 1n : page + step;
+    const text = positionText({ ...neighbor, page: String(number) });
+    return encodeCursor(text, signing.sign(signedText(plan, text)));
+  };
+  const opposite = position && { ...position, side: oppositeSide(position) };
+  if (position === undefined || !readsBackward(position))
+    return { previous: cursorOf(opposite, -1n), next: cursorOf(last && { ...last, side: 'after' }, 1n) };
+  return { previous: cursorOf(last && { ...last, side: 'before' }, -1n), next: cursorOf(opposite, 1n) };
 }
 
 /** SQL for the rows that a list reads. */
@@ -117,7 +138,9 @@ export function compileListScope(
   const clauses = queryClauses(definition, query, $, callerSql(context, $));
   const { where = [], after = [], limit, offset } = clauses;
   const conditions = `where ${[rows, ...where].join(' and ')}`;
-  const order = (clauses.order ?? []).join(', ');
+  const reading = `order by ${(clauses.order ?? []).join(', ')}`;
+  const isBackward = query.sort.after !== undefined && readsBackward(query.sort.after);
+  const order = (isBackward ? orderKeys(sortKeys(query.sort)) : (clauses.order ?? [])).join(', ');
   const orderClause = `order by ${order}`;
   const limitClause = `limit ${maxRecords ?? limit}`;
   const pageClause = `${limitClause}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
@@ -136,17 +159,27 @@ export function compileListScope(
       const source = filtersFirst
         ? `(select ${record}.* from ${table} ${record} ${conditions}${condition} offset 0) ${record}`
         : `${table} ${record} ${conditions}${condition}`;
-      return `(select ${record}."id" from ${source} ${orderClause} ${pageClause})`;
+      return `(select ${record}."id" from ${source} ${reading} ${pageClause})`;
     },
   );
+  const union = branches.join(' union all ');
+  const join = (ids: string) =>
+    `from (${ids}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"`;
+  // A page that reads backward is limited before it is sorted.
+  const selected =
+    isBackward && branches.length > 1
+      ? `select ${record}."id" ${join(union)} ${reading} ${limitClause}`
+      : union;
   const rowsOf = (columns: string, joins = '') =>
-    keysFirst || branches.length > 1
-      ? `select ${columns} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${joins} ${orderClause} ${limitClause}`
+    keysFirst || isBackward || branches.length > 1
+      ? `select ${columns} ${join(selected)}${joins} ${orderClause} ${limitClause}`
       : `select ${columns} from ${table} ${record}${joins} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${orderClause} ${pageClause}`;
-  const key = hasSortKey(context, query)
-    ? ''
-    : `, ${responseValueSql(query.sort.field)} as ${quote(sortKey)}`;
-  const projection = { columns: `${columns}${key}`, joins: joinsSql };
+  const positionColumns = positionColumnsOf(context, query).map(({ name, value }) => {
+    // The records of a page that reads backward continue before the first one.
+    const selectedValue = isBackward ? `first_value(${value}) over (${orderClause})` : value;
+    return `, ${selectedValue} as ${quote(name)}`;
+  });
+  const projection = { columns: `${columns}${positionColumns.join('')}`, joins: joinsSql };
   return {
     conditions,
     order,
@@ -156,41 +189,74 @@ export function compileListScope(
   };
 }
 
-/** Column with the sort key, for projections that do not include it. */
-const sortKey = '_key';
-
-const hasSortKey = (context: OperationContext, query: ParsedQuery): boolean =>
-  projectedColumns(context, query).some(({ name }) => name === query.sort.field.name);
-
-/**
- * Decodes the row that a list's statement returns: the records, their count, and the last record's ID and
- * sort key. The last two are null on an empty page.
- */
-export const decodePage = rowDecoder({
-  json: cell.encoded,
-  count: cell.count,
-  id: cell.nullableText,
-  key: cell.nullableText,
-});
-
-/** Returns the position after a page, from the row decoded by {@link decodePage}. */
-export function positionAfter(
-  { sort: { field } }: ParsedQuery,
-  { id, key }: ReturnType<typeof decodePage>,
-): Pick<CursorPosition, 'id' | 'key'> {
-  const { toBound = (text: string) => text } = field.type;
-  return { id: String(id), key: key === null ? null : toBound(key) };
+/** A column with a part of a position. */
+interface PositionColumn {
+  readonly name: string;
+  /** SQL expression. */
+  readonly value: string;
 }
 
 /**
- * Returns the columns that a list's statement selects. The next page's cursor contains the ID and sort key of
- * the last record.
+ * Returns the columns with the sort keys of the page's last record, and with the ID of the first record instead if the page
+ * reads backward. Empty if the projection contains the only sort key of a page that reads forward.
+ */
+function positionColumnsOf(context: OperationContext, query: ParsedQuery): readonly PositionColumn[] {
+  const { sort } = query;
+  const keys = sortKeys(sort).map(
+    ({ field }, index): PositionColumn => ({
+      name: index === 0 ? '_key' : `_key${index + 1}`,
+      value: responseValueSql(field),
+    }),
+  );
+  if (sort.after !== undefined && readsBackward(sort.after))
+    return [{ name: '_id', value: column({ name: 'id' }, record) }, ...keys];
+  const isProjected = projectedColumns(context, query).some(({ name }) => name === sort.field.name);
+  return isProjected && keys.length === 1 ? [] : keys;
+}
+
+const decodeRecords = rowDecoder({ json: cell.encoded, count: cell.count, id: cell.nullableText });
+/** Number of columns before the sort keys. */
+const keyOffset = 3;
+
+/** A decoded page. */
+export interface DecodedPage extends ReturnType<typeof decodeRecords> {
+  /** The sort keys of the last record in reading order. Null if the page is empty. */
+  readonly keys: readonly (string | null)[];
+}
+
+/**
+ * Decodes the row that a list's statement returns: the records, their count, and the ID and sort keys of the last record in
+ * reading order. The ID and the keys are null on an empty page.
+ */
+export const decodePage = ({ sort }: ParsedQuery, row: TextRows[number]): DecodedPage => ({
+  ...decodeRecords(row),
+  keys: sortKeys(sort).map((_, index) => cell.nullableText(row[keyOffset + index] ?? null)),
+});
+
+/** Returns the number of columns that {@link decodePage} reads. */
+export const pageWidth = ({ sort }: ParsedQuery): number => keyOffset + sortKeys(sort).length;
+
+/** Returns the position of a page's last record in reading order. */
+export const lastPosition = (
+  { sort }: ParsedQuery,
+  { id, keys }: DecodedPage,
+): Pick<CursorPosition, 'id' | 'keys'> => ({
+  id: String(id),
+  keys: sortKeys(sort).map(({ field: { type } }, index) => {
+    const key = keys[index] ?? null;
+    return key === null ? null : (type.toBound?.(key) ?? key);
+  }),
+});
+
+/**
+ * Returns the columns that a list's statement selects. The cursors of its neighbors contain the ID and sort keys of the last
+ * record in reading order.
  */
 export function listColumns(context: OperationContext, query: ParsedQuery): SelectedColumns {
   const fields = projectedColumns(context, query);
-  return hasSortKey(context, query)
-    ? { fields, last: ['id', query.sort.field.name] }
-    : { fields, last: ['id'], additional: [sortKey] };
+  const additional = positionColumnsOf(context, query).map(({ name }) => name);
+  if (additional.length === 0) return { fields, last: ['id', query.sort.field.name] };
+  return { fields, last: additional.includes('_id') ? [] : ['id'], additional };
 }
 
 /**

@@ -34,10 +34,11 @@ import {
   hasStablePlan,
   isValidCursor,
   type ListPlan,
+  lastPosition,
   listColumns,
   listLane,
-  nextCursor,
-  positionAfter,
+  neighbors,
+  pageWidth,
 } from './list-scope.ts';
 import type { CompiledOperation, CountMode, ListInput, Operation, OperationContext } from './operation.ts';
 import { statementsByShape } from './projected-columns.ts';
@@ -48,7 +49,8 @@ import { tableOf } from './statements.ts';
 import { trashContext, trashedParameter, withTrash } from './trash-list.ts';
 
 /** Decodes the count in a list statement's row, which follows the page's columns. */
-const decodeTotal = rowDecoder({ total: cell.count }, 4);
+const decodeTotal = ({ parsedQuery }: ListPlan, row: TextRows[number]): number =>
+  cell.count(row[pageWidth(parsedQuery)] ?? null);
 /** Decodes the first line of PostgreSQL's query plan, which contains the estimated number of rows. */
 const decodeExplained = rowDecoder({ line: cell.text });
 
@@ -72,7 +74,7 @@ function totalColumn(context: OperationContext, conditions: string, counting: Co
  */
 function estimate(context: OperationContext, plan: ListPlan, rows: TextRows): Statement | undefined {
   const [row] = rows;
-  if (plan.counting !== 'estimated' || (row && decodeTotal(row).total <= maxExactCount)) return undefined;
+  if (plan.counting !== 'estimated' || (row && decodeTotal(plan, row) <= maxExactCount)) return undefined;
   const { after: _, ...sort } = plan.parsedQuery.sort;
   // This statement does not use the offset, and PostgreSQL cannot infer the type of an unused parameter.
   const page = { ...plan.parsedQuery.page, depth: 'first' } as const;
@@ -86,12 +88,12 @@ function estimate(context: OperationContext, plan: ListPlan, rows: TextRows): St
 }
 
 /** Returns the number of records on all pages, or undefined if it was not requested. */
-function totalOf({ counting }: ListPlan, [page, explained]: TextRows): number | undefined {
+function totalOf(plan: ListPlan, [page, explained]: TextRows): number | undefined {
   if (explained !== undefined) {
     const [, count] = /rows=(\d+)/.exec(decodeExplained(explained).line) ?? [];
     return Math.max(Number(count), maxExactCount + 1);
   }
-  return counting === undefined || page === undefined ? undefined : decodeTotal(page).total;
+  return plan.counting === undefined || page === undefined ? undefined : decodeTotal(plan, page);
 }
 
 const trashedDescription = {
@@ -111,7 +113,7 @@ export const list: Operation<ListPlan, ListInput, PageResult> = {
   responseHeaders: {
     Link: {
       description:
-        'The first page (`rel="first"`) and, if this page is full, the next page (`rel="next"`). Following these URLs costs the same at any depth.',
+        'The first page (`rel="first"`), the previous page (`rel="prev"`) unless this is the first one and, if this page is full, the next page (`rel="next"`). Following `next`, and `prev` after `next`, costs the same at any depth.',
       schema: { type: 'string' },
     },
     'X-Total-Count': {
@@ -187,14 +189,14 @@ function compileList(context: OperationContext): CompiledOperation<ListPlan, Lis
     readsOnly: readAccess(context),
     followUp: (plan, rows) => estimate(context, plan, rows),
     result: (plan, rows) => {
-      const { page, sort } = plan.parsedQuery;
-      const row = rows[0] && decodePage(rows[0]);
+      const { parsedQuery } = plan;
+      const row = rows[0] && decodePage(parsedQuery, rows[0]);
       const isFull = row?.count === definition.page.size;
       return {
         kind: 'page',
         json: row?.json ?? '',
-        page: sort.after?.page ?? page.page,
-        next: isFull ? nextCursor(plan, positionAfter(plan.parsedQuery, row)) : undefined,
+        page: parsedQuery.sort.after?.page ?? parsedQuery.page.page,
+        ...neighbors(plan, isFull ? lastPosition(parsedQuery, row) : undefined),
         total: totalOf(plan, rows),
         query: plan.query,
       };

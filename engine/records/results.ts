@@ -43,6 +43,8 @@ export interface PageResult {
   readonly page: string;
   /** Cursor of the next page; undefined on the last page. */
   readonly next: string | undefined;
+  /** Cursor of the previous page; undefined on the first page, and on a page requested by its number. */
+  readonly previous: string | undefined;
   /** Number of records on all pages; undefined if they were not counted. */
   readonly total: number | undefined;
   /** The list's parameters, with current field names. */

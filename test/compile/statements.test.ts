@@ -93,7 +93,7 @@ const principal = {
 } as const;
 const plan = { organization: '1', caller: { principal, requestId: 'r' } };
 
-const places = ['1', null].map((key) => ({ page: '2', key, id: '1', text: '', signature: '' }));
+const places = ['1', null].map((key) => ({ page: '2', keys: [key], id: '1', text: '', signature: '' }));
 
 const whole: RequestedProjection = { selection: undefined, expansion: [] };
 

@@ -108,6 +108,147 @@ onBothDrivers(
       }
     });
 
+    test('several sort keys in any directions, with nulls and equal values, return the same records as pages', async () => {
+      const choices = [...definitionOf('loose').sort.choices.keys()];
+      for (const [index, first] of choices.entries()) {
+        const second = choices[(index + 3) % choices.length] ?? '';
+        for (const sort of [`${first},-${second}`, `-${first},${second}`, `-${second},-${first}`]) {
+          const query = `sort=${sort}`;
+          const pages = (await walk(instance(), '/api/v1/loose', query, alpha.key)).flat();
+          assert.deepEqual(ids(await follow(`/api/v1/loose?${query}`)), ids(pages), query);
+          assert.equal(new Set(ids(pages)).size, 65);
+          const fields = ids(await follow(`/api/v1/loose?${query}&fields=id`));
+          assert.deepEqual(fields, ids(pages), query);
+        }
+      }
+    });
+
+    test('the last key sorts records with equal values, and their IDs follow its direction', async () => {
+      const list = async (sort: string) =>
+        dataOf(await get(`/api/v1/leads?fields=last_name&sort=${sort}`)).map(
+          ({ last_name, id }) => [last_name, Number(numberText(id))] as const,
+        );
+      const byName = (a: readonly [unknown, number], b: readonly [unknown, number]) =>
+        String(a[0]) < String(b[0]) ? -1 : String(a[0]) > String(b[0]) ? 1 : 0;
+      const ascending = await list('status,last_name');
+      assert.equal(ascending.length, 20);
+      assert.deepEqual(
+        ascending,
+        ascending.toSorted((a, b) => byName(a, b) || a[1] - b[1]),
+      );
+      const mixed = await list('last_name,-status');
+      assert.deepEqual(
+        mixed,
+        mixed.toSorted((a, b) => byName(a, b) || b[1] - a[1]),
+      );
+      assert.deepEqual(await list('-last_name'), await list('last_name&dir=desc'));
+    });
+
+    test('rejects sort keys that are unknown, repeated, too many, or combined with dir', async () => {
+      const dir =
+        'dir cannot be combined with several fields or "-" in sort. Write "-" before each field that sorts in descending order.';
+      for (const [query, message] of [
+        ['sort=last_name,-last_name', 'sort must not contain a field twice'],
+        ['sort=last_name,status,rating,company,id', 'sort must not contain more than 4 fields'],
+        ['sort=last_name,-status&dir=asc', dir],
+        ['sort=-last_name&dir=asc', dir],
+      ] as const) {
+        const { status, json } = await get(`/api/v1/leads?${query}`);
+        assert.deepEqual([status, json.error], [400, message], query);
+      }
+      for (const sort of [
+        'last_name,',
+        ',last_name',
+        '-',
+        '--last_name',
+        'last_name,-statsu',
+        'last_name, status',
+      ]) {
+        const { status, json } = await get(`/api/v1/leads?sort=${sort}`);
+        assert.equal(status, 400, sort);
+        assert.match(String(json.error), /^sort must be one of /);
+      }
+    });
+
+    describe('prev', () => {
+      /** Follows the links of a list from its last page back to its first. */
+      const back = async (path: string) => {
+        const pages: (readonly string[])[] = [];
+        let answer = await get(path);
+        for (let next = linkOf(answer, 'next'); next !== undefined; next = linkOf(answer, 'next'))
+          answer = await get(next);
+        for (let page = Number(answer.json.page); page > 0; page--) {
+          assert.equal(answer.json.page, page);
+          pages.unshift(ids(dataOf(answer)));
+          const previous = linkOf(answer, 'prev');
+          // A full first page that was reached from the second one might not be the first any longer.
+          if (page === 1) break;
+          assert.ok(previous, `page ${page} has no link to the previous page`);
+          const position = answer;
+          answer = await get(previous);
+          assert.equal(answer.status, 200, answer.text);
+          const returned = linkOf(answer, 'next') ?? assert.fail();
+          assert.deepEqual((await get(returned)).json, position.json, path);
+        }
+        return pages;
+      };
+
+      test('leads back through the same pages in every order', async () => {
+        const choices = [...definitionOf('loose').sort.choices.keys()];
+        const single = choices.map((sort, index) => `sort=${sort}&dir=${index % 2 === 0 ? 'asc' : 'desc'}`);
+        const several = choices.slice(1).map((sort, index) => `sort=${sort},-${choices[index]}&fields=id`);
+        for (const query of [...single, ...several]) {
+          const pages = await walk(instance(), '/api/v1/loose', query, alpha.key);
+          assert.deepEqual(await back(`/api/v1/loose?${query}`), pages.map(ids), query);
+        }
+      });
+
+      test('keeps filters, searches and counts', async () => {
+        for (const query of [
+          'status=New&q=L',
+          'created_at[gte]=2020-01-01&sort=last_name',
+          'q=L&sort=-last_name',
+        ]) {
+          const pages = await walk(instance(), '/api/v1/leads', query, alpha.key);
+          assert.deepEqual(await back(`/api/v1/leads?${query}`), pages.map(ids), query);
+        }
+        const second = linkOf(await get('/api/v1/leads'), 'next') ?? assert.fail();
+        const headers = { prefer: 'count=exact' };
+        const previous = linkOf(await get(second), 'prev') ?? assert.fail();
+        const counted = await instance().call(`GET ${previous}`, { key: alpha.key, headers });
+        assert.equal(counted.headers.get('x-total-count'), '45');
+      });
+
+      test('of a page requested by its number is the page with the previous number', async () => {
+        assert.equal(
+          linkOf(await get('/api/v1/leads?page=3&sort=id'), 'prev'),
+          '/api/v1/leads?sort=id&page=2',
+        );
+        assert.equal(linkOf(await get('/api/v1/leads'), 'prev'), undefined);
+      });
+
+      test('finds records added before the first page, without changing the page number', async () => {
+        const { key } = await instance().organization('earlier');
+        for (let number = 0; number < 45; number++) await post('/api/v1/leads', '{"last_name":"M"}', key);
+        const second = linkOf(await get('/api/v1/leads?sort=last_name', key), 'next') ?? assert.fail();
+        for (let number = 0; number < 3; number++) await post('/api/v1/leads', '{"last_name":"A"}', key);
+        const first = await get(linkOf(await get(second, key), 'prev') ?? assert.fail(), key);
+        assert.deepEqual([first.json.page, dataOf(first).length], [1, 20]);
+        const earlier = await get(linkOf(first, 'prev') ?? assert.fail(), key);
+        assert.deepEqual([earlier.json.page, dataOf(earlier).length], [1, 3]);
+        assert.equal(linkOf(earlier, 'prev'), undefined);
+      });
+
+      test('cannot start an export', async () => {
+        const second = linkOf(await get('/api/v1/leads'), 'next') ?? assert.fail();
+        const previous = linkOf(await get(second), 'prev') ?? assert.fail();
+        const headers = { accept: 'text/csv' };
+        const { status, text } = await instance().call(`GET ${previous}`, { key: alpha.key, headers });
+        assert.equal(status, 400);
+        assert.match(text, /cursor of a previous page cannot be used with this format/);
+      });
+    });
+
     test('lists records without a creator or editor at every page boundary', async () => {
       const path = '/api/v1/signed';
       // Pages end before, within, between and exactly at the two blocks.
@@ -173,7 +314,7 @@ onBothDrivers(
     });
 
     describe('Link', () => {
-      test('full pages link to the next page, every page links to the first, and both keep the other parameters', async () => {
+      test('full pages link to the next page, later pages to the previous one and every page to the first, and all keep the other parameters', async () => {
         const first = await get('/api/v1/leads?page=2&status=New&status=&x=a%26b&org=beta');
         assert.equal(first.json.page, 2);
         assert.equal(linkOf(first, 'first'), '/api/v1/leads?status=New&status=&x=a%26b&org=beta');
@@ -182,13 +323,16 @@ onBothDrivers(
         const second = await get(next);
         assert.equal(second.json.page, 3);
         assert.equal(dataOf(second).length, 5);
+        const parameters = 'status=New&status=&x=a%26b&org=beta';
+        const previous = linkOf(second, 'prev') ?? '';
+        assert.ok(previous.startsWith(`/api/v1/leads?${parameters}&cursor=`), previous);
         assert.equal(
           second.headers.get('link'),
-          '</api/v1/leads?status=New&status=&x=a%26b&org=beta>; rel="first"',
+          `<${previous}>; rel="prev", </api/v1/leads?${parameters}>; rel="first"`,
         );
         assert.equal(
           (await get('/api/v1/leads?page=99')).headers.get('link'),
-          '</api/v1/leads>; rel="first"',
+          '</api/v1/leads?page=98>; rel="prev", </api/v1/leads>; rel="first"',
         );
         assert.deepEqual(second.json.data, (await get('/api/v1/leads?status=New&page=3')).json.data);
       });

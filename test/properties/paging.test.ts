@@ -58,6 +58,8 @@ const choicesOf = ({ sort }: ResourceDefinition) =>
 interface Ask {
   readonly sort: string | undefined;
   readonly dir: 'asc' | 'desc' | undefined;
+  /** Sort keys after `sort`, without `dir`. */
+  readonly thenBy: readonly { readonly sort: string; readonly dir: 'asc' | 'desc' }[];
   /** Filters whose values come from existing records at these positions. */
   readonly filters: readonly { readonly field: string; readonly places: readonly number[] }[];
 }
@@ -68,6 +70,16 @@ const asks = ({ definition }: Resource): Arbitrary<Ask> =>
       nil: undefined,
     }),
     dir: fc.constantFrom('asc', 'desc', undefined),
+    thenBy: fc.oneof(
+      fc.constant([]),
+      fc.uniqueArray(
+        fc.record({
+          sort: fc.constantFrom(...choicesOf(definition)),
+          dir: fc.constantFrom('asc' as const, 'desc' as const),
+        }),
+        { maxLength: 3, selector: ({ sort }) => sort },
+      ),
+    ),
     filters: fc.array(
       fc.record({
         field: fc.constantFrom(
@@ -85,12 +97,25 @@ const asks = ({ definition }: Resource): Arbitrary<Ask> =>
 /** Returns the records that the list must contain, in order, and its query string. */
 function expected({ definition }: Resource, all: readonly ExactRecord[], ask: Ask) {
   const selectable = definition.sort.choices.size > 0;
-  const by = definition.fields.find(({ name }) => selectable && name === ask.sort) ?? definition.sort.field;
-  const direction =
-    (selectable ? ask.dir : undefined) ?? (by === definition.sort.field ? definition.sort.direction : 'asc');
+  const fieldOf = (sort: string | undefined) =>
+    definition.fields.find(({ name }) => selectable && name === sort);
+  const by = fieldOf(ask.sort) ?? definition.sort.field;
+  const more = ask.sort === undefined ? [] : ask.thenBy.filter(({ sort }) => sort !== ask.sort);
+  const own =
+    (selectable ? ask.dir : undefined) ??
+    (by === definition.sort.field && (more.length === 0 || !selectable) ? definition.sort.direction : 'asc');
   const query = new URLSearchParams();
-  if (ask.sort !== undefined) query.set('sort', ask.sort);
-  if (ask.dir !== undefined) query.set('dir', ask.dir);
+  if (more.length > 0) {
+    const keys = [{ sort: ask.sort, dir: own }, ...more];
+    query.set('sort', keys.map(({ sort, dir }) => `${dir === 'desc' ? '-' : ''}${sort}`).join());
+  } else {
+    if (ask.sort !== undefined) query.set('sort', ask.sort);
+    if (ask.dir !== undefined) query.set('dir', ask.dir);
+  }
+  const order = [
+    { by, direction: own },
+    ...(selectable ? more.map(({ sort, dir }) => ({ by: fieldOf(sort) ?? by, direction: dir })) : []),
+  ];
   const wanted = new Map<Field, Exact[]>();
   for (const { field: name, places } of ask.filters) {
     const field = definition.filters.find((one) => one.field.name === name)?.field;
@@ -102,18 +127,21 @@ function expected({ definition }: Resource, all: readonly ExactRecord[], ask: As
       query.append(name, typeof value === 'object' ? numberText(value) : String(value));
     }
   }
-  const ascending = all
+  const records = all
     .filter((record) =>
       [...wanted].every(([field, values]) =>
         values.some((value) => matches(field, record[field.name] ?? null, value)),
       ),
     )
-    .toSorted(
-      (a, b) =>
-        compareValues(by.type.json, a[by.name] ?? null, b[by.name] ?? null) ||
-        compareValues({}, a.id ?? null, b.id ?? null),
-    );
-  return { query: String(query), records: direction === 'asc' ? ascending : ascending.toReversed() };
+    .toSorted((a, b) => {
+      const compared = order.map(({ by: { type, name }, direction }) => {
+        const result = compareValues(type.json, a[name] ?? null, b[name] ?? null);
+        return direction === 'asc' ? result : -result;
+      });
+      const byId = compareValues({}, a.id ?? null, b.id ?? null);
+      return compared.find((result) => result !== 0) ?? (order.at(-1)?.direction === 'desc' ? -byId : byId);
+    });
+  return { query: String(query), records };
 }
 
 /**

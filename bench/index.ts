@@ -11,7 +11,7 @@ import { type Figure, goalsReport } from './goals.ts';
 import { growthReport, measureGrowth } from './growth.ts';
 import { bareCost, byKey, type Dialect, inTurn, median, operations, type Round, round } from './load.ts';
 import { measureScopes, scopesReport } from './scopes.ts';
-import { rows, seed, seededOrganization, seededOrganizations } from './seed.ts';
+import { filter, rows, seed, seededOrganization, seededOrganizations } from './seed.ts';
 import { flags } from './service.ts';
 import { measureStarts, startReport } from './start.ts';
 import { profileFlags, type RunningTarget, startTarget } from './target.ts';
@@ -161,6 +161,7 @@ const bare: Readonly<Record<string, string>> = {
     'select id from leads where organization_id = 1 order by created_at desc, id desc limit 20 offset 17980',
   aggregate:
     'select status, count(*), sum(lead_score) from leads where organization_id = 1 group by 1 order by 1',
+  'query with any': `select id from leads where organization_id = 1 and (status = '${filter}' or rating = 'Hot') order by created_at desc, id desc limit 20`,
   'order without index': 'select id from leads where organization_id = 1 order by company limit 20',
 };
 

@@ -91,6 +91,21 @@ export const operations: Readonly<Record<string, Operation>> = {
     connections: 2,
     isOurs: true,
   },
+  'query with any': {
+    method: 'POST',
+    path: () => '/query',
+    body: JSON.stringify({
+      where: {
+        any: [
+          { field: 'status', op: 'eq', value: filter },
+          { field: 'rating', op: 'eq', value: 'Hot' },
+        ],
+      },
+    }),
+    organization: largestOrganization,
+    connections: 2,
+    isOurs: true,
+  },
   aggregate: {
     method: 'GET',
     path: () => '/aggregate',

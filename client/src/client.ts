@@ -20,6 +20,7 @@ import {
 } from './http.ts';
 import { type InstanceCalls, instanceCalls } from './instance.ts';
 import { type Kinds, parse, requireExactNumbers, stringify } from './json.ts';
+import type { AnyCondition } from './query.ts';
 import type { ErrorCode } from './resources.ts';
 
 /** The types of a resource. The types of features that the resource does not have are `never`. */
@@ -155,6 +156,9 @@ type Expanded<R extends ResourceTypes, E extends string> = {
 /** The field that records in lists of the trash also have. `never` for other lists. */
 type TrashField<T extends true> = [T] extends [never] ? never : 'trashed_at';
 
+/** A sort key, or several ones. */
+type SortOf<Name extends string> = [Name] extends [never] ? never : Values<Name | `-${Name}`>;
+
 /** Filters and sort order of a list. */
 export interface ListFilters<R extends ResourceTypes, T extends true = never> extends CallOptions {
   /**
@@ -163,7 +167,8 @@ export interface ListFilters<R extends ResourceTypes, T extends true = never> ex
   readonly where?: R['filters'];
   /** Words that must all occur in a record's searchable fields. */
   readonly q?: R['search'];
-  readonly sort?: R['sort'] | TrashField<T>;
+  /** A field or, for several sort keys, a list of fields. `-` before a field sorts in descending order. */
+  readonly sort?: SortOf<R['sort'] | TrashField<T>>;
   readonly dir?: [R['sort'] | TrashField<T>] extends [never] ? never : 'asc' | 'desc';
   /** Lists the records in the trash instead, latest first. Requires the grant `restore`. */
   readonly trashed?: T;
@@ -219,6 +224,42 @@ export type Listed<R extends ResourceTypes, F extends string, E extends string, 
 export interface Trashed {
   /** When the record was moved to the trash. */
   readonly trashed_at: string;
+}
+
+/** The operators of a filter and their values. */
+type OperatorsOf<F> = Exclude<NonNullable<F>, string | number | bigint | boolean | readonly unknown[]>;
+
+/** A condition with each operator of a filter. */
+type FilterCondition<N extends string, F> =
+  | ([Exclude<NonNullable<F>, OperatorsOf<F>>] extends [never]
+      ? never
+      : { readonly field: N; readonly op: 'eq'; readonly value: Exclude<NonNullable<F>, OperatorsOf<F>> })
+  | {
+      [O in keyof OperatorsOf<F> & string]: {
+        readonly field: N;
+        readonly op: O;
+        readonly value: NonNullable<OperatorsOf<F>[O]>;
+      };
+    }[keyof OperatorsOf<F> & string];
+
+/** A condition, or a group of conditions: `all`, `any` or `not`. */
+export type Condition<R extends ResourceTypes> = AnyCondition<
+  {
+    [N in keyof R['filters'] & string]-?: FilterCondition<N, R['filters'][N]>;
+  }[keyof R['filters'] & string]
+>;
+
+/** Any combination of conditions that records must meet, and the order and content of the result. */
+export interface ConditionQuery<
+  R extends ResourceTypes,
+  F extends string,
+  E extends string,
+  T extends true = never,
+> extends Omit<ListQuery<R, F, E, T>, 'where' | 'page'> {
+  /**
+   * For example `{ any: [{ field: 'rating', op: 'eq', value: 'Hot' }, { not: { field: 'status', op: 'eq', value: 'New' } }] }`.
+   */
+  readonly where?: Condition<R>;
 }
 
 export interface ListPage<T> {
@@ -450,6 +491,34 @@ export class Records<R extends ResourceTypes> {
     const T extends HasTrash<R> = never,
   >(query: ListFilters<R, T> & Selection<F, E> = {}): AsyncGenerator<Listed<R, F, E, T>, void, undefined> {
     yield* walk((cursor) => this.list<F, E, T>({ ...query, ...(cursor !== undefined && { cursor }) }));
+  }
+
+  /** Returns a page of up to 20 records that meet any combination of conditions. */
+  query<
+    const F extends FieldOf<R> | TrashField<T> = FieldOf<R>,
+    const E extends ExpansionOf<R> = never,
+    const T extends HasTrash<R> = never,
+  >(query: ConditionQuery<R, F, E, T> = {}): Promise<ListPage<Listed<R, F, E, T>>> {
+    const { where, q, sort, dir, trashed, fields, expand, cursor, count, signal } = query;
+    const body = { where, q, sort: sortText(sort), dir, fields, expand, cursor };
+    return this.#send({
+      method: 'POST',
+      path: `${this.#path}/query`,
+      query: new URLSearchParams(trashed === undefined ? {} : { trashed: String(trashed) }),
+      headers: { 'content-type': json },
+      body: stringify(body, {}),
+      ...(count !== undefined && { preferences: [`count=${count}`] }),
+      ...(signal && { signal }),
+      resend: 'always',
+      read: async (response) => {
+        const { data, next } = parse(await response.text(), { data: this.#kinds }) as {
+          data: Listed<R, F, E, T>[];
+          next: string | null;
+        };
+        const total = response.headers.get('x-total-count');
+        return { data, next: next ?? undefined, total: total === null ? undefined : Number(total) };
+      },
+    });
   }
 
   /** Counts and measures the records in a list, by groups. Returns at most 1,000 groups, in the order of their values. */
@@ -705,7 +774,10 @@ export class Records<R extends ResourceTypes> {
   #read(query: ListFilters<R, true> & Selection<string, string>, more: Readonly<Record<string, unknown>>) {
     const { where = {}, q, sort, dir, trashed, fields, expand } = query;
     const parameters = filterParameters(where);
-    const options = { q, sort, dir, trashed, fields: fields?.join(), expand: expand?.join(), ...more };
+    const options = {
+      ...{ q, sort: sortText(sort), dir, trashed },
+      ...{ fields: fields?.join(), expand: expand?.join(), ...more },
+    };
     for (const [name, value] of Object.entries(options))
       if (value !== undefined) parameters.set(name, String(value));
     return { method: 'GET', path: this.#path, query: parameters, resend: 'always' as const };
@@ -775,6 +847,10 @@ export class Records<R extends ResourceTypes> {
     return record;
   }
 }
+
+/** Returns sort keys as text. */
+const sortText = (sort: Values<string> | undefined): string | undefined =>
+  sort === undefined ? undefined : [sort].flat().join();
 
 /**
  * Converts filters to query parameters.

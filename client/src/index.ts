@@ -8,6 +8,8 @@ export {
   type BatchResults,
   type BatchSuccess,
   type Change,
+  type Condition,
+  type ConditionQuery,
   type CreateOptions,
   type ExpandedList,
   etag,
@@ -60,4 +62,5 @@ export type {
   SubscriptionInput,
   Subscriptions,
 } from './instance.ts';
+export { type AnyCondition, type FieldCondition, fromQuery, type QueryBody, toQuery } from './query.ts';
 export * from './resources.ts';

@@ -38,6 +38,8 @@ export function recordExamples(
       [linesSchema(`${recordName}Aggregates`, 'ndjson')]: '{"count()":1}\n',
       [linesSchema(`${recordName}Aggregates`, 'csv')]: 'count()\r\n1\r\n',
     }),
+    [`${recordName}Query`]: {},
+    [`${recordName}QueryPage`]: { data: [record], page: 1, per_page: definition.page.size, next: null },
     [`${recordName}List`]: { data: [record], page: 1, per_page: definition.page.size },
   };
 }

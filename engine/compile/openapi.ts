@@ -30,6 +30,7 @@ import {
   patchSchema,
   projectionSchema,
   projectionSchemaName,
+  querySchemas,
   recordSchema,
   ref,
   referenceSchemas,
@@ -213,6 +214,7 @@ export function openApiFragment(
         ]),
       ),
       ...(definition.aggregates !== undefined && aggregateSchemas(definition, recordName)),
+      ...querySchemas(definition, recordName),
       [`${recordName}List`]: {
         type: 'object',
         description: `A page of ${name}.`,

@@ -7,7 +7,7 @@ import {
   hasCustomFields,
   refersToMany,
 } from '../fields/index.ts';
-import { listParameters, operatorOf } from '../query/index.ts';
+import { listParameters, type OperatorName, operatorOf } from '../query/index.ts';
 import {
   type Action,
   type Caller,
@@ -222,7 +222,8 @@ async function* statementsOf(
       ({ page = '1' }) => resource.context.view === '' || page === '1',
     );
     for (const query of queries) {
-      const statement = compiled.statement(await compiled.plan(input(query, bodyFor(operation, body))));
+      const sent = name === 'query' ? anyOfFilters(definition) : bodyFor(operation, body);
+      const statement = compiled.statement(await compiled.plan(input(query, sent)));
       if (statement?.lane === 'scan') {
         // If no index supports the filter, the plan is the same for every order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
@@ -231,7 +232,8 @@ async function* statementsOf(
         if (kind !== '') scans.add(kind);
       }
       const search = new URLSearchParams(query).toString();
-      const request = `${operation.method} ${operation.path}${search === '' ? '' : `?${search}`}`;
+      const parameters = `${search === '' ? '' : `?${search}`}${name === 'query' ? ` ${JSON.stringify(sent)}` : ''}`;
+      const request = `${operation.method} ${operation.path}${parameters}`;
       if (statement !== undefined) yield [request, statement];
     }
   }
@@ -257,6 +259,8 @@ function queriesOf(
   action: Action,
 ): readonly Record<string, string>[] {
   if (name === 'aggregate') return aggregateQueries(definition);
+  // Without groups, a query has the same statements as a list.
+  if (name === 'query') return [{}];
   const references = definition.expansion.filter(({ isList }) => !isList).map(({ name }) => name);
   // Each list is expanded alone, because several lists can require another lane.
   const lists = definition.expansion.filter(({ isList }) => isList).map(({ name }) => name);
@@ -279,18 +283,35 @@ function aggregateQueries(definition: ResourceDefinition): Record<string, string
   ]);
 }
 
+/** Returns a query for the records that meet a condition with one of the first two filters. */
+function anyOfFilters(definition: ResourceDefinition): Readonly<Record<string, unknown>> {
+  const any = definition.filters.slice(0, 2).flatMap(({ name, field, parameters: [parameter] }) => {
+    if (parameter === undefined) return [];
+    const { operator } = parameter;
+    return [{ field: name, op: operator, value: exampleValues(field, operator)[0] }];
+  });
+  return any.length === 0 ? {} : { where: { any } };
+}
+
+/** Returns values for a condition, one for each resource to which the field can refer. */
+function exampleValues(
+  { type: { element, priced, examples }, alternatives }: Field,
+  operator: OperatorName,
+): readonly string[] {
+  const [word] = operatorOf(operator).words ?? [];
+  if (word !== undefined) return [word];
+  const candidates = element === undefined && priced === undefined ? examples : [];
+  const example = candidates.find((value) => value !== null && value !== '') ?? 1;
+  return alternatives?.map(({ to }) => `${to}/1`) ?? [String(example)];
+}
+
 /** Returns list queries for every combination of sort field, direction, page depth and filter. */
 function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   const parameters = listParameters(definition);
   const filters = definition.filters.flatMap(({ field, parameters }) =>
-    parameters.flatMap(({ name, operator }): Record<string, string>[] => {
-      const { element, priced } = field.type;
-      const examples = element === undefined && priced === undefined ? field.type.examples : [];
-      const example = examples.find((value) => value !== null && value !== '') ?? 1;
-      const values = field.alternatives?.map(({ to }) => `${to}/1`) ?? [String(example)];
-      const [word] = operatorOf(operator).words ?? [];
-      return word === undefined ? values.map((value) => ({ [name]: value })) : [{ [name]: word }];
-    }),
+    parameters.flatMap(({ name, operator }) =>
+      exampleValues(field, operator).map((value): Record<string, string> => ({ [name]: value })),
+    ),
   );
   const combination = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
   const orders: Record<string, string>[] = parameters.includes('sort')

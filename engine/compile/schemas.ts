@@ -2,6 +2,7 @@ import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import type { Expression } from '../expressions/index.ts';
 import {
   type Field,
+  hasCustomFields,
   type JsonSchema,
   maxReferences,
   type RollupFunction,
@@ -11,7 +12,14 @@ import {
   type Transitions,
   transitionScope,
 } from '../fields/index.ts';
-import { isReferenceList, maxListed } from '../query/index.ts';
+import {
+  combinations,
+  isReferenceList,
+  maxFilterValues,
+  maxListed,
+  maxSortKeys,
+  whereLimits,
+} from '../query/index.ts';
 import {
   type FormatName,
   formatNames,
@@ -56,6 +64,93 @@ export const aggregateSchemas = (
     ]),
   ),
 });
+
+/** Returns the schemas of a query's body, of its conditions and of its response, by name. */
+export function querySchemas(
+  definition: ResourceDefinition,
+  recordName: string,
+): Readonly<Record<string, JsonSchema>> {
+  const condition = `${recordName}Condition`;
+  const members = {
+    type: 'array',
+    minItems: 1,
+    maxItems: whereLimits.conditions,
+    items: ref('schemas', condition),
+  };
+  const operators = new Set(
+    definition.filters.flatMap(({ parameters }) => parameters.map(({ operator }) => operator)),
+  );
+  const isCustom = hasCustomFields(definition);
+  const scalar = { type: ['string', 'number', 'boolean'] };
+  const names = { type: 'array', items: { type: 'string' } };
+  return {
+    [condition]: {
+      description: `A condition on a field that has a filter, or a group of conditions: \`all\`, \`any\`, or \`not\`, which matches every record that does not meet the condition, also those without a value. Groups can be nested up to ${whereLimits.depth} deep and contain up to ${whereLimits.conditions} conditions in total.`,
+      anyOf: [
+        {
+          type: 'object',
+          required: ['field', 'op', 'value'],
+          properties: {
+            field: {
+              type: 'string',
+              description: `The name of a field with a filter: ${[...definition.filters.map(({ name }) => `\`${name}\``), ...(isCustom ? ['custom fields'] : [])].join(', ')}.`,
+            },
+            // Custom fields have the operators of their types.
+            op: { type: 'string', ...(operators.size > 0 && !isCustom && { enum: [...operators] }) },
+            value: {
+              description: 'A value as in a URL, or a list of values where the URL can repeat the parameter.',
+              anyOf: [scalar, { type: 'array', minItems: 1, maxItems: maxFilterValues, items: scalar }],
+            },
+          },
+        },
+        ...combinations.map((name) => ({
+          type: 'object',
+          required: [name],
+          properties: { [name]: name === 'not' ? ref('schemas', condition) : members },
+        })),
+      ],
+    },
+    [`${recordName}Query`]: {
+      type: 'object',
+      description:
+        'Which records to return, and how. All properties are optional, and null counts as absent.',
+      properties: {
+        where: ref('schemas', condition),
+        sort: {
+          type: 'string',
+          description: `Up to ${maxSortKeys} comma-separated fields, each in ascending order or, after \`-\`, in descending order.`,
+        },
+        dir: { type: 'string', description: 'As in the URL of a list: `asc` or `desc`.' },
+        fields: { ...names, description: 'Limits records to `id` and these fields.' },
+        expand: { ...names, description: 'Names of related records to return.' },
+        q: { type: 'string', description: 'Words that must all occur in a record.' },
+        cursor: {
+          type: ['string', 'null'],
+          description:
+            'The value of `next` in the previous page. All other properties must be the same as for that page.',
+        },
+      },
+    },
+    [`${recordName}QueryPage`]: {
+      type: 'object',
+      description: `A page of ${definition.name}.`,
+      required: ['data', 'page', 'per_page', 'next'],
+      properties: {
+        data: {
+          type: 'array',
+          maxItems: definition.page.size,
+          items: ref('schemas', projectionSchemaName(recordName)),
+        },
+        page: { type: 'integer', minimum: 1, description: 'The requested page.' },
+        per_page: { type: 'integer', const: definition.page.size },
+        next: {
+          type: ['string', 'null'],
+          description: 'The `cursor` of the next page, or null on the last page.',
+        },
+      },
+    },
+  };
+}
 
 /** Returns the schema of a batch body. @param uniques sets of unique fields that can identify a record */
 export function batchSchema(record: JsonSchema, uniques: readonly Unique[] = []): JsonSchema {

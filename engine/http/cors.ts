@@ -3,7 +3,7 @@ import { type Operation, operations } from '../records/index.ts';
 import { varyBy } from './reply.ts';
 
 /** Methods and headers that pages from other origins can send. */
-const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
+const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE, QUERY';
 const requestHeaders =
   'Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, Idempotency-Key, Prefer, X-Request-Id';
 /** Response headers that pages from other origins can read, in addition to headers added by modules. */

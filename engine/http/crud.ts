@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import type { Database, Trace } from '../database/index.ts';
 import type { Query } from '../query/index.ts';
@@ -8,6 +8,7 @@ import {
   customFieldsIn,
   execute,
   formatOf,
+  type Operation,
   operationsOf,
   type Principal,
   routedOperation,
@@ -24,8 +25,8 @@ import { respond } from './respond.ts';
 
 /** Parameters whose values are field names. */
 const fieldNameParameters = ['sort', 'fields', 'expand', 'match', 'group_by', 'measure'] as const;
-/** Matches a field's name at the start of a text, or in parentheses, as in `sum(amount)`. */
-const baseName = /(?<=\()\w*|^\w+\b(?!\()/;
+/** Matches a field's name at the start of a text, after `-`, or in parentheses, as in `sum(amount)`. */
+const baseName = /(?<=\()\w*|(?<=^-?)\w+\b(?!\()/;
 
 /**
  * Returns the fields named in a request's parameters and body. The body can contain many records.
@@ -112,21 +113,24 @@ export async function crud(
       : [],
   );
   const pathName = path.slice(path.lastIndexOf('/') + 1);
-  const methodsByUrl = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
+  const methodsByUrl = new Map<string, (Operation['method'] | 'HEAD' | 'QUERY')[]>();
   sendDeprecations(app, resource, path);
   for (const routed of operationsOf(resource.definition)) {
     const { name, operation } = routed;
     const requirements = bodyRequirements(routed, resource.definition);
+    const addMethods = (url: string, ...methods: (Operation['method'] | 'HEAD' | 'QUERY')[]) =>
+      methodsByUrl.set(url, [...(methodsByUrl.get(url) ?? []), ...methods]);
     const url = `${path}${operation.path}`;
-    const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];
-    methodsByUrl.set(url, [...(methodsByUrl.get(url) ?? []), ...methods]);
-    app.route({
-      method: operation.method,
-      url,
+    if (operation.method === 'GET') addMethods(url, 'GET', 'HEAD');
+    else addMethods(url, operation.method);
+    const route: Omit<RouteOptions, 'method' | 'url'> = {
       onRequest: authorize(app, resource, operation.action),
       preValidation: decodeBody,
       ...(requirements?.maxBytes !== undefined && { bodyLimit: requirements.maxBytes }),
-      config: { streams: (operation.formats ?? []).map((format) => formatOf(format).type) },
+      config: {
+        streams: (operation.formats ?? []).map((format) => formatOf(format).type),
+        isServedReadOnly: operation.isSafe === true,
+      },
       handler: async (request, reply) => {
         const input = new RequestInput(request, reply, requirements, signing);
         const { caller, query } = input;
@@ -135,6 +139,16 @@ export async function crud(
         const compiled = routedOperation(resource.viewFor(caller.principal.grants).operations, name);
         const reportNames = () => {
           const body = input.parsedBody;
+          const { bodyNames } = operation;
+          if (bodyNames !== undefined) {
+            const parameters = body === undefined ? {} : bodyNames.parameters(body);
+            app.namesSent?.(
+              caller.principal,
+              pathName,
+              fieldNamesInRequest(parameters, undefined, fieldNames),
+            );
+            return;
+          }
           app.namesSent?.(caller.principal, pathName, fieldNamesInRequest(query, body, fieldNames));
           for (const list of lists) {
             const items = body?.[list.name];
@@ -155,9 +169,9 @@ export async function crud(
         if (compiled.export !== undefined) {
           const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
           if (format !== undefined) {
-            reportNames();
             const exporter = compiled.export;
             const plan = exporter.plan(input);
+            reportNames();
             const assertAllowed = authorizeAgain(app, request, resource, [operation.action], (principal) =>
               exporter.authorizeRelated(plan, principal),
             );
@@ -171,7 +185,12 @@ export async function crud(
         const rows = await execute(database, compiled, plan).finally(() => logIfSlow(request));
         return respond(request, reply, compiled.result(plan, rows), { input, path, url: resourceUrl });
       },
-    });
+    };
+    app.route({ ...route, method: operation.method, url });
+    if (operation.alternativeMethod !== undefined) {
+      addMethods(path, operation.alternativeMethod);
+      app.route({ ...route, method: operation.alternativeMethod, url: path });
+    }
   }
   for (const [url, methods] of methodsByUrl) {
     // The route for records handles GET and HEAD, because it accepts any text as an ID.

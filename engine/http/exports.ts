@@ -40,7 +40,7 @@ export function acceptedFormat(
 
 /** An operation to export, its plan, and the format. `assertAllowed` rejects if the caller is no longer authorized. */
 interface ExportSource {
-  readonly operation: ExportReader;
+  readonly operation: Omit<ExportReader, 'plan'>;
   readonly plan: OperationPlan;
   readonly format: FormatName;
   readonly assertAllowed: () => Promise<void>;

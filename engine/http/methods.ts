@@ -47,6 +47,7 @@ export function rejectOtherMethods(
     method: 'OPTIONS',
     onRequest: (_request, reply) => {
       if (allowedMethods.includes('PATCH')) reply.header('accept-patch', mergePatchTypes.join(', '));
+      if (allowedMethods.includes('QUERY')) reply.header('accept-query', 'application/json');
       reply.code(204).header('allow', allow).send();
     },
     handler: rejectMethod,

@@ -122,7 +122,7 @@ export const responses = {
   ),
   MethodNotAllowed: errorResponse(
     'Never returned for this method. The path returns it for methods that it does not support.',
-    [errors.methodNotAllowed('GET, HEAD, POST, OPTIONS')],
+    [errors.methodNotAllowed('GET, HEAD, QUERY, POST, OPTIONS')],
     {
       Allow: {
         description: 'The methods that the path supports.',
@@ -218,7 +218,7 @@ export const responses = {
     preferenceApplied,
   ),
   TooLarge: errorResponse(
-    "The body exceeds the path's limit: 1 MiB by default, 8 MiB for a batch, 16 KiB under `/auth`, or the instance's limit for imports.",
+    "The body exceeds the path's limit: 1 MiB by default, 8 MiB for a batch, 256 KiB for a query, 16 KiB under `/auth`, or the instance's limit for imports.",
     [errors.tooLarge(1024 * 1024)],
   ),
   Failure: errorResponse(

@@ -55,14 +55,16 @@ function bodyOf(
     case 'deleted':
       return '{"ok":true}';
     case 'page': {
-      const { page, total } = result;
       const link = pageLinks(result, url());
       if (link !== undefined) reply.header('link', link);
-      if (total !== undefined) {
-        const preferences = [...(input.strict ? ['handling=strict'] : []), `count=${input.counting}`];
-        reply.header('x-total-count', String(total)).header('preference-applied', preferences.join(', '));
-      }
-      return wrapBody('{"data":[', result.json, `],"page":${page},"per_page":${pageSize}}`);
+      sendTotal(reply, result, input);
+      return wrapBody('{"data":[', result.json, `],"page":${result.page},"per_page":${pageSize}}`);
+    }
+    case 'query': {
+      const { page, next } = result;
+      sendTotal(reply, result, input);
+      const cursor = next === undefined ? 'null' : `"${next}"`;
+      return wrapBody('{"data":[', result.json, `],"page":${page},"per_page":${pageSize},"next":${cursor}}`);
     }
     case 'aggregate':
       return wrapBody('{"data":[', result.json, ']}');
@@ -76,6 +78,17 @@ function bodyOf(
       if (result.isReplayed) reply.header('idempotency-replayed', 'true');
       return result.json;
   }
+}
+
+/** Sets the headers with the number of records on all pages, if they were counted. */
+function sendTotal(
+  reply: FastifyReply,
+  { total }: Pick<PageResult, 'total'>,
+  { strict, counting }: ResponseContext['input'],
+): void {
+  if (total === undefined) return;
+  const preferences = [...(strict ? ['handling=strict'] : []), `count=${counting}`];
+  reply.header('x-total-count', String(total)).header('preference-applied', preferences.join(', '));
 }
 
 /** Maximum length of query parameters in links. Many clients accept at most 16 KB of headers. */

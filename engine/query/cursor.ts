@@ -6,7 +6,7 @@ import type { ListOrder } from './expansion.ts';
  * The records of a page, relative to a record: the first ones `after` it or `from` it, or the last ones `before` it or
  * `through` it. `from` and `through` include the record itself.
  */
-export type Side = 'after' | 'from' | 'before' | 'through';
+export type PageSide = 'after' | 'from' | 'before' | 'through';
 
 /** The position of a page in a list, relative to a record. */
 export interface CursorPosition {
@@ -17,7 +17,7 @@ export interface CursorPosition {
   /** ID of the record, as decimal text. */
   readonly id: string;
   /** Default: `after`. */
-  readonly side?: Side;
+  readonly side?: PageSide;
 }
 
 /** A cursor from a request. Its signature must be verified before use. */
@@ -35,7 +35,8 @@ export const positionText = ({ page, keys, id, side = 'after' }: CursorPosition)
 const oppositeSides = { after: 'through', from: 'before', before: 'from', through: 'after' } as const;
 
 /** Returns the side of the records that precede a page that reads forward, or that follow one that reads backward. */
-export const oppositeSide = ({ side = 'after' }: Pick<CursorPosition, 'side'>): Side => oppositeSides[side];
+export const oppositeSide = ({ side = 'after' }: Pick<CursorPosition, 'side'>): PageSide =>
+  oppositeSides[side];
 
 /** Returns whether a page contains the last records before a position instead of the first records after it. */
 export const readsBackward = ({ side }: Pick<CursorPosition, 'side'>): boolean =>
@@ -59,7 +60,7 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   const { text, signature } = parts;
   try {
     const [page, ...values] = JSON.parse(Buffer.from(text, 'base64url').toString()) as unknown[];
-    const side = isSide(values.at(-1)) ? (values.pop() as Side) : 'after';
+    const side = isSide(values.at(-1)) ? (values.pop() as PageSide) : 'after';
     const id = values.pop();
     const isPosition =
       typeof page === 'string' &&
@@ -74,7 +75,7 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   }
 }
 
-const isSide = (value: unknown): value is Side =>
+const isSide = (value: unknown): value is PageSide =>
   typeof value === 'string' && Object.hasOwn(oppositeSides, value);
 
 const isKey = (value: unknown): value is string | null => value === null || typeof value === 'string';

@@ -10,12 +10,19 @@ import {
   splitReference,
   typeLabel,
 } from '../fields/index.ts';
-import { indexKey, lookupKey, quote } from '../sql/index.ts';
+import { indexKey, lookupKey, type Placeholder, quote } from '../sql/index.ts';
 import { implies, oneOfSchema, suggestion } from '../yaml/index.ts';
 import { customCondition, customFilters } from './custom-filters.ts';
 import type { Filter, FilterParameter } from './filter.ts';
 import { type OperatorName, operatorOf, operators, operatorsOf, visibleValues } from './operators.ts';
-import { type DeclarationContext, type Index, parameterIssue, type Query, type QueryPart } from './part.ts';
+import {
+  type CallerSql,
+  type DeclarationContext,
+  type Index,
+  parameterIssue,
+  type Query,
+  type QueryPart,
+} from './part.ts';
 
 /** Maximum number of values per filter. */
 export const maxFilterValues = 50;
@@ -23,8 +30,8 @@ export const maxFilterValues = 50;
 /** Maximum number of unknown filters named in a response. */
 const maxUnknown = 5;
 
-/** A filter in a request, with at least one value. Values are parameters of the field's type. */
-interface Condition {
+/** A condition in a request, with at least one value. Values are parameters of the field's type. */
+export interface Condition {
   readonly field: Field;
   readonly operator: OperatorName;
   readonly values: readonly string[];
@@ -34,6 +41,18 @@ interface Condition {
   readonly source?: FilterParameter['source'];
 }
 
+/** Conditions of which a record must meet all or any, or none (`not`). */
+export interface ConditionGroup {
+  readonly combination: 'all' | 'any' | 'not';
+  readonly members: readonly ConditionNode[];
+}
+
+/** A condition, or a group of conditions. */
+export type ConditionNode = Condition | ConditionGroup;
+
+/** Returns whether a node is a group. */
+export const isGroup = (node: ConditionNode): node is ConditionGroup => 'members' in node;
+
 /** A filter's YAML entry. */
 type Entry =
   | string
@@ -42,8 +61,11 @@ type Entry =
 /** Operators that match records with a value, or with one of several values. The first one has the shortest parameter. */
 const equalities: readonly OperatorName[] = ['eq', 'in', 'any'];
 
-/** Filters by the fields listed in the YAML, and by references. Several filters are combined with AND. */
-export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
+/**
+ * Filters by the fields listed in the YAML, and by references. Several filters are combined with AND. URLs contain only
+ * conditions; see `where.ts` for groups.
+ */
+export const filters: QueryPart<readonly Filter[], readonly ConditionNode[]> = {
   yaml: {
     description:
       'Filterable fields: a name for ?field=value, or { field, operators } for ?field[operator]=value. Indexes are created for them. References can always be filtered by ?field[in]=value.',
@@ -138,30 +160,17 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
         const input = query[name];
         // The most common case is checked first, because this code runs for every list.
         if (input === undefined) continue;
-        const values = parseValues(name, field, operator, input, issues);
-        if (values.length > 0)
-          conditions.push(
-            withVariants(
-              ofSingleResource({ field, operator, values, ...(source && { source }) }),
-              phoneRegion,
-            ),
-          );
+        // Empty values are ignored, because forms submit blank inputs.
+        const texts = [input].flat().filter((text) => text !== '');
+        const values = parseValues(name, field, operator, texts, issues);
+        if (values.length > 0) conditions.push(conditionOf(field, { operator, source }, values, phoneRegion));
       }
     }
     return conditions;
   },
-  shape: (conditions) =>
-    conditions
-      .map((condition) => {
-        const { field, operator, values, variants } = condition;
-        const list = `${values.length > 1 ? '*' : ''}${variants === undefined ? '' : '+'}`;
-        const form = operatorOf(operator).words === undefined ? list : values[0];
-        // Custom fields of the same type share a statement, whose parameters include their keys.
-        const name = field.custom === undefined ? field.name : `custom.${field.typeName}`;
-        return `${name} ${operator}${form}${isSelective(condition) ? '' : '~'}`;
-      })
-      .join(),
-  cost: (conditions) => {
+  shape: (nodes) => nodes.map(shapeOf).join(),
+  cost: (nodes) => {
+    const conditions = nodes.filter((node): node is Condition => !isGroup(node));
     const fieldsWith = (index: string) =>
       conditions.filter(
         (condition) =>
@@ -176,30 +185,14 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
       ...(gathered.length > 0 && { gather: true }),
       scan:
         gathered.length > 0 ||
+        conditions.length < nodes.length ||
         conditions.some(({ source }) => source === 'scan') ||
         fieldsWith('none').length > 0 ||
         fieldsWith('order').some((condition) => condition.values.length > 1 || !isSelective(condition)),
     };
   },
-  clauses: (_, conditions, placeholder, { visibleIds, refersToAny, organization }) => ({
-    where: conditions.map((condition, index) => {
-      const { field, operator, source } = condition;
-      const values = comparedValues(condition);
-      const operand = {
-        values,
-        visibleIds: (ids: () => string) => visibleIds(field, ids),
-        placeholder: () =>
-          placeholder((conditions) => {
-            const input = conditions[index] === undefined ? [] : comparedValues(conditions[index]);
-            return values.length > 1 ? input : (input[0] ?? null);
-          }),
-      };
-      if (source === 'references' && field.type.element !== undefined)
-        return refersToAny(field, visibleValues(field, operand));
-      if (field.custom === undefined) return operatorOf(operator).where(field, operand);
-      const key = `${placeholder((conditions) => conditions[index]?.field.custom?.key ?? null)}::text`;
-      return customCondition(condition, operand, { key, organization: organization() });
-    }),
+  clauses: (_, nodes, placeholder, caller) => ({
+    where: nodes.map((node, index) => nodeSql(node, [index], placeholder, caller)),
   }),
   describe: (declaration) =>
     parametersOf(declaration).map(({ filter, field, name, operator }) =>
@@ -221,6 +214,81 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
       });
     }),
 };
+
+/** Returns the fields in conditions and groups. */
+export const conditionFields = (nodes: readonly ConditionNode[]): readonly Field[] =>
+  nodes.flatMap((node) => (isGroup(node) ? conditionFields(node.members) : [node.field]));
+
+/**
+ * Returns a condition with a parameter's operator.
+ * @param phoneRegion see {@link withVariants}
+ */
+export const conditionOf = (
+  field: Field,
+  { operator, source }: Pick<Condition, 'operator'> & { readonly source?: Condition['source'] | undefined },
+  values: readonly string[],
+  phoneRegion: string | undefined,
+): Condition =>
+  withVariants(ofSingleResource({ field, operator, values, ...(source && { source }) }), phoneRegion);
+
+/** Returns a key for everything in a node that affects the statement's text. */
+function shapeOf(node: ConditionNode): string {
+  if (isGroup(node)) return `${node.combination}(${node.members.map(shapeOf).join()})`;
+  const { field, operator, values, variants } = node;
+  const list = `${values.length > 1 ? '*' : ''}${variants === undefined ? '' : '+'}`;
+  const form = operatorOf(operator).words === undefined ? list : values[0];
+  // Custom fields of the same type share a statement, whose parameters include their keys.
+  const name = field.custom === undefined ? field.name : `custom.${field.typeName}`;
+  return `${name} ${operator}${form}${isSelective(node) ? '' : '~'}`;
+}
+
+/** Returns the condition at a path of indexes, or undefined for nodes of another shape. */
+function conditionAt(
+  nodes: readonly ConditionNode[],
+  [index = 0, ...path]: readonly number[],
+): Condition | undefined {
+  const node = nodes[index];
+  if (node === undefined || !isGroup(node)) return node;
+  return conditionAt(node.members, path);
+}
+
+/**
+ * Returns the SQL condition for a node. Only the result of `not` is never null: a record matches it unless it matches the
+ * condition.
+ * @param path the node's position, as indexes of nodes
+ */
+function nodeSql(
+  node: ConditionNode,
+  path: readonly number[],
+  placeholder: Placeholder<readonly ConditionNode[]>,
+  caller: CallerSql,
+): string {
+  if (isGroup(node)) {
+    const members = node.members.map(
+      (member, index) => `(${nodeSql(member, [...path, index], placeholder, caller)})`,
+    );
+    return node.combination === 'not'
+      ? `(${members.join(' or ')}) is not true`
+      : `(${members.join(node.combination === 'all' ? ' and ' : ' or ')})`;
+  }
+  const { field, operator, source } = node;
+  const values = comparedValues(node);
+  const operand = {
+    values,
+    visibleIds: (ids: () => string) => caller.visibleIds(field, ids),
+    placeholder: () =>
+      placeholder((nodes) => {
+        const condition = conditionAt(nodes, path);
+        const input = condition === undefined ? [] : comparedValues(condition);
+        return values.length > 1 ? input : (input[0] ?? null);
+      }),
+  };
+  if (source === 'references' && field.type.element !== undefined)
+    return caller.refersToAny(field, visibleValues(field, operand));
+  if (field.custom === undefined) return operatorOf(operator).where(field, operand);
+  const key = `${placeholder((nodes) => conditionAt(nodes, path)?.field.custom?.key ?? null)}::text`;
+  return customCondition(node, operand, { key, organization: caller.organization() });
+}
 
 /** Returns the OpenAPI description of the filters of custom fields. */
 export const describeCustomFilters = (fields: readonly Field[]): readonly JsonSchema[] =>
@@ -413,33 +481,37 @@ function rejectUnknownOperators(declaration: readonly Filter[], query: Query, is
   }
 }
 
-/** Parses a filter's values. Ignores empty values. */
+/** Parses a filter's values, and adds at most one issue. */
 function parseValues(
   name: string,
   field: Field,
   operator: OperatorName,
-  input: string | readonly string[],
+  texts: readonly string[],
   issues: FieldIssue[],
 ): readonly string[] {
-  const texts = [input].flat().filter((text) => text !== '');
-  const { repeatable, words } = operatorOf(operator);
-  const values = texts.map((text) =>
-    words === undefined ? parseValue(field.type, operator, text) : words.find((word) => word === text),
-  );
+  const { repeatable } = operatorOf(operator);
+  const values = texts.map((text) => conditionValue(field, operator, text));
   if (!repeatable && values.length > 1) issues.push(parameterIssue(name, 'must not be repeated'));
   else if (values.length > maxFilterValues) {
     issues.push(parameterIssue(name, `must not be repeated more than ${maxFilterValues} times`));
   } else if (values.includes(undefined)) {
-    const { element, parameter, expected, parseDay } = field.type;
-    const orDate = parseDay !== undefined && operatorOf(operator).day !== undefined ? ', or a date' : '';
-    issues.push(
-      parameterIssue(
-        name,
-        `must be ${words?.join(' or ') ?? element?.expected ?? parameter?.expected ?? expected}${orDate}`,
-      ),
-    );
+    issues.push(parameterIssue(name, `must be ${expectedValue(field, operator)}`));
   }
   return values.filter((value) => value !== undefined);
+}
+
+/** Parses a value of a condition: a value of the field's type, or one of the operator's keywords. */
+export const conditionValue = ({ type }: Field, operator: OperatorName, text: string): string | undefined => {
+  const { words } = operatorOf(operator);
+  return words === undefined ? parseValue(type, operator, text) : words.find((word) => word === text);
+};
+
+/** Describes the values that a condition accepts. Completes "must be …". */
+export function expectedValue({ type }: Field, operator: OperatorName): string {
+  const { element, parameter, expected, parseDay } = type;
+  const { day, words } = operatorOf(operator);
+  const orDate = parseDay !== undefined && day !== undefined ? ', or a date' : '';
+  return `${words?.join(' or ') ?? element?.expected ?? parameter?.expected ?? expected}${orDate}`;
 }
 
 /** Parses a value to which an operator compares. Ranges of timestamps also accept a date, which stands for the whole day in UTC. */

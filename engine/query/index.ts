@@ -26,10 +26,15 @@ export {
   withExpansion,
   withRelations,
 } from './expansion.ts';
+export type { Filter } from './filter.ts';
 export {
+  type ConditionNode,
   comparedField,
+  conditionFields,
   describeCustomFilters,
   equalityParameter,
+  isGroup,
+  maxFilterValues,
   parseValue,
   unknownFieldMessage,
 } from './filters.ts';
@@ -65,4 +70,5 @@ export {
   recordQuery,
 } from './parts.ts';
 export { describeNames, namesIn, unknownNameIssue } from './projection.ts';
-export { foreignCursorIssue, orderKeys, sortKeys } from './sort.ts';
+export { foreignCursorIssue, maxSortKeys, orderKeys, sortKeys } from './sort.ts';
+export { combinations, conditionKeys, parseWhere, whereLimits } from './where.ts';

@@ -17,6 +17,8 @@ export interface Aliases {
  */
 const fieldNameParameters = new Set(['sort', 'expand', 'match']);
 const baseName = /^\w+/;
+/** Matches a field's name in a parameter, in which `-` can precede it. */
+const listedName = /(?<=^-?)\w+/;
 
 /** Returns a translator for a resource's former field names, or undefined if the resource has none. */
 export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
@@ -27,7 +29,7 @@ export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
   const names = (list: string) =>
     list
       .split(',')
-      .map((text) => text.replace(baseName, name))
+      .map((text) => text.replace(listedName, name))
       .join();
   const record = (body: Body): Body => {
     let result: Record<string, unknown> | undefined;

@@ -3,6 +3,7 @@ import { boundToRequest, type Database, type TextRows } from '../database/index.
 import { customCells, customName, fieldColumns } from '../fields/index.ts';
 import {
   expandedRecords,
+  isGroup,
   parameterIssue,
   parameterValue,
   queryShape,
@@ -35,10 +36,10 @@ const batchSizes = { list: 1000, deep: 1000, scan: 10_000 } as const;
 const maxBytes = 4 * 1024 * 1024;
 
 /** Exports a whole list in batches, each starting after the previous batch's last record. */
-export function exportReader<P extends ListPlan>(
+export function exportReader<P extends ListPlan, Input extends ListInput>(
   context: OperationContext,
-  planOf: (input: ListInput) => P,
-): ExportReader<P> {
+  planOf: (input: Input) => P,
+): ExportReader<P, Input> {
   const byShape = statementsByShape<P>(context, 'export');
   const { name } = context.definition;
   const exportEffects = context.effects.flatMap(({ ofExport }, index) =>
@@ -80,8 +81,8 @@ export function exportReader<P extends ListPlan>(
         ),
       ) ?? '',
     statement: (plan, format) =>
-      // The columns depend on the organization, so the statement is neither named nor cached.
-      hasCustomCells(plan, format)
+      // If the columns depend on the organization or conditions are grouped, the statement is neither named nor cached.
+      hasCustomCells(plan, format) || plan.parsedQuery.filters.some(isGroup)
         ? batchStatement(context, plan, format, '').bind(plan)
         : byShape(`${format} ${queryShape(plan.parsedQuery)}`, (name) =>
             batchStatement(context, plan, format, name),
@@ -152,7 +153,7 @@ function batchStatement<P extends ListPlan>(
  */
 export function exportStream<P extends OperationPlan>(
   database: Database,
-  operation: ExportReader<P>,
+  operation: Omit<ExportReader<P>, 'plan'>,
   plan: P,
   format: FormatName,
   assertAllowed: () => Promise<void> = async () => {},
@@ -174,7 +175,7 @@ export function exportStream<P extends OperationPlan>(
 /** Yields the text of each batch. The next batch is read while the previous one is sent. */
 async function* batches<P extends OperationPlan>(
   database: Database,
-  { begin, head, statement, batch }: ExportReader<P>,
+  { begin, head, statement, batch }: Omit<ExportReader<P>, 'plan'>,
   first: P,
   format: FormatName,
   assertAllowed: () => Promise<void>,

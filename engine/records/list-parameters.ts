@@ -45,21 +45,18 @@ export function compileListParameters(
   };
 }
 
-/** ID that no user has. */
-const noUser = '0';
+/** Returns the ID that `me` stands for in filters for users. Without a user, it matches no record. */
+export const callerUser = ({ caller }: Pick<OperationInput, 'caller'>): string =>
+  caller.principal.user ?? '0';
 
 /**
- * Replaces `me` with the caller's ID in filters for users. Without a user, it matches no record.
+ * Replaces `me` with the caller's ID in filters for users.
  * @param names parameters of filters for users
  */
-function withCaller(
-  query: Query,
-  names: readonly string[],
-  { caller }: Pick<OperationInput, 'caller'>,
-): Query {
+function withCaller(query: Query, names: readonly string[], input: Pick<OperationInput, 'caller'>): Query {
   const usesMe = names.filter((name) => [query[name] ?? []].flat().includes('me'));
   if (usesMe.length === 0) return query;
-  const id = caller.principal.user ?? noUser;
+  const id = callerUser(input);
   const values = usesMe.map((name) => [
     name,
     [query[name] ?? []].flat().map((value) => (value === 'me' ? id : value)),

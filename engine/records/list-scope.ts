@@ -1,9 +1,11 @@
 import type { TextRows } from '../database/index.ts';
 import type { Field } from '../fields/index.ts';
 import {
+  type ConditionNode,
   type CursorPosition,
   encodeCursor,
   expandedRecords,
+  isGroup,
   oppositeSide,
   orderKeys,
   type ParsedQuery,
@@ -57,7 +59,7 @@ function signedText(
   position: string,
 ): string {
   const { sort, filters, search } = query;
-  const conditions = filters.map(({ field, operator, values }) => [field.name, operator, values.toSorted()]);
+  const conditions = filters.map(signedCondition);
   const order = sortKeys(sort).flatMap(({ field, direction }) => [field.name, field.typeName, direction]);
   const list = [
     organization,
@@ -70,6 +72,12 @@ function signedText(
   ];
   return JSON.stringify(view === '' ? list : [...list, view]);
 }
+
+/** Returns the part of a cursor's signed text for a condition. */
+const signedCondition = (node: ConditionNode): readonly unknown[] =>
+  isGroup(node)
+    ? [node.combination, node.members.map(signedCondition)]
+    : [node.field.name, node.operator, node.values.toSorted()];
 
 /** Returns whether a plan's cursor, if any, was issued for this list. */
 export function isValidCursor(plan: ListPlan): boolean {

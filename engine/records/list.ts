@@ -1,11 +1,14 @@
 import type { TextRows } from '../database/index.ts';
-import { hasCustomFields } from '../fields/index.ts';
+import type { FieldIssue } from '../errors.ts';
+import { type Field, hasCustomFields } from '../fields/index.ts';
 import {
   describeQuery,
   foreignCursorIssue,
+  isGroup,
   listParameters,
   type ParsedQuery,
   parseQuery,
+  type Query,
   queryClauses,
   queryShape,
 } from '../query/index.ts';
@@ -96,7 +99,8 @@ function totalOf(plan: ListPlan, [page, explained]: TextRows): number | undefine
   return plan.counting === undefined || page === undefined ? undefined : decodeTotal(plan, page);
 }
 
-const trashedDescription = {
+/** OpenAPI description of the parameter that selects the records in the trash. */
+export const trashedDescription = {
   name: trashedParameter,
   in: 'query',
   description:
@@ -123,10 +127,10 @@ export const list: Operation<ListPlan, ListInput, PageResult> = {
   },
   formats: formatNames,
   compile: (context) => {
-    const compiled = compileList(context);
-    return context.definition.trash === undefined
-      ? compiled
-      : withTrash(context, compiled, compileList(trashContext(context)));
+    const compiled = compileList(context, compileUrlRequest(context));
+    if (context.definition.trash === undefined) return compiled;
+    const trash = trashContext(context);
+    return withTrash(context, compiled, compileList(trash, compileUrlRequest(trash)));
   },
   describe: ({ definition, pluralName, recordName }) => ({
     operationId: `list${pluralName}`,
@@ -139,15 +143,41 @@ export const list: Operation<ListPlan, ListInput, PageResult> = {
   }),
 };
 
-/** Compiles a list. */
-function compileList(context: OperationContext): CompiledOperation<ListPlan, ListInput, PageResult> {
-  const { definition } = context;
-  const knownParameters = [
+/** A list's request, parsed. */
+export interface ListRequest {
+  readonly parsedQuery: ParsedQuery;
+  /** The parameters to repeat in links to other pages. */
+  readonly query: Query;
+  readonly customFields: readonly Field[];
+  readonly issues: FieldIssue[];
+}
+
+/** Returns a function that parses the parameters in the URL of a list. */
+function compileUrlRequest({
+  definition,
+}: Pick<OperationContext, 'definition'>): (input: ListInput) => ListRequest {
+  const readParameters = compileListParameters(definition, [
     ...commonParameters,
     ...listParameters(definition),
     ...(definition.trash === undefined ? [] : [trashedParameter]),
-  ];
-  const readParameters = compileListParameters(definition, knownParameters);
+  ]);
+  return (input) => {
+    const { declarations, query, customFields, issues } = readParameters(input);
+    return {
+      parsedQuery: parseQuery(declarations, query, issues, input.caller.principal.phoneRegion),
+      query: input.query ?? {},
+      customFields,
+      issues,
+    };
+  };
+}
+
+/** Compiles a list. @param readRequest parses the request, and adds every issue to the result's `issues` */
+export function compileList<Input extends ListInput>(
+  context: OperationContext,
+  readRequest: (input: Input) => ListRequest,
+): CompiledOperation<ListPlan, Input, PageResult> {
+  const { definition } = context;
   const isCustom = hasCustomFields(definition);
   // The planner's estimate depends on the size of the table, and so on records and fields that the caller cannot see.
   const needsExactCount = ({ caller: { principal } }: ListInput) =>
@@ -155,15 +185,17 @@ function compileList(context: OperationContext): CompiledOperation<ListPlan, Lis
     (definition.trash !== undefined && !allows(principal.grants, definition, 'restore'));
   const byShape = statementsByShape<ListPlan>(context, 'list');
   const statementFor = ({ parsedQuery: query, counting }: ListPlan) =>
-    byShape(`${queryShape(query)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
-      listStatement(context, query, counting, name),
-    );
-  const compiled: CompiledOperation<ListPlan, ListInput, PageResult> = {
+    // There are too many combinations of conditions to prepare a statement for each.
+    query.filters.some(isGroup)
+      ? listStatement(context, query, counting, '')
+      : byShape(`${queryShape(query)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
+          listStatement(context, query, counting, name),
+        );
+  const compiled: CompiledOperation<ListPlan, Input, PageResult> = {
     plan: (input) => {
-      const { query = {}, signing } = input;
-      const { declarations, query: parameters, customFields, issues } = readParameters(input);
+      const { signing } = input;
+      const { parsedQuery, query, customFields, issues } = readRequest(input);
       const counting = input.counting === 'estimated' && needsExactCount(input) ? 'exact' : input.counting;
-      const parsedQuery = parseQuery(declarations, parameters, issues, input.caller.principal.phoneRegion);
       authorizeExpansion(context, input.caller.principal, parsedQuery.expansion);
       issues.push(...expansionIssues(parsedQuery.expansion, definition.page.size));
       rejectRequest(issues);

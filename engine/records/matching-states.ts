@@ -1,6 +1,6 @@
 import type { TextRows } from '../database/index.ts';
 import type { Field } from '../fields/index.ts';
-import { type ParsedQuery, queryClauses, queryShape } from '../query/index.ts';
+import { conditionFields, type ParsedQuery, queryClauses, queryShape } from '../query/index.ts';
 import { cell, type Prepared, prepare, quote, record, rowDecoder, type Statement } from '../sql/index.ts';
 import { withBefore } from './changes.ts';
 import {
@@ -48,7 +48,7 @@ export function matchingStates(context: OperationContext): MatchingStates {
   const statementOf = (query: ParsedQuery): Prepared<StatesPlan> =>
     byShape(queryShape(query), (name) =>
       prepare<StatesPlan>(name, 'deep', ($) => {
-        const fields = new Set(query.filters.map(({ field }) => field));
+        const fields = new Set(conditionFields(query.filters));
         const matches = (image: string): string => {
           const values = [...fields].map(
             (field) => `${imageValue(field, image).value} as ${quote(field.name)}`,
@@ -62,8 +62,7 @@ export function matchingStates(context: OperationContext): MatchingStates {
     );
   const plan = changePlanOf(context);
   return {
-    unsupported: ({ filters }) =>
-      filters.map(({ field }) => field).filter((field) => !isEvaluable(field, definition)),
+    unsupported: ({ filters }) => conditionFields(filters).filter((field) => !isEvaluable(field, definition)),
     plan: (input, parsedQuery) => ({ ...plan(input), parsedQuery }),
     statement: (states) => statementOf(states.parsedQuery).bind(states),
     result: ([row]) => row && decodeResult(row),

@@ -6,6 +6,7 @@ import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Statement } from '../sql/index.ts';
 import { type Action, everyGrant, type Principal } from './access.ts';
+import type { Aliases } from './aliases.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { CustomFields } from './custom-fields.ts';
 import type { DeleteRules, Referrer } from './delete-rules.ts';
@@ -179,6 +180,14 @@ export interface BodyRequirements {
   readonly maxValues?: number;
 }
 
+/** The field names in a body. */
+interface BodyNames {
+  /** Replaces former field names with current ones. */
+  readonly current: (body: Body, aliases: Aliases) => Body;
+  /** Returns the names as query parameters that contain them. */
+  readonly parameters: (body: Body) => Query;
+}
+
 /**
  * An operation on records. `compile` computes everything that depends only on the definition; each call
  * then runs plan → statement → execute → result.
@@ -194,6 +203,10 @@ export interface Operation<
   readonly path: string;
   /** Returns whether a resource has the operation. Absent if all resources have it. */
   readonly appliesTo?: (definition: ResourceDefinition) => boolean;
+  /** Another request for the operation, on the resource's path. It is not described in the OpenAPI document. */
+  readonly alternativeMethod?: 'QUERY';
+  /** Whether the operation only reads although its method allows writes. */
+  readonly isSafe?: true;
   /** Whether the body contains several items, whose errors are reported by index. */
   readonly isBatch?: true;
   /** Response headers on success, in addition to the headers of every response. */
@@ -204,6 +217,8 @@ export interface Operation<
   readonly status: 200 | 201;
   /** Requirements for the body that differ from the defaults. */
   readonly body?: BodyRequirements;
+  /** The field names in the body, if it is neither a record nor a batch and contains any. */
+  readonly bodyNames?: BodyNames;
   /** A valid body, if it is neither a record nor a batch. The referenced records do not have to exist. */
   readonly sampleBody?: Body;
   /** Additional formats for the complete result; see `export` of {@link CompiledOperation}. */
@@ -242,12 +257,15 @@ export interface BatchSplitter<P extends OperationPlan = OperationPlan> {
 }
 
 /** Reads an operation's complete result in batches, for export formats. */
-export interface ExportReader<P extends OperationPlan = OperationPlan> {
+export interface ExportReader<
+  P extends OperationPlan = OperationPlan,
+  Input extends OperationInput = ListInput,
+> {
   /**
    * Validates the input and returns the plan for the first batch.
    * @throws HttpError in the same cases as `plan` of {@link CompiledOperation}
    */
-  readonly plan: (input: ListInput) => P;
+  readonly plan: (input: Input) => P;
   /**
    * Checks that the caller, whose grants can have changed, can still read the related records and email addresses of a
    * plan's result. @throws HttpError 403 otherwise
@@ -309,7 +327,7 @@ export interface CompiledOperation<
   /** Runs all statements of a plan in one transaction, or returns undefined if the plan does not need one. */
   readonly transaction?: (database: Database, plan: P) => Promise<TextRows> | undefined;
   /** Exports the complete result in the additional formats. */
-  readonly export?: ExportReader<P>;
+  readonly export?: ExportReader<P, Input>;
 }
 
 /**

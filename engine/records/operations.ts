@@ -2,7 +2,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import { aggregate } from './aggregate.ts';
 import { type Aliases, aliasesOf } from './aliases.ts';
 import { batchLimits } from './batch.ts';
-import { writableLists } from './body.ts';
+import { type Body, writableLists } from './body.ts';
 import { type NestingOperation, withChildren } from './children.ts';
 import { create, createBatch } from './create.ts';
 import { history } from './history.ts';
@@ -19,6 +19,7 @@ import type {
   OperationPlan,
 } from './operation.ts';
 import { patch, patchBatch } from './patch.ts';
+import { query } from './query.ts';
 import { read } from './read.ts';
 import { remove, removeBatch } from './remove.ts';
 import { replace } from './replace.ts';
@@ -29,6 +30,7 @@ import { violations } from './violations.ts';
 /** All operations on records, in the order of the OpenAPI document. */
 export const operations = {
   list,
+  query,
   aggregate,
   create,
   read,
@@ -69,7 +71,10 @@ export function compileOperations(context: OperationContext): CompiledOperations
     const operationOfResource = canContainChildren(name)
       ? withChildren(context, name, ownOperation)
       : ownOperation;
-    return [name, aliases === undefined ? operationOfResource : withAliases(operationOfResource, aliases)];
+    if (aliases === undefined) return [name, operationOfResource];
+    const { bodyNames } = operation;
+    const body = bodyNames === undefined ? aliases.body : (own: Body) => bodyNames.current(own, aliases);
+    return [name, withAliases(operationOfResource, { ...aliases, body })];
   });
   return Object.fromEntries(compiled) as unknown as CompiledOperations;
 }

@@ -51,6 +51,11 @@ export interface PageResult {
   readonly query: Query;
 }
 
+/** A page of the records that meet the conditions in a body. */
+export interface QueryResult extends Omit<PageResult, 'kind'> {
+  readonly kind: 'query';
+}
+
 /** The groups of an aggregate. */
 export interface AggregateResult {
   readonly kind: 'aggregate';
@@ -82,6 +87,7 @@ export type OperationResult =
   | CreatedResult
   | DeletedResult
   | PageResult
+  | QueryResult
   | AggregateResult
   | HistoryResult
   | BatchResult;

@@ -4,13 +4,13 @@ import { parameterIssue } from '../query/index.ts';
 import { quote, trashedColumn } from '../sql/index.ts';
 import { allows, type Principal } from './access.ts';
 import type { ListPlan } from './list-scope.ts';
-import type { CompiledOperation, ListInput, OperationContext } from './operation.ts';
+import type { CompiledOperation, ExportReader, ListInput, OperationContext } from './operation.ts';
 import { projection } from './projection.ts';
 import { rejectRequest } from './requests.ts';
 import type { PageResult } from './results.ts';
 
 /** A compiled list. */
-type CompiledList = CompiledOperation<ListPlan, ListInput, PageResult>;
+type CompiledList<Input extends ListInput> = CompiledOperation<ListPlan, Input, PageResult>;
 
 /** Parameter that selects the records in the trash. */
 export const trashedParameter = 'trashed';
@@ -59,16 +59,16 @@ export function trashContext(context: OperationContext): OperationContext {
 }
 
 /** Extends a list so that `?trashed=true` lists the records in the trash instead. */
-export function withTrash(
+export function withTrash<Input extends ListInput>(
   { stored, definition }: OperationContext,
-  own: CompiledList,
-  trash: CompiledList,
-): CompiledList {
-  const listOf = ({ trashed }: ListPlan): CompiledList => (trashed === undefined ? own : trash);
+  own: CompiledList<Input>,
+  trash: CompiledList<Input>,
+): CompiledList<Input> {
+  const listOf = ({ trashed }: ListPlan): CompiledList<Input> => (trashed === undefined ? own : trash);
   const authorize = ({ grants }: Principal) => {
     if (!allows(grants, stored, 'restore')) throw errors.forbidden(definition.name, 'restore');
   };
-  const choose = (input: ListInput): CompiledList => {
+  const choose = (input: Input): CompiledList<Input> => {
     const value = input.query?.[trashedParameter] ?? 'false';
     if (value !== 'true' && value !== 'false')
       rejectRequest([parameterIssue(trashedParameter, 'must be true or false')]);
@@ -76,7 +76,7 @@ export function withTrash(
     authorize(input.caller.principal);
     return trash;
   };
-  const exportOf = (list: CompiledList) => {
+  const exportOf = (list: CompiledList<Input>): ExportReader<ListPlan, Input> => {
     if (list.export === undefined) throw errors.notFound();
     return list.export;
   };

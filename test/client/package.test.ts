@@ -150,7 +150,18 @@ fields:
   });
 
   test('is a package of JavaScript and types', () => {
-    const names = ['changes', 'client', 'errors', 'events', 'http', 'index', 'instance', 'json', 'resources'];
+    const names = [
+      'changes',
+      'client',
+      'errors',
+      'events',
+      'http',
+      'index',
+      'instance',
+      'json',
+      'query',
+      'resources',
+    ];
     assert.deepEqual(installed.files, [
       'LICENSE',
       'README.md',

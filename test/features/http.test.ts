@@ -34,7 +34,7 @@ onBothDrivers(
         const all = await instance().call(`OPTIONS ${pathOf(definition)}`);
         assert.deepEqual(
           [all.status, all.text, all.headers.get('allow')],
-          [204, '', 'GET, HEAD, POST, OPTIONS'],
+          [204, '', 'GET, HEAD, QUERY, POST, OPTIONS'],
         );
         const one = await instance().call(`OPTIONS ${pathOf(definition, '1')}`);
         assert.equal(one.headers.get('allow'), 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS');

@@ -4,7 +4,7 @@ import type { FamilyValues } from './families.ts';
 /** Upper bounds of the histogram's buckets, in seconds. */
 const bounds = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /** HTTP methods with their own label value. Clients can also send any other method. */
-const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY'];
 
 const name = 'crm_http_request_duration_seconds';
 /** Name, type and help text of the request metric. */

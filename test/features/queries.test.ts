@@ -219,6 +219,11 @@ onBothDrivers(
           ['c', 'P'],
         ],
       );
+      for (const sort of ['-phase,name', '-stage,name']) {
+        const sorted = await query({ sort, fields: 'name' });
+        const names = (sorted.json.data as readonly { name: string }[]).map(({ name }) => name);
+        assert.deepEqual(names, ['c', 'a', 'b', 'd', 'e'], sort);
+      }
       assert.deepEqual(namesIn(await query({ q: 'A' })), ['a']);
       assert.deepEqual(namesIn(await query({ q: 'A', where: { not: when('stage', 'eq', 'New') } })), []);
     });

@@ -37,6 +37,16 @@ for (const driver of drivers) {
         acme.key,
         'GET opportunities/aggregate?group_by=close_date.month,stage&measure=sum(probability)',
       );
+      await call(acme.key, 'POST contacts/query', {
+        where: {
+          any: [
+            { field: 'email', op: 'eq', value: 'a' },
+            { not: { field: 'title', op: 'contains', value: 'b' } },
+          ],
+        },
+        sort: '-last_name,first_name',
+        fields: ['phone'],
+      });
       await call(acme.key, 'POST people/batch', { records: [{ email: 'a@example.com' }], match: ['email'] });
       await call(beta.key, 'GET leads?status=New');
       const deletedKey = await beta.makeKey();
@@ -60,8 +70,14 @@ for (const driver of drivers) {
         await uses([
           ...fields('opportunities', 'account_id', 'amount', 'close_date', 'probability', 'stage'),
           ...fields('people', 'email'),
+          ...fields('contacts', 'email', 'title', 'last_name', 'first_name', 'phone', 'department'),
         ]),
         [
+          'acme contacts email',
+          'acme contacts first_name',
+          'acme contacts last_name',
+          'acme contacts phone',
+          'acme contacts title',
           'acme opportunities account_id',
           'acme opportunities close_date',
           'acme opportunities probability',

@@ -273,6 +273,13 @@ export const errorEntries = {
     meaning: 'A header is malformed or cannot be used here.',
     detail: (name: string, message: string) => ({ text: `${name} ${message}` }),
   },
+  /** A bulk change without filters would write every record. */
+  filterRequired: {
+    status: 400,
+    code: 'invalid_input',
+    text: 'A bulk change requires at least one filter',
+    hint: "Add a filter of the resource's list, for example ?status=New.",
+  },
   missingReferences: {
     status: 400,
     code: 'missing_reference',
@@ -359,7 +366,8 @@ export const errorEntries = {
   itemsRejected: {
     status: 400,
     code: 'items_refused',
-    meaning: 'Records in a batch are invalid, so nothing was written; `fields` lists them by index.',
+    meaning:
+      'Records in a batch are invalid, so nothing was written; `fields` lists them by index, or by ID in bulk changes.',
     detail: (
       items: ReadonlyMap<string, { readonly message: string; readonly extra: ErrorExtra }>,
       cause?: unknown,
@@ -572,6 +580,24 @@ export const errorEntries = {
     detail: (resource: string, names: readonly string[]) => ({
       text: `Several ${resource} would have the same ${names.length === 0 ? 'unique values' : names.join(' and ')}`,
     }),
+  },
+  /** More than `limit` records match the filters of a bulk change. */
+  bulkTooLarge: {
+    status: 409,
+    code: 'bulk_too_large',
+    meaning: 'More than 10,000 records match the filters, so nothing can be written.',
+    hint: 'Add filters.',
+    detail: (limit: number) => ({
+      text: `More than ${new Intl.NumberFormat('en').format(limit)} records match the filters`,
+    }),
+  },
+  countChanged: {
+    status: 409,
+    code: 'count_changed',
+    meaning:
+      'The number of records that match the filters has changed since `confirm` was issued, so nothing was written.',
+    text: 'The number of records that match the filters has changed',
+    hint: 'Send the request without confirm to get the current number.',
   },
   cursorExpired: {
     status: 410,

@@ -324,6 +324,21 @@ export interface BatchOptions extends CreateOptions {
   readonly onError?: 'stop' | 'continue';
 }
 
+/** The records to change or delete: at least one filter or search text. */
+export type BulkFilters<R extends ResourceTypes> = Pick<ListFilters<R>, 'where' | 'q'>;
+
+export interface BulkOptions extends CallOptions {
+  /** The value of `confirm` in the result of the same call without it. */
+  readonly confirm?: string | undefined;
+}
+
+/** Number of records that match or, with `confirm`, were written. */
+export interface BulkResult {
+  readonly count: number;
+  /** Confirms the change. Valid for five minutes. Absent if the records were written. */
+  readonly confirm?: string;
+}
+
 /** Result for a successfully written record in a batch: 201 if it was created, 200 if it was changed or deleted. */
 export interface BatchSuccess {
   readonly status: 200 | 201;
@@ -716,6 +731,24 @@ export class Records<R extends ResourceTypes> {
   }
 
   /**
+   * Changes the same fields of up to 10,000 records that match filters, all or none. Without `confirm`, only counts them.
+   * With `confirm`, not retried after a lost response.
+   * @throws ApiError 409 `count_changed` if their number has changed since they were counted
+   */
+  patchAll(filters: BulkFilters<R>, changes: R['patch'], options: BulkOptions = {}): Promise<BulkResult> {
+    return this.#bulk('PATCH', filters, stringify(changes, this.#bodyKinds), options);
+  }
+
+  /**
+   * Deletes up to 10,000 records that match filters, all or none. Without `confirm`, only counts them. With `confirm`, not
+   * retried after a lost response.
+   * @throws ApiError 409 `count_changed` if their number has changed since they were counted
+   */
+  deleteAll(filters: BulkFilters<R>, options: BulkOptions = {}): Promise<BulkResult> {
+    return this.#bulk('DELETE', filters, undefined, options);
+  }
+
+  /**
    * Iterates over all records in a list, sent in one response.
    * @throws ConnectionError if the response is incomplete
    */
@@ -806,6 +839,28 @@ export class Records<R extends ResourceTypes> {
       resend,
       read: async (response) =>
         (parse(await response.text(), kinds) as { readonly results: BatchResults<O> }).results,
+    });
+  }
+
+  #bulk(
+    method: string,
+    { where = {}, q }: BulkFilters<R>,
+    body: string | undefined,
+    { confirm, signal }: BulkOptions,
+  ): Promise<BulkResult> {
+    const query = filterParameters(where);
+    for (const [name, value] of Object.entries({ q, confirm }))
+      if (value !== undefined) query.set(name, String(value));
+    return this.#send({
+      method,
+      path: this.#path,
+      query,
+      preferences: ['bulk'],
+      headers: body === undefined ? {} : { 'content-type': json },
+      ...(body !== undefined && { body }),
+      ...(signal && { signal }),
+      resend: confirm === undefined ? 'always' : 'refused',
+      read: async (response) => parse(await response.text(), {}) as BulkResult,
     });
   }
 

@@ -995,6 +995,8 @@ export type ErrorCode =
   | 'cascade_too_large'
   | 'merge_too_large'
   | 'merge_conflict'
+  | 'bulk_too_large'
+  | 'count_changed'
   | 'cursor_expired'
   | 'precondition_failed'
   | 'body_too_large'

@@ -72,6 +72,7 @@ const sharedExamples = {
   },
   BatchIds: { ids: [1] },
   MergeSource: { from: 2 },
+  BulkResult: { count: 1, confirm: 'WzEsMTc5NTc0NDgwMDAwMF0.NTcxMjk3YTQ5' },
   BatchResults: {
     results: [{ status: 201, id: 1 }],
   },

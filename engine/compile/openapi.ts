@@ -369,7 +369,8 @@ function describeOperation(
 ): JsonSchema {
   const { definition } = resource;
   const { name } = definition;
-  const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
+  const { operationId, summary, note, parameters = [], body, success } = operation.describe(resource);
+  const preference = isUpload(operation) ? undefined : operation.preference;
   const isRecordPath = isWithConditions(operation.path);
   const { formats = [] } = operation;
   const lineContent = Object.fromEntries(
@@ -383,10 +384,10 @@ function describeOperation(
     operationId: isFormer ? `${operationId}Formerly` : operationId,
     ...(isFormer && { deprecated: true }),
     summary,
-    description: `${inThirdPerson(summary)}.${operation.action === 'list' ? unknownParametersNote : ''} Requires the \`${operation.action}\` grant on \`${name}\`.`,
+    description: `${inThirdPerson(summary)}.${operation.action === 'list' ? unknownParametersNote : ''} Requires the \`${operation.action}\` grant on \`${name}\`.${note === undefined ? '' : ` ${note}`}`,
     tags: [name],
     parameters: [
-      ref('parameters', 'Prefer'),
+      ref('parameters', preference === undefined ? 'Prefer' : 'PreferBulk'),
       ref('parameters', 'org'),
       ...(isRecordPath ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
       ...(acceptsIdempotencyKey(operation) ? [ref('parameters', 'IdempotencyKey')] : []),
@@ -431,6 +432,7 @@ function failures(
   }: Pick<DescriptionContext, 'isLimited' | 'childConflicts' | 'lockConflicts'>,
 ) {
   const { method, path, action } = operation;
+  const isPreferred = !isUpload(operation) && operation.preference !== undefined;
   // The record that an earlier request with the same key created might no longer be visible.
   const isReadAgain = isLimited && method === 'POST' && path === '';
   const isRecordPath = isWithConditions(path);
@@ -481,6 +483,9 @@ function failures(
     ...(action === 'delete' && hasDeleteRules(deleteRules) && { 409: ref('responses', 'Referenced') }),
     ...(isLockConflict && { 409: ref('responses', 'LockedOrRejected') }),
     ...(path === mergePath && { 409: ref('responses', 'MergeRejected') }),
+    ...(isPreferred && {
+      409: ref('responses', action === 'delete' ? 'BulkDeleteRejected' : 'BulkRejected'),
+    }),
     ...(method !== 'GET' && { 413: ref('responses', 'TooLarge') }),
     ...(acceptsIdempotencyKey(operation) && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),

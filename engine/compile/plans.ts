@@ -9,7 +9,6 @@ import {
 } from '../fields/index.ts';
 import { listParameters, type OperatorName, operatorOf } from '../query/index.ts';
 import {
-  type Action,
   type Caller,
   commandCaller,
   compileGrants,
@@ -217,7 +216,7 @@ async function* statementsOf(
   const scans = new Set<string>();
   for (const { name, operation } of included) {
     const compiled = routedOperation(operations, name);
-    const queries = queriesOf(resource, name, operation.action).filter(
+    const queries = queriesOf(resource, name, operation).filter(
       // The scopes affect only whether an index finds the records, which does not depend on the page.
       ({ page = '1' }) => resource.context.view === '' || page === '1',
     );
@@ -256,11 +255,12 @@ const farOffset = 10_000;
 function queriesOf(
   { definition }: ResourceView,
   name: RoutedOperation['name'],
-  action: Action,
+  { action, preference }: RoutedOperation['operation'],
 ): readonly Record<string, string>[] {
   if (name === 'aggregate') return aggregateQueries(definition);
   // Without groups, a query has the same statements as a list.
   if (name === 'query') return [{}];
+  if (preference === 'bulk') return filterQueries(definition);
   const references = definition.expansion.filter(({ isList }) => !isList).map(({ name }) => name);
   // Each list is expanded alone, because several lists can require another lane.
   const lists = definition.expansion.filter(({ isList }) => isList).map(({ name }) => name);
@@ -305,14 +305,18 @@ function exampleValues(
   return alternatives?.map(({ to }) => `${to}/1`) ?? [String(example)];
 }
 
-/** Returns list queries for every combination of sort field, direction, page depth and filter. */
-function listQueries(definition: ResourceDefinition): Record<string, string>[] {
-  const parameters = listParameters(definition);
-  const filters = definition.filters.flatMap(({ field, parameters }) =>
+/** Returns a query for each filter. */
+export const filterQueries = (definition: Pick<ResourceDefinition, 'filters'>): Record<string, string>[] =>
+  definition.filters.flatMap(({ field, parameters }) =>
     parameters.flatMap(({ name, operator }) =>
       exampleValues(field, operator).map((value): Record<string, string> => ({ [name]: value })),
     ),
   );
+
+/** Returns list queries for every combination of sort field, direction, page depth and filter. */
+function listQueries(definition: ResourceDefinition): Record<string, string>[] {
+  const parameters = listParameters(definition);
+  const filters = filterQueries(definition);
   const combination = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
   const orders: Record<string, string>[] = parameters.includes('sort')
     ? [...definition.sort.choices.keys()].flatMap((sort) => ['asc', 'desc'].map((dir) => ({ sort, dir })))

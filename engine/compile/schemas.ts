@@ -24,6 +24,7 @@ import {
   type FormatName,
   formatNames,
   formatOf,
+  maxBulk,
   maxGroups,
   maxItems,
   trashedAt,
@@ -210,6 +211,17 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
     required: ['from'],
     properties: {
       from: { type: 'integer', format: 'int64', description: 'ID of the record to merge into this one.' },
+    },
+  },
+  BulkResult: {
+    type: 'object',
+    required: ['count'],
+    properties: {
+      count: { type: 'integer', minimum: 0, maximum: maxBulk, description: 'Number of records.' },
+      confirm: {
+        type: 'string',
+        description: 'The value of the parameter `confirm`. Absent if the records were written.',
+      },
     },
   },
   BatchIds: {

@@ -19,7 +19,7 @@ import { decodeBody } from './compression.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { acceptedFormat, sendExport } from './exports.ts';
 import { logSlow } from './log.ts';
-import { rejectOtherMethods } from './methods.ts';
+import { rejectOtherMethods, requireBulk } from './methods.ts';
 import { RequestInput, rejectHeaders } from './operation-input.ts';
 import { respond } from './respond.ts';
 
@@ -113,18 +113,26 @@ export async function crud(
       : [],
   );
   const pathName = path.slice(path.lastIndexOf('/') + 1);
-  const methodsByUrl = new Map<string, (Operation['method'] | 'HEAD' | 'QUERY')[]>();
+  type Method = Operation['method'] | 'HEAD' | 'QUERY';
+  const methodsByUrl = new Map<string, Method[]>();
+  /** Methods that need a preference, by URL. */
+  const preferredByUrl = new Map<string, Method[]>();
   sendDeprecations(app, resource, path);
   for (const routed of operationsOf(resource.definition)) {
     const { name, operation } = routed;
     const requirements = bodyRequirements(routed, resource.definition);
-    const addMethods = (url: string, ...methods: (Operation['method'] | 'HEAD' | 'QUERY')[]) =>
-      methodsByUrl.set(url, [...(methodsByUrl.get(url) ?? []), ...methods]);
+    const byUrl = operation.preference === undefined ? methodsByUrl : preferredByUrl;
+    const addMethods = (url: string, ...methods: Method[]) =>
+      byUrl.set(url, [...(byUrl.get(url) ?? []), ...methods]);
     const url = `${path}${operation.path}`;
     if (operation.method === 'GET') addMethods(url, 'GET', 'HEAD');
     else addMethods(url, operation.method);
+    const authorization = authorize(app, resource, operation.action);
     const route: Omit<RouteOptions, 'method' | 'url'> = {
-      onRequest: authorize(app, resource, operation.action),
+      onRequest:
+        operation.preference === undefined
+          ? authorization
+          : [requireBulk(() => methodsByUrl.get(url) ?? []), authorization],
       preValidation: decodeBody,
       ...(requirements?.maxBytes !== undefined && { bodyLimit: requirements.maxBytes }),
       config: {
@@ -160,7 +168,7 @@ export async function crud(
               );
           }
         };
-        if (operation.path === '/batch')
+        if (operation.isBatch)
           rejectHeaders(
             request.headers,
             ['If-Match', 'If-None-Match'],
@@ -194,8 +202,8 @@ export async function crud(
   }
   for (const [url, methods] of methodsByUrl) {
     // The route for records handles GET and HEAD, because it accepts any text as an ID.
-    const handledElsewhere = /^\/[^/:]+$/.test(url.slice(path.length)) ? (['GET', 'HEAD'] as const) : [];
-    rejectOtherMethods(app, url, methods, handledElsewhere);
+    const reads = /^\/[^/:]+$/.test(url.slice(path.length)) ? (['GET', 'HEAD'] as const) : [];
+    rejectOtherMethods(app, url, methods, [...reads, ...(preferredByUrl.get(url) ?? [])]);
   }
 }
 

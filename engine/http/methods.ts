@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import type { FastifyInstance, HTTPMethods } from 'fastify';
+import type { FastifyInstance, HTTPMethods, onRequestHookHandler } from 'fastify';
 import { errors } from '../errors.ts';
 import { mergePatchTypes } from '../records/index.ts';
+import { prefersBulk } from './operation-input.ts';
 
 /** Methods with routes. No path accepts TRACE. */
 const routedMethods: ReadonlySet<string | undefined> = new Set(
@@ -26,6 +27,18 @@ export function restoreMethod(request: IncomingMessage): void {
   if (request.method === 'TRACE') request.method = originalMethods.get(request) ?? 'TRACE';
 }
 
+/** Returns the value of `Allow` for a path. */
+const allowOf = (allowedMethods: readonly HTTPMethods[]): string => [...allowedMethods, 'OPTIONS'].join(', ');
+
+/**
+ * Returns a hook that rejects a method with 405 unless the request prefers a bulk change. The body is not read.
+ * @param allowedMethods returns the methods that the path supports without the preference
+ */
+export const requireBulk =
+  (allowedMethods: () => readonly HTTPMethods[]): onRequestHookHandler =>
+  ({ headers }, _reply, done) =>
+    done(prefersBulk(headers) ? undefined : errors.methodNotAllowed(allowOf(allowedMethods())));
+
 /**
  * Responds to unsupported methods on a known path with 405 and `Allow`, and to OPTIONS with the allowed
  * methods. The body is not read.
@@ -38,7 +51,7 @@ export function rejectOtherMethods(
   handledElsewhere: readonly HTTPMethods[] = [],
 ): void {
   const allMethods = [...allowedMethods, 'OPTIONS'];
-  const allow = allMethods.join(', ');
+  const allow = allowOf(allowedMethods);
   const rejectMethod = () => {
     throw errors.methodNotAllowed(allow);
   };

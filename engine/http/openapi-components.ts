@@ -121,7 +121,7 @@ export const responses = {
     preferenceApplied,
   ),
   MethodNotAllowed: errorResponse(
-    'Never returned for this method. The path returns it for methods that it does not support.',
+    'The path does not support the method. Never returned for this method, except without a preference that it requires.',
     [errors.methodNotAllowed('GET, HEAD, QUERY, POST, OPTIONS')],
     {
       Allow: {
@@ -177,6 +177,16 @@ export const responses = {
     ],
     preferenceApplied,
   ),
+  BulkRejected: errorResponse(
+    'Nothing was written: more than 10,000 records match the filters, or their number has changed since `confirm` was issued.',
+    [errors.bulkTooLarge(10_000), errors.countChanged()],
+    preferenceApplied,
+  ),
+  BulkDeleteRejected: errorResponse(
+    'Nothing was deleted: more than 10,000 records match the filters, their number has changed since `confirm` was issued, or more than 10,000 records would be deleted.',
+    [errors.bulkTooLarge(10_000), errors.countChanged(), errors.cascadeTooLarge(10_000)],
+    preferenceApplied,
+  ),
   StillRunningOrRejected: errorResponse(
     'Another record in the organization has the same values in unique fields, a field cannot have this value in a new record, or the first request with this `Idempotency-Key` is still running.',
     [errors.duplicate(['email']), transitionExample, errors.stillRunning()],
@@ -218,7 +228,7 @@ export const responses = {
     preferenceApplied,
   ),
   TooLarge: errorResponse(
-    "The body exceeds the path's limit: 1 MiB by default, 8 MiB for a batch, 256 KiB for a query, 16 KiB under `/auth`, or the instance's limit for imports.",
+    "The body exceeds the path's limit: 1 MiB by default, 8 MiB for a batch, 256 KiB for a query, 8 KiB for a bulk change, 16 KiB under `/auth`, or the instance's limit for imports.",
     [errors.tooLarge(1024 * 1024)],
   ),
   Failure: errorResponse(
@@ -289,6 +299,14 @@ export const parameters = {
     description:
       "The position at which the page starts. Follow the URL in the previous page's `Link` header, which includes all parameters. Cannot be combined with `page`.",
     schema: { type: 'string' },
+  },
+  PreferBulk: {
+    name: 'Prefer',
+    in: 'header',
+    required: true,
+    description:
+      'Must contain `bulk`. Without it, the path does not support the method, and the response is 405.',
+    schema: { type: 'string', examples: ['bulk'] },
   },
   Prefer: {
     name: 'Prefer',

@@ -24,6 +24,15 @@ const preference = (name: string) => new RegExp(`(?:^|,)\\s*${name}\\s*=\\s*"?(\
 const handlingPreference = preference('handling');
 const countPreference = preference('count');
 
+const bulkPreference = /(?:^|,)\s*bulk\s*(?:$|[,;])/i;
+
+/** Returns the value of `Prefer`, with all its preferences. */
+const preferencesOf = ({ prefer }: IncomingHttpHeaders): string => [prefer ?? []].flat().join(',');
+
+/** Returns whether a request prefers a bulk change of all records that match its filters. */
+export const prefersBulk = (headers: IncomingHttpHeaders): boolean =>
+  bulkPreference.test(preferencesOf(headers));
+
 /** The parts of the input that all routes share. */
 interface CommonInput extends Pick<ListInput, 'caller' | 'counting'> {
   readonly query: Query;
@@ -35,7 +44,7 @@ export function commonInput(request: FastifyRequest, reply: FastifyReply): Commo
   const { principal, headers } = request;
   if (principal === null) throw errors.unauthenticated();
   reply.header('content-type', json).header('cache-control', 'no-store');
-  const prefer = [headers.prefer ?? []].flat().join(',');
+  const prefer = preferencesOf(headers);
   const strict = handlingPreference.exec(prefer)?.[1]?.toLowerCase() === 'strict';
   const counting = countPreference.exec(prefer)?.[1]?.toLowerCase();
   if (strict) reply.header('preference-applied', 'handling=strict');

@@ -74,6 +74,11 @@ function bodyOf(
       if (next !== undefined) reply.header('link', `<${url()}/${id}/history?cursor=${next}>; rel="next"`);
       return `{"data":[${changes.join(',')}]}`;
     }
+    case 'bulk': {
+      const preferences = [...(input.strict ? ['handling=strict'] : []), 'bulk'];
+      reply.header('preference-applied', preferences.join(', '));
+      return JSON.stringify({ count: result.count, confirm: result.confirm });
+    }
     case 'batch':
       if (result.isReplayed) reply.header('idempotency-replayed', 'true');
       return result.json;

@@ -51,6 +51,7 @@ export {
 } from './part.ts';
 export {
   conditionParameters,
+  confirmParameter,
   type Declarations,
   declareQuery,
   describeConditions,

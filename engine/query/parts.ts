@@ -36,7 +36,10 @@ const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartN
 const recordParts = parts.filter(([, part]) => part.ofRecord === true);
 /** Parts that select records, in lists as in aggregates. */
 const conditionParts = parts.filter(([name]) => name === 'filters' || name === 'search');
-const reserved = ['org', ...parts.flatMap(([, part]) => part.reserved ?? [])];
+/** Parameter with which the caller confirms a bulk change. */
+export const confirmParameter = 'confirm';
+
+const reserved = ['org', confirmParameter, ...parts.flatMap(([, part]) => part.reserved ?? [])];
 
 /** The YAML lists to which a file with `extends` can add entries and from which it can remove entries, by key. */
 export const overlaidLists: ReadonlyMap<string, OverlaidList> = new Map(

@@ -58,11 +58,15 @@ interface BatchEnvelope {
 }
 
 /** Parses the body of a batch. @throws HttpError 400 with all issues found outside the items */
-export function envelopeOf(input: BodyInput, list: 'records' | 'ids', hasMatch = false): BatchEnvelope {
+export function envelopeOf(
+  input: BodyInput,
+  list: 'records' | 'ids',
+  { hasMatch = false, max = maxItems }: { readonly hasMatch?: boolean; readonly max?: number } = {},
+): BatchEnvelope {
   const { [list]: items, on_error: onError = 'stop', match, ...rest } = input.body;
   const issues: FieldIssue[] = unknownParameters(input, commonParameters);
-  if (!Array.isArray(items) || items.length === 0 || items.length > maxItems)
-    issues.push(parameterIssue(list, `must be a list of 1 to ${maxItems}`));
+  if (!Array.isArray(items) || items.length === 0 || items.length > max)
+    issues.push(parameterIssue(list, `must be a list of 1 to ${max}`));
   if (onError !== 'stop' && onError !== 'continue')
     issues.push(parameterIssue('on_error', 'must be stop or continue'));
   const isValidMatch = match === undefined || (hasMatch && isNames(match));

@@ -189,7 +189,7 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
     return {
       plan: async (input) => {
         const { caller, strict } = input;
-        const envelope = envelopeOf(input, 'records', true);
+        const envelope = envelopeOf(input, 'records', { hasMatch: true });
         const partialPlan = { match: variantName(envelope.match?.map((name) => ({ name }))) };
         const { match } = variantOf(partialPlan);
         const { grants } = caller.principal;

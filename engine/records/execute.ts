@@ -4,6 +4,7 @@ import {
   isDeadlock,
   rejectingRule,
   type StatementContext,
+  type StatementRunner,
   type TextRows,
 } from '../database/index.ts';
 import { errors, HttpError } from '../errors.ts';
@@ -50,6 +51,16 @@ export const retryingDeadlocks = <T>(work: () => Promise<T>, tries = 1): Promise
       return retryingDeadlocks(work, tries + 1);
     throw cause;
   });
+
+/** Runs the statements of a plan in one transaction. @throws HttpError for any failure */
+export const inTransaction = (
+  database: Database,
+  { organization, caller }: OperationPlan,
+  work: (run: StatementRunner) => Promise<TextRows>,
+): Promise<TextRows> =>
+  retryingDeadlocks(() =>
+    database.atomically(work, { organization, access: 'write', lane: 'batch', trace: caller.trace }),
+  ).catch(rejectFailure);
 
 /** The properties of an operation that determine its statements. */
 type Executable<P extends OperationPlan> = Pick<

@@ -36,6 +36,7 @@ export { groupsOf, measuresOf, valueSchemas } from './aggregate-names.ts';
 export { maxGroups } from './aggregate-sql.ts';
 export { maxItems } from './batch.ts';
 export { type Body, bodyRules, writableLists } from './body.ts';
+export { maxBulk } from './bulk.ts';
 export {
   hasPreviousVersionSql,
   loggedFieldNames,

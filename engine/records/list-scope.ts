@@ -50,6 +50,10 @@ export interface ListPlan extends OperationPlan {
   readonly counting: CountMode | undefined;
 }
 
+/** Returns values that identify the conditions of a list, for texts to sign. */
+export const conditionKey = ({ filters, search }: ParsedQuery) =>
+  [filters.map(signedCondition), search] as const;
+
 /**
  * Returns the text covered by a cursor's signature. A cursor is valid only for the same organization, order
  * and filters.
@@ -58,15 +62,13 @@ function signedText(
   { organization, resource, view, trashed, parsedQuery: query }: ListPlan,
   position: string,
 ): string {
-  const { sort, filters, search } = query;
-  const conditions = filters.map(signedCondition);
+  const { sort } = query;
   const order = sortKeys(sort).flatMap(({ field, direction }) => [field.name, field.typeName, direction]);
   const list = [
     organization,
     resource,
     order,
-    conditions,
-    search,
+    ...conditionKey(query),
     position,
     ...(trashed === undefined ? [] : [{ trashed }]),
   ];

@@ -1,5 +1,5 @@
-import { type Database, databaseFailure, type StatementRunner, type TextRows } from '../database/index.ts';
-import { errors, HttpError } from '../errors.ts';
+import type { StatementRunner, TextRows } from '../database/index.ts';
+import { errors } from '../errors.ts';
 import {
   ExactNumber,
   type Field,
@@ -28,7 +28,7 @@ import { prepareBatch } from './batch.ts';
 import { customFieldsOf } from './custom-fields.ts';
 import { removalSql } from './delete-referrers.ts';
 import { type Referrer, removalOf } from './delete-rules.ts';
-import { retryingDeadlocks } from './execute.ts';
+import { inTransaction } from './execute.ts';
 import { namesOf, showsValues, violatedUnique } from './indexes.ts';
 import { referredId, referrerSource } from './link-tables.ts';
 import type { Operation, OperationContext, UpdateInput } from './operation.ts';
@@ -135,18 +135,6 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
     },
   }),
 };
-
-/** Runs the statements of a merge in one transaction. @throws HttpError for any failure */
-const inTransaction = (
-  database: Database,
-  { organization, caller }: MergePlan,
-  work: (run: StatementRunner) => Promise<TextRows>,
-): Promise<TextRows> =>
-  retryingDeadlocks(() =>
-    database.atomically(work, { organization, access: 'write', lane: 'batch', trace: caller.trace }),
-  ).catch((cause: unknown) => {
-    throw cause instanceof HttpError ? cause : databaseFailure(cause);
-  });
 
 /** The steps of a merge before its final statement. */
 interface MergeSteps {

@@ -142,6 +142,8 @@ export interface OperationPlan {
 export interface OperationDescription {
   readonly operationId: string;
   readonly summary: string;
+  /** Additional sentences of the description. */
+  readonly note?: string;
   /** Additional query parameters. */
   readonly parameters?: readonly JsonSchema[];
   /** The request body; undefined if the operation does not have one. */
@@ -207,7 +209,11 @@ export interface Operation<
   readonly alternativeMethod?: 'QUERY';
   /** Whether the operation only reads although its method allows writes. */
   readonly isSafe?: true;
-  /** Whether the body contains several items, whose errors are reported by index. */
+  /**
+   * Preference (`Prefer`) without which the path does not support the method. Absent if the operation does not need one.
+   */
+  readonly preference?: 'bulk';
+  /** Whether the operation writes several items, whose errors are reported by index or ID. */
   readonly isBatch?: true;
   /** Response headers on success, in addition to the headers of every response. */
   readonly responseHeaders?: Readonly<Record<string, JsonSchema>>;

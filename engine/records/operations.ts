@@ -3,6 +3,7 @@ import { aggregate } from './aggregate.ts';
 import { type Aliases, aliasesOf } from './aliases.ts';
 import { batchLimits } from './batch.ts';
 import { type Body, writableLists } from './body.ts';
+import { bulkPatch, bulkRemove } from './bulk.ts';
 import { type NestingOperation, withChildren } from './children.ts';
 import { create, createBatch } from './create.ts';
 import { history } from './history.ts';
@@ -43,6 +44,8 @@ export const operations = {
   createBatch,
   patchBatch,
   removeBatch,
+  bulkPatch,
+  bulkRemove,
 } as const;
 
 type Operations = typeof operations;

@@ -41,7 +41,7 @@ interface PatchPlan extends WriteById, WriteValues {
 }
 
 /** Returns rules for bodies in which required fields can be absent. */
-const patchRules = ({ definition, stored, body }: OperationContext): BodyRules =>
+export const patchRules = ({ definition, stored, body }: OperationContext): BodyRules =>
   definition.fields.some(({ required }) => required)
     ? bodyRules(definition.fields, stored.fields, true, writableLists(definition))
     : body;

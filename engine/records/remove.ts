@@ -12,6 +12,7 @@ import {
   envelopeOf,
   idOf,
   lockedItemsSql,
+  maxItems,
   missingIndexes,
   missingResults,
   prepareBatch,
@@ -231,10 +232,11 @@ export const removeBatch: Operation<DeleteBatchPlan, BodyInput, BatchResult, Pro
   }),
 };
 
-/** Compiles the operation that removes many records. */
+/** Compiles the operation that removes many records. @param max the maximum number of records */
 function compileRemoveBatch(
   context: OperationContext,
   removal: Removal,
+  max = maxItems,
 ): ReturnType<typeof removeBatch.compile> {
   const table = itemTable([]);
   const rules = deleteRulesOf(context.definition.name, context.referrers, removal);
@@ -268,7 +270,7 @@ function compileRemoveBatch(
   const explanation = isGuarded ? explainDeletes(context, rules, table, errors.notFound()) : undefined;
   return {
     plan: async (input) => {
-      const plan = await batchPlan(input, envelopeOf(input, 'ids'), {
+      const plan = await batchPlan(input, envelopeOf(input, 'ids', { max }), {
         table,
         location: (number) => `ids[${number - 1}]`,
         read: (value) => {
@@ -299,6 +301,12 @@ function compileRemoveBatch(
     splitter: splitterOf<DeleteBatchPlan>(bind),
   };
 }
+
+/** Compiles the operation that deletes up to `max` records, or moves them to the trash. */
+export const compileRemoveMany = (
+  context: OperationContext,
+  max: number,
+): ReturnType<typeof removeBatch.compile> => compileRemoveBatch(context, removalOf(context.definition), max);
 
 /** Compiles the operation that deletes many records from the trash. */
 export const compilePurgeBatch = (context: OperationContext): ReturnType<typeof removeBatch.compile> => ({

@@ -81,6 +81,15 @@ export interface BatchResult {
   readonly isReplayed: boolean;
 }
 
+/** The result of a bulk change. */
+export interface BulkResult {
+  readonly kind: 'bulk';
+  /** Number of records that match or, if the caller confirmed them, were written. */
+  readonly count: number;
+  /** Confirms this number of records; undefined if the records were written. */
+  readonly confirm: string | undefined;
+}
+
 /** The result of an operation. */
 export type OperationResult =
   | RecordResult
@@ -90,7 +99,8 @@ export type OperationResult =
   | QueryResult
   | AggregateResult
   | HistoryResult
-  | BatchResult;
+  | BatchResult
+  | BulkResult;
 
 /** A record's values by field name. Numbers that JavaScript would round are `ExactNumber` objects. */
 export type RecordValues = Readonly<Record<string, unknown>>;

@@ -383,6 +383,26 @@ onBothDrivers(
         assert.equal((await crm.contacts.deleteMany([other.id])).length, 1);
       });
 
+      test('bulk changes are counted, then confirmed', async () => {
+        const title = 'bulk';
+        await crm.contacts.createMany([{ title }, { title }]);
+        const where = { title: { in: [title] } };
+        next('lose');
+        const { count, confirm } = await crm.contacts.patchAll({ where }, { department: 'Research' });
+        assert.equal(count, 2);
+        assert.deepEqual(await crm.contacts.patchAll({ where }, { department: 'Research' }, { confirm }), {
+          count: 2,
+        });
+        const deletion = await crm.contacts.deleteAll({ where });
+        next('lose');
+        await assert.rejects(
+          crm.contacts.deleteAll({ where }, { confirm: deletion.confirm }),
+          ConnectionError,
+        );
+        await assert.rejects(crm.contacts.deleteAll({ where }, { confirm: deletion.confirm }), ApiError);
+        assert.throws(() => crm.contacts.deleteAll({ where: { title: { in: [] } } }), TypeError);
+      });
+
       test('a delete succeeds even if its first response is lost', async () => {
         const { id } = await crm.leads.create({});
         next('lose');

@@ -9,6 +9,7 @@ import { fieldColumns } from '../../engine/fields/field.ts';
 import { operatorOf } from '../../engine/query/operators.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import type { ParsedQuery, RequestedProjection } from '../../engine/query/parts.ts';
+import { bulkStatements } from '../../engine/records/bulk.ts';
 import { compileChildLists } from '../../engine/records/child-lists.ts';
 import { formatNames } from '../../engine/records/formats.ts';
 import { idempotencyTables } from '../../engine/records/idempotency.ts';
@@ -201,6 +202,27 @@ function* aggregates({ definition, operations }: ResourceView): Generator<Statem
     }
 }
 
+/** Yields the statements of bulk changes, with each filter alone. */
+function* bulkChanges({ context, definition }: ResourceView): Generator<Statement> {
+  const filters = subsets(definition.filters).filter((chosen) => chosen.length === 1);
+  for (const action of ['update', 'delete'] as const) {
+    const { count, lock } = bulkStatements(context, action);
+    for (const parts of [
+      ...filters.map((each) => ({ filters: each, search: [] })),
+      ...(definition.search.length > 0 ? [{ filters: [], search: ['a', 'b'] }] : []),
+    ]) {
+      const parsedQuery = {
+        page: { page: '1', offset: 0, depth: 'first' as const },
+        sort: definition.sort,
+        ...parts,
+        ...whole,
+      };
+      yield count({ ...plan, parsedQuery });
+      yield lock({ ...plan, parsedQuery });
+    }
+  }
+}
+
 /** Returns the plan of a batch with one item. @param columns number of columns with a value */
 const batchOf = (columns: number) => ({
   ...plan,
@@ -267,6 +289,7 @@ function* all(resource: ResourceView): Generator<Statement> {
     if (statement === undefined) continue;
     yield statement;
   }
+  yield* bulkChanges(resource);
   yield* lists(resource);
   yield* aggregates(resource);
   if (hasTrash) yield* lists(resource, 'only');

@@ -93,8 +93,13 @@ for (const driver of drivers) {
       const { examples } = object(object(object(part).content)[typeOf(part)]);
       return object(Object.values(object(examples))[0]).value;
     };
-    const ask = (method: string, path: string, call: Call): Promise<Answer> =>
-      send(instance.url, `${method.toUpperCase()} ${path}`, call);
+    /** Returns whether a request is a bulk change, which requires a preference and a filter. */
+    const isBulk = (method: string, path: string) =>
+      ['patch', 'delete'].includes(method) && /^\/api\/v1\/\w+(?:\?|$)/.test(path);
+    const ask = (method: string, path: string, call: Call): Promise<Answer> => {
+      const headers = { ...(isBulk(method, path) && { prefer: 'bulk' }), ...call.headers };
+      return send(instance.url, `${method.toUpperCase()} ${path}`, { ...call, headers });
+    };
     /** Creates a record of a path's resource from the example for its create operation. */
     const make = (template: string): Promise<Answer> => {
       const path = template.replace(/\/(?:\{id\}|\{id\}\/(?:history|merge)|batch|import|aggregate)$/, '');
@@ -120,7 +125,8 @@ for (const driver of drivers) {
             ? example
             : withId(example, Number(made.json.id));
         const headers = { 'content-type': typeOf(operation.requestBody) };
-        const answer = await ask(method, path, { key, ...(body !== undefined && { body, headers }) });
+        const target = isBulk(method, path) ? `${path}?id[in]=${made?.json.id}` : path;
+        const answer = await ask(method, target, { key, ...(body !== undefined && { body, headers }) });
         const success = Object.entries(object(operation.responses)).find(([status]) => status < '300');
         assert.equal(answer.status, Number(success?.[0]), answer.text);
         const expected = exampleOf(success?.[1]);
@@ -266,6 +272,7 @@ function withId(body: unknown, id: number): unknown {
 function ofCaller(body: Json): Json {
   if (Array.isArray(body.results)) return { results: Object.keys(object(body.results[0])) };
   if (Array.isArray(body.data)) return { ...body, data: [ofCaller(object(body.data.at(0)))] };
+  if ('confirm' in body) return { ...body, confirm: true };
   // Keep only the names of a change's properties, because the values belong to another resource.
   if ('position' in body) return Object.fromEntries(Object.keys(body).map((name) => [name, true]));
   const { id, organization_id, created_at, updated_at, sla_due_date, 'count()': count, ...same } = body;

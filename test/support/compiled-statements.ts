@@ -39,6 +39,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'engine/modules/retention.ts': [2, ofPlatform],
   'engine/records/aggregate.ts': [1, operation],
   'engine/records/batch.ts': [1, helper],
+  'engine/records/bulk.ts': [2, operation],
   'engine/records/child-lists.ts': [4, operation],
   'engine/records/children.ts': [1, operation],
   'engine/records/create.ts': [3, operation],

@@ -137,6 +137,7 @@ export {
 } from './records.ts';
 export { compileErase, compilePurge, compilePurgeBatch, daysText, type RemoveOperation } from './remove.ts';
 export {
+  type BulkResult,
   type ChangeValues,
   changeValues,
   type DeletedResult,

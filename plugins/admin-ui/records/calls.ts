@@ -9,6 +9,7 @@ import {
   type Action,
   allows,
   type Body,
+  type BulkResult,
   type ChangeValues,
   changeValues,
   compileExcerpts,
@@ -110,6 +111,11 @@ export interface Calls {
     resource: ResourceView,
     ids: readonly string[],
   ) => Promise<{ readonly deleted: readonly string[]; readonly failed: number }>;
+  /**
+   * Deletes all records that match filters, or none. Without `confirm`, only counts them and returns it.
+   * @throws HttpError 409 if their number has changed, 400 if some of them cannot be deleted
+   */
+  readonly removeMatching: (resource: ResourceView, filters: Query, confirm?: string) => Promise<BulkResult>;
   /** Returns all records that match a list's filters, as CSV. */
   readonly csv: (resource: ResourceView, query: Query) => Promise<AsyncIterable<Buffer>>;
   readonly importCsv: (
@@ -278,6 +284,13 @@ export function prepareCalls(
         const { results } = JSON.parse(String(json)) as { results: readonly { status: number }[] };
         const deleted = ids.filter((_, index) => results[index]?.status === 200);
         return { deleted, failed: ids.length - deleted.length };
+      },
+      removeMatching: async (resource, filters, confirm) => {
+        permit(resource, 'delete');
+        return runOperation(database, resource.operations.bulkRemove, {
+          ...{ caller, body: {}, signing, query: { ...filters, ...(confirm !== undefined && { confirm }) } },
+          customFields: await customFields(resource),
+        });
       },
       csv: async (resource, query) => {
         permit(resource, 'list');

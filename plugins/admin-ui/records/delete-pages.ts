@@ -1,23 +1,29 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import type { Query } from '../../../engine/query/index.ts';
-import { daysText, deleteRulesOf, maxItems, removalOf } from '../../../engine/records/index.ts';
+import { daysText, deleteRulesOf, maxBulk, maxItems, removalOf } from '../../../engine/records/index.ts';
 import { type Form, field, fields, redirectDone, returnQuery } from '../shell/index.ts';
-import { queryOf } from './list-page.ts';
+import { conditionsOf, queryOf } from './list-page.ts';
 import type { References } from './references.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
 import { restoreMany, undoablePosition } from './undo.ts';
 import { countNoun, isRecordId, resourceNoun, textOf } from './values.ts';
+
+const numbers = new Intl.NumberFormat('en');
 
 /** Maximum number of selected records that are named on the confirmation page. */
 const maxNamed = 20;
 
 /** Registers the confirmation for deleting several records, and the button that restores them. */
 export function deletePages({ get, post }: DataRoutes): void {
-  get('/delete', (context) => confirmMany(context, context.request.query as Form));
+  get('/delete', (context) => {
+    const form = context.request.query as Form;
+    return isOfAll(context, form) ? confirmMatching(context, form) : confirmMany(context, form);
+  });
   post('/delete', async (context) => {
     const { request, reply, resource, calls } = context;
     const form = (request.body ?? {}) as Form;
+    if (isOfAll(context, form)) return removeMatching(context, form);
     const ids = field(form, 'step') === 'all' ? await matchingIds(context, form) : selectedIds(form);
     if (ids.length === 0) return confirmMany(context, form);
     const { deleted, failed } = await calls.removeMany(resource, ids);
@@ -44,6 +50,82 @@ export function deletePages({ get, post }: DataRoutes): void {
       name: countNoun(resource, count),
     });
   });
+}
+
+/** Returns whether a form applies to all records that match the filters of the list from which the user started. */
+const isOfAll = ({ resource }: DataRequest, form: Form): boolean =>
+  field(form, 'step') === 'all' &&
+  conditionsOf(resource, new URLSearchParams(field(form, 'query'))) !== undefined;
+
+/** Deletes all records that match the filters of the list, or explains why none was deleted. */
+async function removeMatching(context: DataRequest, form: Form) {
+  const { request, reply, resource, calls } = context;
+  const conditions = conditionsOf(resource, new URLSearchParams(field(form, 'query'))) ?? {};
+  const { items } = await calls.list(resource, filtersIn(context, form));
+  let count: number;
+  try {
+    ({ count } = await calls.removeMatching(resource, conditions, field(form, 'confirm')));
+  } catch (error) {
+    if (!(error instanceof HttpError) || ![400, 409].includes(error.status)) throw error;
+    return confirmMatching(context, form, error);
+  }
+  // The first record in the list can be one that the member cannot delete.
+  let position: string | undefined;
+  for (const { id } of count > maxItems ? [] : items) {
+    position = await undoablePosition(context, textOf(id));
+    if (position !== undefined) break;
+  }
+  return redirectDone(request, reply, returnUrl(context, form), 'records-deleted', {
+    name: countNoun(resource, count),
+    change: position && transactionOf(position),
+  });
+}
+
+/**
+ * Sends the confirmation for deleting all records that match the filters of the list.
+ * @param rejection why they could not be deleted
+ */
+async function confirmMatching(context: DataRequest, form: Form, rejection?: HttpError) {
+  const { resource, calls, titles, references, path, reply, sendPage } = context;
+  const conditions = conditionsOf(resource, new URLSearchParams(field(form, 'query'))) ?? {};
+  const { count, confirm = '' } = await calls.removeMatching(resource, conditions);
+  const back = returnUrl(context, form);
+  if (count === 0) return reply.redirect(back, 303);
+  const { items } = await calls.list(resource, filtersIn(context, form));
+  // Some of the records in the list can be ones that the member cannot delete.
+  const named = items.length <= count ? items.slice(0, maxNamed) : [];
+  if (rejection !== undefined) reply.code(rejection.status);
+  return sendPage(
+    {
+      kind: 'confirm',
+      title: `Delete ${countNoun(resource, count)}?`,
+      above: { label: 'Back to the list', href: back },
+      consequence: `${deletionText(resource, references, count)}${count === 1 ? '' : ' If one of them cannot be deleted, none of them is deleted.'}`,
+      items: [
+        ...named.map((record) => titles.of(resource, record)),
+        ...(named.length > 0 && count > named.length
+          ? [`and ${numbers.format(count - named.length)} more`]
+          : []),
+      ],
+      action: `${path}/delete`,
+      hidden: [
+        { name: 'query', value: field(form, 'query') },
+        { name: 'step', value: 'all' },
+        { name: 'confirm', value: confirm },
+      ],
+      submit: `Delete ${countNoun(resource, count)}`,
+      cancel: back,
+    },
+    { at: returnQuery(field(form, 'at')), problem: rejection && rejectionText(rejection) },
+  );
+}
+
+/** Explains why no record was deleted. */
+function rejectionText({ code, message }: HttpError): string {
+  if (code === 'count_changed')
+    return 'The number of records that match has changed since this page was opened. Nothing was deleted.';
+  if (code === 'invalid_input') return 'This page has expired. Nothing was deleted. Confirm again.';
+  return message;
 }
 
 /** Returns the transaction in a change's position. */
@@ -99,7 +181,12 @@ async function confirmMany(context: DataRequest, form: Form) {
   const { items, total } = await calls.list(resource, filtersIn(context, form));
   // Offered to users who have selected the whole first page.
   const isPageSelected = items.length > 0 && items.every(({ id }) => ids.includes(textOf(id)));
-  const canDeleteAll = isPageSelected && total > ids.length && total <= maxItems;
+  const conditions = conditionsOf(resource, new URLSearchParams(field(form, 'query')));
+  const limit = conditions === undefined ? maxItems : maxBulk;
+  const canDeleteAll = isPageSelected && total > ids.length && total <= limit;
+  // The button deletes without another confirmation, so its label needs the exact number.
+  const matching =
+    canDeleteAll && conditions !== undefined ? await calls.removeMatching(resource, conditions) : undefined;
   return sendPage(
     {
       kind: 'confirm',
@@ -111,10 +198,11 @@ async function confirmMany(context: DataRequest, form: Form) {
       hidden: [
         { name: 'query', value: field(form, 'query') },
         ...ids.map((value) => ({ name: 'id', value })),
+        ...(matching?.confirm === undefined ? [] : [{ name: 'confirm', value: matching.confirm }]),
       ],
       submit: `Delete ${countNoun(resource, ids.length)}`,
       also: canDeleteAll
-        ? { label: `Delete all ${countNoun(resource, total)} in the list`, value: 'all' }
+        ? { label: `Delete all ${countNoun(resource, matching?.count ?? total)} in the list`, value: 'all' }
         : undefined,
       cancel: back,
     },

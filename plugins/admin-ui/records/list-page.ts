@@ -2,7 +2,8 @@ import type { ResourceView } from '../../../engine/compile/index.ts';
 import { recordLabel, resourceLabel } from '../../../engine/definition/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel, humanize, refersToUser } from '../../../engine/fields/index.ts';
-import { listParameters, type Query } from '../../../engine/query/index.ts';
+import { conditionParameters, listParameters, type Query } from '../../../engine/query/index.ts';
+import { maxBulk } from '../../../engine/records/index.ts';
 import type { SavedView } from '../saved-views/index.ts';
 import { type AddedFilter, filterMenu, type ListView } from '../shell/index.ts';
 import type { Calls } from './calls.ts';
@@ -30,6 +31,18 @@ export function queryOf({ definition }: ResourceView, parameters: URLSearchParam
   return Object.fromEntries(
     Object.entries(query).map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
   );
+}
+
+/** Returns the filters and the search text in URL parameters, or undefined if no parameter has a value. */
+export function conditionsOf(resource: ResourceView, parameters: URLSearchParams): Query | undefined {
+  const names = new Set(conditionParameters(resource.definition));
+  const conditions = Object.entries(queryOf(resource, parameters)).flatMap(([name, value]) => {
+    const values = [value ?? []].flat().filter((text) => text.trim() !== '');
+    return values.length > 0 && (names.has(name) || name.includes('['))
+      ? [[name, values.length === 1 ? values[0] : values]]
+      : [];
+  });
+  return conditions.length === 0 ? undefined : Object.fromEntries(conditions);
 }
 
 /** The data from which a list page is built. */
@@ -151,6 +164,10 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
             action: `${path}/delete`,
             label: 'Delete selected',
             query: String(parameters),
+            all:
+              total > items.length && total <= maxBulk && conditionsOf(resource, parameters) !== undefined
+                ? `Delete all ${numbers.format(total)} that match`
+                : undefined,
             pair: canMerge(input) ? { label: 'Merge selected', href: `${path}/merge` } : undefined,
           }
         : undefined,

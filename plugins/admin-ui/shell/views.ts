@@ -212,6 +212,8 @@ export interface ListView extends Omit<Page, 'title'> {
         readonly action: string;
         readonly label: string;
         readonly query: string;
+        /** Label of the action on all items that match the filters, which receives `step=all`. */
+        readonly all?: string | undefined;
         /** Another action, on exactly two selected rows. Its page receives the same parameters. */
         readonly pair?: Link | undefined;
       }

@@ -1,0 +1,150 @@
+// Deleting all records that match the filters of a list, without JavaScript.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedPerson } from '../support/limited.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const chores = {
+  file: 'chores.yaml',
+  text: `
+singular: chore
+common: all
+trash: 30 days
+fields:
+  name: { type: string }
+  area: { type: string }
+  score: { type: integer, nullable: true }
+  done: { type: boolean }
+filters: [area]
+search: [name]
+scopes: { small: score < 10 }
+locked: { when: done, message: Done chores cannot be changed. }
+`,
+};
+
+const path = '/setup/o/acme/data/chores';
+const titleOf = ({ text }: Answer): string => readable(/<h1>(.*?)<\/h1>/.exec(text)?.[1] ?? '');
+const messageOf = ({ text }: Answer): string =>
+  readable(/<p class="(?:problem|notice)"[^>]*>(.*?)<\/p>/.exec(text)?.[1] ?? '').replace(/<[^>]*>/g, '');
+
+onBothDrivers(
+  'deleting all records that match',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      admin = await signIn(instance(), administratorOf(acme));
+    });
+    const create = async (area: string, count: number, values: object = {}) => {
+      const records = Array.from({ length: count }, (_, index) => ({
+        area,
+        name: `${area} ${index}`,
+        ...values,
+      }));
+      for (let start = 0; start < count; start += 1000) {
+        const body = { records: records.slice(start, start + 1000) };
+        const answer = await instance().call('POST /api/v1/chores/batch', { key: acme.key, body });
+        assert.equal(answer.status, 200, answer.text);
+      }
+    };
+    const countOf = async (area: string) => {
+      const { headers } = await instance().call(`GET /api/v1/chores?area=${area}`, {
+        key: acme.key,
+        headers: { prefer: 'count=exact' },
+      });
+      return Number(headers.get('x-total-count'));
+    };
+    const question = (area: string, browser = admin) =>
+      browser.get(
+        `${path}/delete?${new URLSearchParams({ at: `area=${area}`, query: `area=${area}`, step: 'all' })}`,
+      );
+    const confirm = (page: Answer, browser = admin) => {
+      const form = formsOf(page).find(({ action }) => action === `${path}/delete`) ?? assert.fail(page.text);
+      return browser.post(form.action, form.values);
+    };
+    const follow = async (answer: Answer, browser = admin) => {
+      assert.equal(answer.status, 303, answer.text);
+      return browser.get(answer.headers.get('location') ?? '');
+    };
+
+    test('a filtered list with more records than a page offers to delete all of them', async () => {
+      await create('home', 1200);
+      await create('other', 3);
+      const list = await admin.get(`${path}?area=home`);
+      assert.match(list.text, /name="step" value="all">.*?Delete all 1,200 that match</);
+      for (const query of ['', '?area=', '?area=other', '?sort=id'])
+        assert.doesNotMatch((await admin.get(`${path}${query}`)).text, /that match</, query);
+      const page = await question('home');
+      assert.equal(titleOf(page), 'Delete 1,200 chores?');
+      assert.match(page.text, /and 1,180 more/);
+      assert.equal(await countOf('home'), 1200);
+      const after = await follow(await confirm(page));
+      assert.equal(messageOf(after), '1,200 chores deleted.');
+      assert.doesNotMatch(after.text, /\/undo"/, 'more records than a request restores');
+      assert.deepEqual([await countOf('home'), await countOf('other')], [0, 3]);
+    });
+
+    test('the records can be restored', async () => {
+      await create('undone', 30);
+      const after = await follow(await confirm(await question('undone')));
+      assert.equal(messageOf(after), '30 chores deleted.');
+      const undo = formsOf(after).find(({ action }) => action.endsWith('/undo')) ?? assert.fail(after.text);
+      await follow(await admin.post(undo.action, undo.values));
+      assert.equal(await countOf('undone'), 30);
+    });
+
+    test('nothing is deleted if the number has changed or a record is locked', async () => {
+      await create('changed', 25);
+      const page = await question('changed');
+      await create('changed', 1);
+      const rejected = await confirm(page);
+      assert.equal(rejected.status, 409);
+      assert.match(messageOf(rejected), /^The number of records that match has changed/);
+      assert.equal(titleOf(rejected), 'Delete 26 chores?');
+      assert.equal(await countOf('changed'), 26);
+      await create('changed', 1, { done: true });
+      const locked = await confirm(await question('changed'));
+      assert.equal(locked.status, 400);
+      assert.match(messageOf(locked), /Done chores cannot be changed/);
+      assert.equal(await countOf('changed'), 27);
+      const forged = formsOf(locked).find(({ action }) => action === `${path}/delete`) ?? assert.fail();
+      for (const more of [{ confirm: 'x' }, { confirm: '' }, { query: 'area=other' }]) {
+        const answer = await admin.post(forged.action, { ...forged.values, ...more });
+        assert.equal(answer.status, 400);
+        assert.match(messageOf(answer), /has expired/);
+      }
+      assert.equal(await countOf('changed'), 27);
+    });
+
+    test('a member deletes only records within the scopes of the grants', async () => {
+      await create('scoped', 25, { score: 1 });
+      await create('scoped', 5, { score: 50 });
+      const person = await limitedPerson(instance(), acme, [
+        'chores:list',
+        'chores:read',
+        'chores:delete:small',
+      ]);
+      const browser = await signIn(instance(), person);
+      const page = await question('scoped', browser);
+      assert.equal(titleOf(page), 'Delete 25 chores?');
+      const after = await follow(await confirm(page, browser), browser);
+      assert.equal(messageOf(after).trim(), '25 chores deleted.');
+      assert.equal(await countOf('scoped'), 5);
+      const reader = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['chores:list', 'chores:read']),
+      );
+      assert.equal((await question('scoped', reader)).status, 403);
+      const _csrf = await reader.token(path).catch(() => '');
+      const query = 'area=scoped';
+      assert.equal(
+        (await reader.post(`${path}/delete`, { _csrf, query, step: 'all', confirm: 'x' })).status,
+        403,
+      );
+    });
+  },
+  { sources: await sourcesWith(chores) },
+);

@@ -349,8 +349,14 @@ onBothDrivers(
       });
     });
 
-    test('more than 10,000 records are rejected', async () => {
+    test('10,000 records are written, and more are rejected', async () => {
       const records = Array.from({ length: 1000 }, () => ({ name: 'many' }));
+      for (let batch = 0; batch < 10; batch++)
+        await instance().call('POST /api/v1/nodes/batch', { key: acme.key, body: { records } });
+      const written = { count: 10_000 };
+      const patched = await run('PATCH /api/v1/nodes?name=many', { name: 'patched' }, 10_000);
+      assert.deepEqual(patched.json, written);
+      assert.deepEqual((await run('DELETE /api/v1/nodes?name=patched', undefined, 10_000)).json, written);
       for (let batch = 0; batch < 10; batch++)
         await instance().call('POST /api/v1/nodes/batch', { key: acme.key, body: { records } });
       const confirm = confirmOf(await send('DELETE /api/v1/nodes?name=many'), 10_000);

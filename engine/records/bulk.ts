@@ -232,7 +232,12 @@ function compileBulk(context: OperationContext, method: string, change: BulkChan
       }) as BulkInput;
       const { declarations, query: parameters, issues } = readParameters(strictInput);
       issues.push(...emptyParameters(query));
-      const parsedQuery = parseConditions(declarations, parameters, issues);
+      const parsedQuery = parseConditions(
+        declarations,
+        parameters,
+        issues,
+        input.caller.principal.phoneRegion,
+      );
       rejectRequest(issues);
       const { filters, search } = parsedQuery;
       if (filters.length === 0 && search.length === 0) throw errors.filterRequired();

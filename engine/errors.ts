@@ -126,6 +126,22 @@ export function errorJson(
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
+/** Path of the page that explains the error codes. Each code is an anchor. */
+export const errorCodesPath = '/docs/error-codes';
+
+/**
+ * Returns the properties that problem details (RFC 9457) have in addition to the error's own. Consumers identify the
+ * type of the problem by `type`, and this occurrence by `instance`.
+ */
+export const problemOf = ({ status, code, message }: HttpError, requestId: string) => ({
+  type: `${errorCodesPath}#${code}`,
+  title: errorCodes[code].replaceAll('`', ''),
+  status,
+  detail: message,
+  instance: `urn:request-id:${requestId}`,
+  request_id: requestId,
+});
+
 /** Returns the suggested fix of an error, or of its only issue. */
 export const hintOf = ({ hint, fields = [] }: ErrorExtra): string | undefined =>
   hint ?? (fields.length === 1 ? fields[0]?.hint : undefined);

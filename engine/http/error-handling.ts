@@ -10,10 +10,11 @@ import {
   rejectingRule,
   sqlState,
 } from '../database/index.ts';
-import { errorJson, errors, HttpError } from '../errors.ts';
+import { errorJson, errors, HttpError, problemOf } from '../errors.ts';
 import { didYouMean, hintForInput } from '../yaml/index.ts';
+import { parseWeights } from './compression.ts';
 import { apiPrefix } from './openapi.ts';
-import { json } from './reply.ts';
+import { json, problemJson, varyBy } from './reply.ts';
 
 /** Header that contains the request ID, in requests and responses. */
 const requestIdHeader = 'x-request-id';
@@ -110,12 +111,40 @@ export function httpErrorOf(error: unknown, request: FastifyRequest): HttpError 
   return failure;
 }
 
-/** Sends an error as `{"error": …}`. */
+/** Returns whether a client names problem details (RFC 9457) and prefers them at least as much as JSON. */
+function acceptsProblem(accept: string | undefined): boolean {
+  if (accept === undefined || !/problem/i.test(accept)) return false;
+  const weights = parseWeights(accept);
+  const weight = weights.get(problemJson) ?? 0;
+  const other = weights.get('application/json') ?? weights.get('application/*') ?? weights.get('*/*') ?? 0;
+  return weight > 0 && weight >= other;
+}
+
+/** The content type and body of an error response. */
+interface RenderedError {
+  readonly type: string;
+  readonly body: string;
+}
+
+/** Renders an error as problem details if the client prefers them, or as `{"error": …}` otherwise. */
+const renderError = (failure: HttpError, requestId: string, accept?: string): RenderedError =>
+  acceptsProblem(accept)
+    ? { type: problemJson, body: errorJson(failure, problemOf(failure, requestId)) }
+    : { type: json, body: errorJson(failure, { request_id: requestId }) };
+
+/** Sends an error in the format that the client prefers. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const failure = httpErrorOf(error, request);
   const { headers = {} } = failure.extra;
-  reply.code(failure.status).headers({ ...standardHeaders(request.id), ...headers, 'content-type': json });
-  reply.send(errorJson(failure, { request_id: request.id }));
+  const { type, body } = renderError(failure, request.id, request.headers.accept);
+  reply.code(failure.status).headers({ ...standardHeaders(request.id), ...headers, 'content-type': type });
+  if (type === json) {
+    reply.send(body);
+    return;
+  }
+  varyBy(reply, 'accept');
+  // Fastify would add a charset to the type of a string.
+  reply.send(Buffer.from(body));
 }
 
 /**
@@ -198,10 +227,11 @@ export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Soc
   }
   const failure = (connectionErrors[error.code ?? ''] ?? errors.rejectedRequest)();
   const requestId = newRequestId();
-  const body = errorJson(failure, { request_id: requestId });
+  // The request's headers could not be parsed, so its Accept header is unknown.
+  const { type, body } = renderError(failure, requestId);
   const head = [
     `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
-    `Content-Type: ${json}`,
+    `Content-Type: ${type}`,
     `Content-Length: ${body.length}`,
     ...Object.entries(standardHeaders(requestId)).map(([name, value]) => `${name}: ${value}`),
     'Connection: close',
@@ -227,11 +257,12 @@ export const errorHandling = fastifyPlugin(
     app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       const requestId = requestIdOf(request);
       const failure = errors.expectationFailed();
-      const body = errorJson(failure, { request_id: requestId });
+      const { type, body } = renderError(failure, requestId, request.headers.accept);
       response
         .writeHead(failure.status, {
           ...standardHeaders(requestId),
-          'content-type': json,
+          ...(type === problemJson && { vary: 'accept' }),
+          'content-type': type,
           'content-length': body.length,
         })
         .end(body);

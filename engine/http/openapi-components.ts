@@ -1,6 +1,7 @@
 import { errorCodes, errors, type HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
+import { problemJson } from './reply.ts';
 
 /** Shared components of the OpenAPI document: error responses, headers, parameters. */
 
@@ -52,6 +53,7 @@ const errorResponse = (description: string, examples: readonly HttpError[], head
         ]),
       ),
     },
+    [problemJson]: { schema: { $ref: '#/components/schemas/Problem' } },
   },
 });
 

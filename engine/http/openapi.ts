@@ -1,6 +1,6 @@
 import { batchSchemas, type Fragment, referencedUserSchema } from '../compile/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { errorCodes } from '../errors.ts';
+import { errorCodes, errorCodesPath } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import { changeSchemas } from '../records/index.ts';
@@ -105,6 +105,32 @@ const errorSchemas = {
         description: "The response's `X-Request-Id`, which also appears in the log and the activity.",
       },
     },
+  },
+  Problem: {
+    description:
+      'The body of every error response to a request whose `Accept` header names `application/problem+json` and prefers it at least as much as `application/json` (RFC 9457). It also has the properties of `Error`.',
+    allOf: [
+      ref('Error'),
+      {
+        type: 'object',
+        required: ['type', 'title', 'status', 'detail', 'instance'],
+        properties: {
+          type: {
+            type: 'string',
+            format: 'uri-reference',
+            description: `The error code as a URL, for example \`${errorCodesPath}#not_found\`.`,
+          },
+          title: { type: 'string', description: "The code's meaning." },
+          status: { type: 'integer', minimum: 400, maximum: 599, description: 'The HTTP status.' },
+          detail: { type: 'string', description: 'The same text as `error`.' },
+          instance: {
+            type: 'string',
+            format: 'uri-reference',
+            description: 'The request ID as a URN, for example `urn:request-id:8c1f0d2a-00000e`.',
+          },
+        },
+      },
+    ],
   },
 };
 

@@ -18,3 +18,6 @@ export function varyBy(reply: FastifyReply, header: string): void {
 
 /** Content-Type of every JSON response. */
 export const json = 'application/json; charset=utf-8';
+
+/** Content-Type of problem details (RFC 9457), which define no parameters. */
+export const problemJson = 'application/problem+json';

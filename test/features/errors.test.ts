@@ -102,6 +102,73 @@ onBothDrivers('Errors', (instance) => {
     cases.map(({ code, ...scenario }) => ({ ...scenario, has: { code } })),
   );
 
+  const problem = 'application/problem+json';
+  for (const { code, as, does, with: body, headers, gets } of cases) {
+    test(`${as ?? 'nobody'}: ${does} → ${gets} ${code} as problem details`, async () => {
+      const request = does.replace(/\{(\w+)\}/g, (_, name: string) => values[name] ?? '');
+      const send = (accept: string) =>
+        instance().call(request, {
+          ...(as !== undefined && { key: callers[as] ?? '' }),
+          ...(body !== undefined && { body }),
+          headers: { ...headers, accept, 'x-request-id': 'mine' },
+        });
+      const [usual, answer] = [await send('application/json'), await send(problem)];
+      assert.deepEqual([answer.status, answer.headers.get('content-type')], [gets, problem]);
+      assert.deepEqual(
+        [usual.headers.get('content-type'), usual.headers.get('vary')?.includes('accept,')],
+        ['application/json; charset=utf-8', undefined],
+      );
+      assert.match(answer.headers.get('vary') ?? '', /\baccept\b/);
+      assert.deepEqual(answer.json, {
+        ...usual.json,
+        type: `/docs/error-codes#${code}`,
+        title: errorCodes[code].replaceAll('`', ''),
+        status: gets,
+        detail: usual.json.error,
+        instance: 'urn:request-id:mine',
+      });
+    });
+  }
+
+  for (const [accept, isProblem] of [
+    [`${problem}, */*`, true],
+    [`${problem}, application/json`, true],
+    [`text/html, APPLICATION/Problem+JSON; q=0.5`, true],
+    [`application/json, ${problem}; q=0.9`, false],
+    [`*/*, ${problem}; q=0.9`, false],
+    [`${problem}; q=0`, false],
+    ['application/problem+xml', false],
+    ['application/*', false],
+    ['*/*', false],
+    ['', false],
+  ] as const) {
+    test(`Accept: ${accept} → ${isProblem ? 'problem details' : 'the default format'}`, async () => {
+      const { headers, json } = await instance().call('GET /api/v1/leads', { headers: { accept } });
+      assert.equal(headers.get('content-type'), isProblem ? problem : 'application/json; charset=utf-8');
+      assert.equal('type' in json, isProblem);
+    });
+  }
+
+  test('the page of error codes has an anchor for each code', async () => {
+    const page = await instance().call('GET /docs/error-codes');
+    assert.deepEqual([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8']);
+    for (const code of Object.keys(errorCodes)) assert.ok(page.text.includes(`id="${code}"`), code);
+  });
+
+  test('a request rejected before routing receives problem details', async () => {
+    for (const [request, status] of [
+      [`GET /%ff HTTP/1.1\r\nHost: x`, 401],
+      [`GET / HTTP/1.1\r\nHost: x\r\nExpect: wonders`, 417],
+    ] as const) {
+      const socket = await opened(instance().url);
+      socket.send(`${request}\r\nAccept: ${problem}\r\nConnection: close\r\n\r\n`);
+      await socket.ended;
+      assert.match(socket.text(), new RegExp(`^HTTP/1.1 ${status} `));
+      assert.match(socket.text(), /^content-type: application\/problem\+json\r$/im);
+      assert.match(socket.text(), new RegExp(`"status":${status},"detail":`));
+    }
+  });
+
   for (const [label, request, status, code] of [
     [
       'a head that is too large',

@@ -1,7 +1,7 @@
 import { join, relative } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { projectFolder } from '../../../engine/config/index.ts';
-import { errors } from '../../../engine/errors.ts';
+import { errorCodes, errorCodesPath, errors } from '../../../engine/errors.ts';
 import { rejectOtherMethods } from '../../../engine/http/index.ts';
 import { membershipBySlug, type Person } from '../../access/identity/index.ts';
 import {
@@ -132,12 +132,17 @@ export async function explorerPages(app: FastifyInstance, options: ExplorerOptio
     });
   };
   app.get('/', async (request, reply) => send(request, reply, 'start', (await prepared()).start));
+  const codes = Object.entries(errorCodes).map(([code, meaning]) => ({ code, meaning }));
+  const codesPath = errorCodesPath.replace(/^\/docs/, '');
+  app.get(codesPath, (request, reply) =>
+    send(request, reply, 'error-codes', { title: 'Error codes', isSection: true, codes }),
+  );
   app.get('/:section', async (request, reply) => {
     const { section } = request.params as { readonly section: string };
     const page = (await prepared()).sections.get(section);
     if (page === undefined) throw errors.notFound();
     return send(request, reply, 'section', page);
   });
-  for (const url of ['/', '/:section', '/assets/:version/:name'])
+  for (const url of ['/', codesPath, '/:section', '/assets/:version/:name'])
     rejectOtherMethods(app, url, ['GET', 'HEAD']);
 }

@@ -58,6 +58,8 @@ export function isAnsweredByReference(args: readonly string[]): boolean {
 export function createProgram(version: string): Command {
   const isJson = process.argv.includes('--json');
   const program = new Command('crm')
+    // Commands can have an option --version of their own.
+    .enablePositionalOptions()
     .description('An organization-scoped CRM API whose resources are declared in YAML.')
     .version(version)
     .showHelpAfterError(isJson ? false : '(run with --help for usage)')
@@ -105,7 +107,7 @@ function outlineOf(command: CommandUnknownOpts): Outline {
       ...(item.argChoices && { choices: item.argChoices }),
     })),
     options: command.options
-      .filter(({ long }) => long !== '--version')
+      .filter(({ short }) => short !== '-V')
       .map((item) => ({
         flags: item.flags,
         description: item.description,

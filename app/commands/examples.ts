@@ -14,7 +14,8 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   restore: ['restore crm-2026-11-23.backup --check', 'restore crm-2026-11-23.backup --keys keep'],
   move: ['move --to postgres://user:password@host:5432/crm', 'move --to ./data'],
   prune: ['prune --dry-run', 'prune'],
-  openapi: ['openapi > openapi.json'],
+  openapi: ['openapi > openapi.json', 'openapi --version 3.2 > openapi.json'],
+  asyncapi: ['asyncapi > asyncapi.json'],
   docs: ['docs > resources.md'],
   citus: ['citus > distribute.sql'],
   plan: ['plan', 'plan --check # fails in CI if a decision is missing'],
@@ -22,6 +23,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   config: ['config', 'config --json'],
   doctor: ['doctor', 'doctor --json # exit code 1 if a check fails'],
   client: ['client --output client'],
+  'connector airbyte': ['connector airbyte > manifest.yaml'],
   'fields list': ['fields list --org demo', 'fields list --org demo --json'],
   'fields create': [
     'fields create leads shoe_size integer --org demo',

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Option } from '@commander-js/extra-typings';
 import {
   explainStatements,
   omittedPairs,
@@ -10,6 +11,8 @@ import {
 import { openDatabase } from '../../engine/database/index.ts';
 import { checkRequirements } from '../../engine/definition/index.ts';
 import { UserError } from '../../engine/errors.ts';
+import type { JsonSchema } from '../../engine/fields/index.ts';
+import { apiPrefix, openApi32 } from '../../engine/http/index.ts';
 import { type CommandLine, type CommandResult, formatTable, jsonResult } from '../../engine/modules/index.ts';
 import {
   applyPending,
@@ -21,6 +24,7 @@ import {
 } from '../../engine/schema/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { describeLostGrant, findLostGrants } from '../../plugins/access/profiles/index.ts';
+import { asyncApiDocument, type OpenApiDocument } from '../../plugins/api/explorer/index.ts';
 import { assertServed, readSettingsFile } from '../../webhooks/settings/index.ts';
 import { type Config, readConfig } from '../config.ts';
 import { entitiesFor, modelOf } from '../instance.ts';
@@ -32,7 +36,7 @@ import { refreshSchemas } from './editors.ts';
 import { type IntentOptions, intentOf, intentOptions, lostGrantsTitle } from './plan-commands.ts';
 import { resourceDocs } from './resource-docs.ts';
 
-/** Adds the `migrate`, `check`, `openapi`, `docs` and `citus` commands. */
+/** Adds the `migrate`, `check`, `openapi`, `asyncapi`, `docs` and `citus` commands. */
 export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('migrate')
@@ -53,8 +57,18 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('openapi')
     .description('print the OpenAPI description; needs no database')
+    .addOption(
+      new Option('--version <version>', 'version of OpenAPI')
+        .choices(['3.1', '3.2'] as const)
+        .default('3.1' as const),
+    )
     .addOption(jsonResult())
-    .action(({ json }) => run(json, openApi()));
+    .action(({ json, version }) => run(json, openApi(version)));
+  program
+    .command('asyncapi')
+    .description('print the AsyncAPI description of events; needs no database')
+    .addOption(jsonResult())
+    .action(({ json }) => run(json, asyncApi()));
   program
     .command('docs')
     .description(
@@ -147,12 +161,26 @@ export const checkModules = (resources: readonly Resource[]): void =>
     neededFields(resources),
   );
 
-/** Runs `openapi`: prints the OpenAPI document that GET /docs/openapi.json serves. */
-async function openApi(): Promise<CommandResult> {
+/** Returns the instance's OpenAPI document. */
+async function instanceDocument(): Promise<JsonSchema> {
   const config = readConfig();
-  const document = await describeInstance({ config, resources: await loadResources(config) });
-  return { json: document, text: JSON.stringify(document, null, 2) };
+  return describeInstance({ config, resources: await loadResources(config) });
 }
+
+const printDocument = (document: JsonSchema): CommandResult => ({
+  json: document,
+  text: JSON.stringify(document, null, 2),
+});
+
+/** Runs `openapi`: prints the OpenAPI document that GET /docs/openapi.json serves, or its conversion to OpenAPI 3.2. */
+async function openApi(version: '3.1' | '3.2'): Promise<CommandResult> {
+  const document = await instanceDocument();
+  return printDocument(version === '3.2' ? openApi32(document, apiPrefix) : document);
+}
+
+/** Runs `asyncapi`: prints the AsyncAPI document that GET /docs/asyncapi.json serves. */
+const asyncApi = async (): Promise<CommandResult> =>
+  printDocument(asyncApiDocument((await instanceDocument()) as OpenApiDocument));
 
 /** Runs `docs`: prints a description of the resources as Markdown. */
 async function docs(): Promise<CommandResult> {

@@ -20,7 +20,7 @@ const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand
   [['new'], async (line) => (await import('./new-command.ts')).newCommand(line)],
   [['add'], async (line) => (await import('./add-commands.ts')).addCommands(line)],
   [
-    ['migrate', 'check', 'openapi', 'docs', 'citus'],
+    ['migrate', 'check', 'openapi', 'asyncapi', 'docs', 'citus'],
     async (line) => (await import('./model-commands.ts')).modelCommands(line),
   ],
   [['plan'], async (line) => (await import('./plan-commands.ts')).planCommands(line)],
@@ -28,6 +28,7 @@ const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand
   [['config'], async (line) => (await import('./config-command.ts')).configCommand(line)],
   [['doctor'], async (line) => (await import('./doctor-command.ts')).doctorCommand(line)],
   [['client'], async (line) => (await import('./client-command.ts')).clientCommand(line)],
+  [['connector'], async (line) => (await import('./connector-command.ts')).connectorCommand(line)],
   [['export', 'import'], async (line) => (await import('./record-commands.ts')).recordCommands(line)],
   [['prune'], async (line) => (await import('./retention-command.ts')).pruneCommand(line)],
 ];

@@ -49,6 +49,16 @@ const recordSchema = (description: string): JsonSchema => ({
   additionalProperties: true,
 });
 
+/** Past tenses of actions, for the types of events. */
+export const pastTenses: Readonly<Record<string, string>> = {
+  create: 'created',
+  update: 'updated',
+  delete: 'deleted',
+  trash: 'trashed',
+  restore: 'restored',
+  purge: 'purged',
+};
+
 /** Returns the description of a change's action. Only resources with a trash have the actions of the trash. */
 export const changeActionsText = (resources: readonly Pick<ResourceDefinition, 'trash'>[]): string =>
   resources.some(({ trash }) => trash !== undefined)

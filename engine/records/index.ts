@@ -78,6 +78,7 @@ export {
   changeSchemas,
   compileChange,
   compileChangeStates,
+  pastTenses,
 } from './history.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';

@@ -34,6 +34,7 @@ const commands: Readonly<Record<string, readonly string[]>> = {
     'schema',
     'config',
     'openapi',
+    'asyncapi',
     'docs',
     'client',
     'citus',
@@ -49,9 +50,12 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   check: ['--plans', '--json'],
   schema: ['--json'],
   config: ['--show', '--json'],
-  openapi: ['--json'],
+  openapi: ['--version <version>', '--json'],
+  asyncapi: ['--json'],
   docs: ['--json'],
   client: ['--output <folder>', '--url <url>', '--json'],
+  connector: ['airbyte'],
+  'connector airbyte': ['--json'],
   citus: ['--json'],
   org: ['list', 'create', 'rename', 'phone-region', 'export', 'delete'],
   'org rename': ['<slug>', '--name <name>', '--slug <slug>', '--json'],
@@ -305,6 +309,15 @@ describe('commands for definitions and migrations', () => {
     assertRefused(
       await crm(['migrate'], { DATABASE_URL: String(url) }),
       /^crm: the database at \S+\/nope does not exist: create it, or correct DATABASE_URL \(.*\)\n$/,
+    );
+  });
+
+  test('openapi --version 3.2 and asyncapi print descriptions without a database', async () => {
+    assert.equal((await crmJson(['openapi', '--version', '3.2'], nowhere)).openapi, '3.2.0');
+    assert.equal((await crmJson(['asyncapi'], nowhere)).asyncapi, '3.0.0');
+    assert.match(
+      (await crm(['openapi', '--version', '4'], nowhere)).stderr,
+      /Allowed choices are 3\.1, 3\.2/,
     );
   });
 

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { openApi32 } from '../../engine/http/openapi-3-2.ts';
 import { drivers, type Instance, type Organization, send, startInstance } from '../support/instance.ts';
 
 const root = join(import.meta.dirname, '../clients');
@@ -81,6 +82,19 @@ describe('the description in linters and generators', { skip }, () => {
     const file = join(generated, 'openapi.json');
     writeFileSync(file, (await send(instance.url, 'GET /docs/openapi.json')).text);
     assert.equal(await run(root, process.execPath, 'lint.ts', file), '');
+  });
+
+  test('passes Redocly as OpenAPI 3.2', async () => {
+    const file = join(generated, 'openapi-3.2.json');
+    const { json } = await send(instance.url, 'GET /docs/openapi.json');
+    writeFileSync(file, JSON.stringify(openApi32(json, '/api/v1')));
+    assert.equal(await run(root, process.execPath, 'lint-3-2.ts', file), '');
+  });
+
+  test('passes the AsyncAPI parser', async () => {
+    const file = join(generated, 'asyncapi.json');
+    writeFileSync(file, (await send(instance.url, 'GET /docs/asyncapi.json')).text);
+    assert.equal(await run(root, process.execPath, 'lint-async-api.ts', file), '');
   });
 
   test('compiles strictly with the files and commands in docs/api.md', async () => {

@@ -16,6 +16,7 @@ import {
   matching,
   matchingStates,
   noGrants,
+  pastTenses,
   visibleCustomFields,
 } from '../../engine/records/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
@@ -141,16 +142,6 @@ export function deliverer(
 
 /** Actions after which the record no longer exists for callers. */
 const deletions: readonly string[] = ['delete', 'trash', 'purge'];
-
-/** Past tenses of actions, for the types of events. */
-const pastTenses: Readonly<Record<string, string>> = {
-  create: 'created',
-  update: 'updated',
-  delete: 'deleted',
-  trash: 'trashed',
-  restore: 'restored',
-  purge: 'purged',
-};
 
 /**
  * Creates the function that builds an event. Its data contains the record after the change and the record's current

@@ -1,4 +1,5 @@
 import type { JsonSchema } from '../../../engine/fields/index.ts';
+import { apiPrefix } from '../../../engine/http/index.ts';
 
 /** A JSON schema in the OpenAPI document, with the keywords that the explorer shows. */
 export interface Schema {
@@ -83,7 +84,13 @@ export type PathItem = { readonly [Method in (typeof methods)[number]]?: Documen
 
 /** The parts of an OpenAPI document that the explorer shows. */
 export interface OpenApiDocument extends JsonSchema {
-  readonly info: { readonly title: string; readonly summary: string; readonly description: string };
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly summary: string;
+    readonly description: string;
+    readonly license: JsonSchema;
+  };
   readonly security: Security;
   readonly tags: readonly {
     readonly name: string;
@@ -112,4 +119,39 @@ export function resolve<T extends { readonly $ref?: string }>(
   const target = shared[referencedName(value.$ref)];
   if (target === undefined) throw new Error(`${value.$ref} is not in the OpenAPI document`);
   return target;
+}
+
+/** A resource in the document. */
+export interface DocumentResource {
+  readonly name: string;
+  readonly description: string;
+  /** Name of the schema of a record, for example `Lead`. */
+  readonly record: string;
+  /** The properties of its records. */
+  readonly properties: Readonly<Record<string, Schema>>;
+  readonly list: DocumentOperation;
+  readonly hasTrash: boolean;
+}
+
+/** Returns the document's resources, without their former names. */
+export function resourcesIn({
+  tags,
+  paths,
+  components: { schemas },
+}: OpenApiDocument): readonly DocumentResource[] {
+  return tags.flatMap(({ name, description = '' }) => {
+    const list = paths[`${apiPrefix}/${name}`]?.get;
+    const listSchema = list?.responses[200]?.content?.['application/json']?.schema;
+    if (list === undefined || listSchema === undefined) return [];
+    const item = resolve(listSchema, schemas).properties?.data?.items ?? {};
+    const { expanded: _, ...properties } = resolve(item, schemas).properties ?? {};
+    return {
+      name,
+      description,
+      record: referencedName(item.$ref ?? '').replace(/Projection$/, ''),
+      properties,
+      list,
+      hasTrash: Object.hasOwn(paths, `${apiPrefix}/${name}/{id}/restore`),
+    };
+  });
 }

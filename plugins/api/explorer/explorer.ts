@@ -6,11 +6,21 @@ import { hasCustomFields, type JsonSchema } from '../../../engine/fields/index.t
 import { apiPrefix, json, rejectOtherMethods } from '../../../engine/http/index.ts';
 import type { Query } from '../../../engine/query/index.ts';
 import { organizationCustomFields, visibleCustomFields } from '../../../engine/records/index.ts';
+import { asyncApiDocument } from './async-api.ts';
 import type { OpenApiDocument } from './document.ts';
+import { llmsText } from './llms-text.ts';
 import { type Diagram, explorerPages } from './pages.ts';
 import { limitedFields, transitionDiagram, transitionSentences } from './transition-diagram.ts';
 
 const documentPath = '/docs/openapi.json';
+
+/** Other files that are generated from the OpenAPI document, keyed by path. */
+const derivedFiles: Readonly<
+  Record<string, { readonly type: string; readonly text: (document: OpenApiDocument) => string }>
+> = {
+  '/docs/asyncapi.json': { type: json, text: (document) => JSON.stringify(asyncApiDocument(document)) },
+  '/llms.txt': { type: 'text/plain; charset=utf-8', text: llmsText },
+};
 
 const diagramsOf = (resources: readonly Resource[]): readonly (Diagram & { readonly svg: string })[] =>
   resources.flatMap(({ name, definition }) =>
@@ -38,7 +48,7 @@ export interface DocumentationOptions {
   readonly resources: readonly Resource[];
 }
 
-/** Serves the OpenAPI document (GET /docs/openapi.json) and the API explorer (/docs), both without authentication, except the document of one organization. */
+/** Serves the OpenAPI document (GET /docs/openapi.json), the files derived from it and the API explorer (/docs), all without authentication, except the document of one organization. */
 export async function documentation(
   app: FastifyInstance,
   { description, resources, database }: DocumentationOptions,
@@ -68,6 +78,16 @@ export async function documentation(
     reply.header('content-type', json).header('cache-control', 'no-cache');
     return (await document)(request, reply);
   });
+  for (const [path, { type, text }] of Object.entries(derivedFiles)) {
+    let file: Promise<SharedFile> | undefined;
+    app.get(path, async (request, reply) => {
+      file ??= description().then((content) =>
+        sharedFile(app, Buffer.from(text(content as OpenApiDocument))),
+      );
+      reply.header('content-type', type).header('cache-control', 'no-cache');
+      return (await file)(request, reply);
+    });
+  }
   const diagrams = diagramsOf(resources);
   for (const { path, svg } of diagrams) {
     app.get(path, async (_request, reply) => {
@@ -75,7 +95,7 @@ export async function documentation(
       return svg;
     });
   }
-  for (const url of [documentPath, ...diagrams.map(({ path }) => path)])
+  for (const url of [documentPath, ...Object.keys(derivedFiles), ...diagrams.map(({ path }) => path)])
     rejectOtherMethods(app, url, ['GET', 'HEAD']);
   await app.register(explorerPages, {
     prefix: '/docs',

@@ -1,0 +1,149 @@
+// Documents derived from the API description: OpenAPI 3.2, AsyncAPI and llms.txt.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import type { Ajv2020 } from 'ajv/dist/2020.js';
+import { openApi32 } from '../../engine/http/openapi-3-2.ts';
+import { ajvFor, inAjv } from '../support/described.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { until } from '../support/process.ts';
+import { eventsTo, startReceiver } from '../support/receiver.ts';
+import { definitions, oneOfEach, pathOf } from '../support/records.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+const object = (value: unknown): Json => (value ?? {}) as Json;
+
+const receiver = await startReceiver();
+after(() => receiver.close());
+
+onBothDrivers(
+  'Documents derived from the API description',
+  (instance) => {
+    let document: Json;
+    let events: Json;
+    let ajv: Ajv2020;
+    let organization: Organization;
+    before(async () => {
+      document = (await instance().call('GET /docs/openapi.json')).json;
+      events = (await instance().call('GET /docs/asyncapi.json')).json;
+      organization = await instance().organization('alpha');
+      ajv = ajvFor();
+      ajv.addSchema({ $id: 'api', components: inAjv(events.components) });
+    });
+
+    test('OpenAPI 3.2 is valid, and the 3.1 document stays the same', async () => {
+      const before = JSON.stringify(document);
+      const converted = openApi32(document, '/api/v1');
+      assert.equal(JSON.stringify(document), before);
+      assert.equal(converted.openapi, '3.2.0');
+      const { valid, errors = [] } = await new Validator().validate(structuredClone(converted));
+      assert.deepEqual([valid, errors], [true, []]);
+      assert.deepEqual(Object.keys(object(converted.paths)), Object.keys(object(document.paths)));
+      const schemas = object(object(converted.components).schemas);
+      const references = JSON.stringify(converted).matchAll(/"#\/components\/schemas\/([\w.-]+)"/g);
+      for (const [, name = ''] of references) assert.ok(Object.hasOwn(schemas, name), name);
+    });
+
+    test('OpenAPI 3.2 describes the items of exports, imports and streams, and groups the tags', () => {
+      const converted = openApi32(document, '/api/v1');
+      const mediaOf = (path: string, method: string, part: (operation: Json) => unknown, type: string) =>
+        object(object(part(object(object(object(converted.paths)[path])[method])))[type]);
+      const response = ({ responses }: Json) => object(object(responses)[200]).content;
+      for (const definition of definitions) {
+        const path = pathOf(definition);
+        const list = mediaOf(path, 'get', response, 'application/x-ndjson');
+        assert.match(String(object(list.itemSchema).$ref), /Projection$/);
+        assert.ok(!('schema' in list));
+        const body = ({ requestBody }: Json) => object(requestBody).content;
+        const lines = mediaOf(`${path}/import`, 'post', body, 'application/x-ndjson');
+        assert.match(String(object(lines.itemSchema).$ref), /Input$/);
+      }
+      const stream = mediaOf('/events', 'get', response, 'text/event-stream');
+      assert.deepEqual(object(stream.itemSchema).required, ['id', 'data']);
+      const tags = (converted.tags as readonly Json[]).filter(({ parent }) => parent === 'Records');
+      assert.deepEqual(
+        tags.map(({ name }) => name),
+        definitions.map(({ name }) => name).toSorted(),
+      );
+    });
+
+    test('AsyncAPI describes every change in the feed', async () => {
+      await oneOfEach(instance(), organization.key, 'fed');
+      const { key } = organization;
+      const lead = await instance().call('POST /api/v1/leads', { key, body: { email: 'a@example.com' } });
+      await instance().call(`PATCH /api/v1/leads/${lead.json.id}`, { key, body: { company: 'A' } });
+      await instance().call(`DELETE /api/v1/leads/${lead.json.id}`, { key });
+      const { data } = (await instance().call('GET /events', { key })).json;
+      const changes = data as readonly Json[];
+      assert.deepEqual(
+        [...new Set(changes.map(({ resource }) => resource))].toSorted(),
+        definitions.map(({ name }) => name).toSorted(),
+      );
+      for (const change of changes) {
+        const matching = messages('feed').filter((payload) => ajv.validate(inAjv(payload) as Json, change));
+        assert.equal(matching.length, 1, JSON.stringify(change));
+        const wrong = { ...change, after: { id: 'x' } };
+        assert.ok(messages('feed').every((payload) => !ajv.validate(inAjv(payload) as Json, wrong)));
+      }
+    });
+
+    test('AsyncAPI describes events in both formats', async () => {
+      const { key } = organization;
+      for (const format of ['standard', 'cloudevents']) {
+        const at = `/${format}-${instance().driver}`;
+        const body = { url: receiver.url + at, resources: ['leads'], format };
+        assert.equal((await instance().call('POST /events/subscriptions', { key, body })).status, 201);
+        const lead = await instance().call('POST /api/v1/leads', { key, body: { email: 'b@example.com' } });
+        await instance().call(`PATCH /api/v1/leads/${lead.json.id}`, { key, body: { company: 'B' } });
+        await instance().call(`DELETE /api/v1/leads/${lead.json.id}`, { key });
+        await until(async () => receiver.at(at).length >= 3, '3 events');
+        const types = receiver.at(at).map(({ text }) => {
+          const event = JSON.parse(text) as Json;
+          const matching = messages('subscription').filter((payload) =>
+            ajv.validate(inAjv(payload) as Json, event),
+          );
+          assert.deepEqual(
+            matching.map(({ $ref }) => $ref),
+            [`#/components/schemas/Lead${format === 'standard' ? 'Event' : 'CloudEvent'}`],
+            text,
+          );
+          return event.type;
+        });
+        assert.deepEqual(types, ['leads.created', 'leads.updated', 'leads.deleted']);
+      }
+    });
+
+    /** Returns the payload schemas of a channel's messages. */
+    function messages(channel: string): readonly Json[] {
+      const names = Object.keys(object(object(object(events.channels)[channel]).messages));
+      const all = object(object(events.components).messages);
+      return names.map((name) => object(object(all[name]).payload));
+    }
+
+    for (const [path, type] of [
+      ['/docs/asyncapi.json', 'application/json; charset=utf-8'],
+      ['/llms.txt', 'text/plain; charset=utf-8'],
+    ] as const) {
+      test(`${path} needs no key, has an entity tag and accepts only GET and HEAD`, async () => {
+        const { status, headers } = await instance().call(`GET ${path}`);
+        assert.deepEqual([status, headers.get('content-type')], [200, type]);
+        const etag = headers.get('etag') ?? '';
+        const again = await instance().call(`GET ${path}`, { headers: { 'if-none-match': etag } });
+        assert.deepEqual([again.status, again.text], [304, '']);
+        const other = await instance().call(`POST ${path}`);
+        assert.deepEqual([other.status, other.headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
+      });
+    }
+
+    test('llms.txt has the format of llmstxt.org, lists every resource, and its links exist', async () => {
+      const { text } = await instance().call('GET /llms.txt');
+      assert.match(text, /^# .+\n\n> .+\n\n(?:- .+\n)+(?:\n## .+\n\n(?:- \[[^\]]+\]\([^)]+\): .+\n)+)+$/);
+      assert.ok(text.length < 10_000);
+      for (const { name } of definitions) assert.ok(text.includes(`\n- [${name}](/docs/${name}): `), name);
+      for (const [, link = ''] of text.matchAll(/\]\(([^)]+)\)/g))
+        assert.equal((await instance().call(`GET ${link}`)).status, 200, link);
+    });
+  },
+  { environment: settingsFile(eventsTo(receiver.port)).environment, ownServer: true },
+);

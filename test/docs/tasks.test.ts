@@ -63,6 +63,12 @@ const expectations: Readonly<Record<string, (answer: Answer) => void>> = {
   'Find a person by email address, regardless of case': listed(1),
   'Find a person by phone number, regardless of punctuation': listed(1),
   'Search words in several fields': listed(1),
+  'List records that meet any of several conditions': listed(1),
+  'Sort by several fields': ({ json }) =>
+    assert.deepEqual(
+      (json.data as readonly { amount: number }[]).map(({ amount }) => amount),
+      [1200.5, 300],
+    ),
   'Read several records by ID': listed(2),
   'List records without an owner': listed(0),
   'List records that changed since a time': listed(2),
@@ -89,6 +95,12 @@ const expectations: Readonly<Record<string, (answer: Answer) => void>> = {
   'Change one field': hasFields({ rating: 'Hot' }),
   'Change a field only if the record has not changed': hasFields({ rating: 'Warm' }),
   'Change many records, all or none': written(2),
+  'Count the records that a change of all matching records would write, before you confirm it': ({
+    json,
+  }) => {
+    assert.equal(json.count, 1);
+    assert.match(String(json.confirm), /\S/);
+  },
   'Merge a duplicate': hasFields({ id: 1, title: 'Captain', department: 'Navy' }),
   'Delete many records, all or none': written(1),
   'Read who changed what in a record': textMatches(/"changed":\["updated_at","rating"\]/),

@@ -68,6 +68,15 @@ const convertOperation = (operation: JsonSchema, schemas: JsonSchema): JsonSchem
       }
     : operation;
 
+/** Adds the method QUERY (RFC 10008) to the paths whose lists can also be requested with a POST to `/query`. */
+const withQueryMethod = (paths: JsonSchema): JsonSchema =>
+  mapValues(paths, (item, path) => {
+    const { post } = object(paths[`${path}/query`]);
+    if (post === undefined) return item;
+    const { operationId, ...operation } = object(post);
+    return { ...item, query: { operationId: `${operationId}Safely`, ...operation } };
+  });
+
 /** Replaces the extension for a tag's title by `summary`, and groups the tags of resources. */
 function convertTags(tags: readonly JsonSchema[], paths: JsonSchema, prefix: string): readonly JsonSchema[] {
   const isOfResource = ({ name }: JsonSchema) => Object.hasOwn(paths, `${prefix}/${name}`);
@@ -120,7 +129,7 @@ export function openApi32(document: JsonSchema, prefix: string): JsonSchema {
     ...document,
     openapi: '3.2.0',
     tags: convertTags(document.tags as readonly JsonSchema[], paths, prefix),
-    paths,
+    paths: withQueryMethod(paths),
     components: {
       schemas: usedSchemas(schemas, { paths, webhooks: document.webhooks, otherComponents }),
       ...otherComponents,

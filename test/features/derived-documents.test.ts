@@ -45,7 +45,7 @@ onBothDrivers(
       for (const [, name = ''] of references) assert.ok(Object.hasOwn(schemas, name), name);
     });
 
-    test('OpenAPI 3.2 describes the items of exports, imports and streams, and groups the tags', () => {
+    test('OpenAPI 3.2 describes QUERY and the items of exports, imports and streams, and groups the tags', () => {
       const converted = openApi32(document, '/api/v1');
       const mediaOf = (path: string, method: string, part: (operation: Json) => unknown, type: string) =>
         object(object(part(object(object(object(converted.paths)[path])[method])))[type]);
@@ -58,6 +58,10 @@ onBothDrivers(
         const body = ({ requestBody }: Json) => object(requestBody).content;
         const lines = mediaOf(`${path}/import`, 'post', body, 'application/x-ndjson');
         assert.match(String(object(lines.itemSchema).$ref), /Input$/);
+        const { query } = object(object(converted.paths)[path]);
+        const { post } = object(object(converted.paths)[`${path}/query`]);
+        assert.equal(object(query).operationId, `${object(post).operationId}Safely`);
+        assert.deepEqual(object(query).requestBody, object(post).requestBody);
       }
       const stream = mediaOf('/events', 'get', response, 'text/event-stream');
       assert.deepEqual(object(stream.itemSchema).required, ['id', 'data']);

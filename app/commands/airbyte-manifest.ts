@@ -21,9 +21,9 @@ const timeFormats = ['%Y-%m-%dT%H:%M:%S.%fZ', '%Y-%m-%dT%H:%M:%SZ'];
 
 /**
  * A timestamp is the start time of a transaction, which can be committed after a sync has read the records. Transactions
- * take at most ten minutes.
+ * that take longer than an hour are rare enough to ignore.
  */
-const lookback = 'PT10M';
+const lookback = 'PT1H';
 
 /** Returns a schema without references and without the keywords that Airbyte does not know. Every value can be null. */
 function airbyteSchema(input: Schema, schemas: OpenApiDocument['components']['schemas']): JsonSchema {

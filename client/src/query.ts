@@ -70,7 +70,8 @@ export function fromQuery(body: QueryBody): URLSearchParams | undefined {
     const name = op === 'eq' ? field : `${field}[${op}]`;
     const values = [value].flat();
     // A list ignores empty values, and a repeated parameter means any of the values.
-    if (parameters.has(name) || values.includes('')) return undefined;
+    const canBeInUrl = (item: unknown) => item !== '' && item !== null && item !== undefined;
+    if (parameters.has(name) || values.length === 0 || !values.every(canBeInUrl)) return undefined;
     for (const item of values) parameters.append(name, String(item));
   }
   for (const name of bodyParameters) {

@@ -47,7 +47,8 @@ function notationsOf(text: string, region: Region): readonly string[] {
   const parse = (number: string) =>
     phoneLibrary().parsePhoneNumberFromString(number, { defaultCountry: region });
   const phone = parse(text);
-  if (!phone?.isPossible()) return [];
+  // With an extension, other people have the same number.
+  if (!phone?.isPossible() || phone.ext !== undefined) return [];
   const national = phone.formatNational().replace(/\D/g, '');
   const notations = [
     national,

@@ -8,7 +8,7 @@ export { httpErrorOf, logRejection, sendError } from './error-handling.ts';
 export { importRoutes } from './imports.ts';
 export { rejectOtherMethods } from './methods.ts';
 export { apiPrefix, openApiDocument } from './openapi.ts';
-export { openApi32 } from './openapi-3-2.ts';
+export { openApi32, usedSchemas } from './openapi-3-2.ts';
 export { addReadOnlyMode, assertWritable } from './read-only.ts';
 export { json, jsonId } from './reply.ts';
 export { httpServer } from './server.ts';

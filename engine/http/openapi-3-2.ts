@@ -95,7 +95,7 @@ function convertTags(tags: readonly JsonSchema[], paths: JsonSchema, prefix: str
 }
 
 /** Returns the schemas that the rest of the document still refers to, directly or through other schemas. */
-function usedSchemas(schemas: JsonSchema, rest: unknown): JsonSchema {
+export function usedSchemas(schemas: JsonSchema, rest: unknown): JsonSchema {
   const used = new Set<string>();
   const add = (part: unknown): void => {
     for (const [, name = ''] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/([\w.-]+)"/g)) {

@@ -388,8 +388,10 @@ function withVariants(condition: Condition, region: string | undefined): Conditi
   const { needs, words } = operatorOf(operator);
   if (region === undefined || field.comparison !== 'digits' || needs !== 'equals' || words !== undefined)
     return condition;
+  const digits = lookupOf('digits').keyOf;
+  const given = new Set(values.map(digits));
   const variants = [...new Set(values.flatMap((value) => phoneVariants(value, region)))];
-  return variants.length > values.length ? { ...condition, variants } : condition;
+  return variants.some((variant) => !given.has(digits(variant))) ? { ...condition, variants } : condition;
 }
 
 /** Follows the name of an amount of money in the name of a filter by its currency. */
@@ -490,13 +492,15 @@ function parseValues(
   issues: FieldIssue[],
 ): readonly string[] {
   const { repeatable } = operatorOf(operator);
+  const reject = (message: string) => {
+    issues.push(parameterIssue(name, message));
+    return [];
+  };
+  if (!repeatable && texts.length > 1) return reject('must not be repeated');
+  if (texts.length > maxFilterValues)
+    return reject(`must not be repeated more than ${maxFilterValues} times`);
   const values = texts.map((text) => conditionValue(field, operator, text));
-  if (!repeatable && values.length > 1) issues.push(parameterIssue(name, 'must not be repeated'));
-  else if (values.length > maxFilterValues) {
-    issues.push(parameterIssue(name, `must not be repeated more than ${maxFilterValues} times`));
-  } else if (values.includes(undefined)) {
-    issues.push(parameterIssue(name, `must be ${expectedValue(field, operator)}`));
-  }
+  if (values.includes(undefined)) return reject(`must be ${expectedValue(field, operator)}`);
   return values.filter((value) => value !== undefined);
 }
 

@@ -14,8 +14,8 @@ import {
 import { operatorOf } from './operators.ts';
 import { parameterIssue } from './part.ts';
 
-/** Maximum number of nested groups, and of conditions, in a body. */
-export const whereLimits = { depth: 5, conditions: 50 } as const;
+/** Maximum number of nested groups, and of conditions and their values, in a body. */
+export const whereLimits = { depth: 5, conditions: 50, values: 500 } as const;
 
 /** The combinations of conditions, which are keys of groups. */
 export const combinations = ['all', 'any', 'not'] as const;
@@ -41,6 +41,7 @@ interface WhereContext {
 export function parseWhere(context: WhereContext, where: unknown): readonly ConditionNode[] {
   const { filters, issues } = context;
   let count = 0;
+  let valueCount = 0;
   const parse = (value: unknown, location: string, depth: number): readonly ConditionNode[] => {
     if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof ExactNumber) {
       issues.push(parameterIssue(location, 'must be a condition or a group of conditions', conditionHint));
@@ -65,7 +66,14 @@ export function parseWhere(context: WhereContext, where: unknown): readonly Cond
         issues.push(
           parameterIssue('where', `must not contain more than ${whereLimits.conditions} conditions`),
         );
-      return count > whereLimits.conditions ? [] : parseCondition(context, value, location);
+      const { value: values } = value as { readonly value?: unknown };
+      const before = valueCount;
+      valueCount += Array.isArray(values) ? values.length : 1;
+      if (before <= whereLimits.values && valueCount > whereLimits.values)
+        issues.push(parameterIssue('where', `must not contain more than ${whereLimits.values} values`));
+      return count > whereLimits.conditions || valueCount > whereLimits.values
+        ? []
+        : parseCondition(context, value, location);
     }
     const path = `${location}.${combination}`;
     if (depth === whereLimits.depth) {

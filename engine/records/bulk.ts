@@ -40,7 +40,7 @@ import { mergePatchTypes } from './read-body.ts';
 import { compileRemoveMany } from './remove.ts';
 import { basePlan, commonParameters, rejectRequest, validBody } from './requests.ts';
 import type { BatchResult, BulkResult } from './results.ts';
-import { visibleLimitSql, visibleSql } from './rows.ts';
+import { organizationOf, visibleLimitSql, visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 import { violations } from './violations.ts';
 
@@ -195,6 +195,7 @@ export function bulkStatements(context: OperationContext, action: BulkChange['ac
   const limit = maxBulk + 1;
   const lockMode = action === 'delete' ? 'update' : 'no key update';
   const matching = ({ parsedQuery }: MatchingPlan, $: Placeholder<MatchingPlan>): string => {
+    organizationOf($);
     const { where = [] } = queryClauses(context.definition, parsedQuery, $, callerSql(context, $));
     const visible = `${visibleSql(context, 'list', $)}${visibleLimitSql(context, action, $)}`;
     return `from ${tableOf(context)} ${record} where ${[visible, ...where].join(' and ')}`;

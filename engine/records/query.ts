@@ -96,6 +96,8 @@ function compileBodyRequest({
 }: Pick<OperationContext, 'definition'>): (input: QueryInput) => ListRequest {
   const knownParameters = [
     ...commonParameters,
+    // Reported as misplaced.
+    ...listParameters(definition),
     ...(definition.trash === undefined ? [] : [trashedParameter]),
   ];
   const readParameters = compileListParameters(definition, knownParameters);
@@ -103,8 +105,11 @@ function compileBodyRequest({
     const { query = {}, strict = false, body } = input;
     const { declarations, customFields, issues } = readParameters(input);
     issues.push(...misplacedParameters(declarations, query));
+    if (body.page !== undefined) issues.push(pageIssue);
     if (strict) {
-      const unknown = Object.keys(body).filter((key) => !queryKeys.some((name) => name === key));
+      const unknown = Object.keys(body).filter(
+        (key) => key !== 'page' && !queryKeys.some((name) => name === key),
+      );
       issues.push(...unknown.map(unknownProperty(queryKeys)));
     }
     const parsedQuery = parseQuery(declarations, parametersIn(body, issues), issues);
@@ -125,9 +130,18 @@ const misplacedParameters = (declarations: Declarations, query: Query): readonly
   return Object.keys(query)
     .filter((name) => parameters.has(name) || name.includes('['))
     .map((name) =>
-      parameterIssue(name, 'must be in the body', 'The body has the conditions of filters in "where".'),
+      name === 'page'
+        ? pageIssue
+        : parameterIssue(name, 'must be in the body', 'The body has the conditions of filters in "where".'),
     );
 };
+
+/** The issue for page numbers, which would otherwise return the first page. */
+const pageIssue = parameterIssue(
+  'page',
+  'is not supported by queries',
+  'Send "next" of the response as "cursor".',
+);
 
 /** `POST /R/query` and `QUERY /R`: a page of the records that meet any combination of conditions. */
 export const query: Operation<ListPlan, QueryInput, QueryResult> = {

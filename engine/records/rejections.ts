@@ -348,6 +348,9 @@ function existingRecordSql(
   };
 }
 
+/** Number of failed items after which the search for others ends: the size of a batch. Bulk changes have more items. */
+const maxFailures = 1000;
+
 /**
  * Finds the batch items that an operator's constraint or trigger rejects, or that would leave the caller's scopes, by
  * writing successively smaller subsets of the batch in a transaction that is rolled back. Runs at most two statements per item. A query
@@ -364,6 +367,7 @@ export function rejectedItems<P extends OperationPlan>(
   const reportedRules = new Set<string>();
   const findFailures = async (attempt: Attempt) => {
     const search = async (itemNumbers: readonly number[]): Promise<void> => {
+      if (failures.size >= maxFailures) return;
       const cause = await attempt(await statement(plan, itemNumbers));
       if (cause === undefined) return;
       const rule = rejectingRule(cause);

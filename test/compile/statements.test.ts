@@ -204,7 +204,9 @@ function* aggregates({ definition, operations }: ResourceView): Generator<Statem
 
 /** Yields the statements of bulk changes, with each filter alone. */
 function* bulkChanges({ context, definition }: ResourceView): Generator<Statement> {
-  const filters = subsets(definition.filters).filter((chosen) => chosen.length === 1);
+  const filters = definition.filters
+    .flatMap((filter) => subsets([filter]))
+    .filter(({ length }) => length === 1);
   for (const action of ['update', 'delete'] as const) {
     const { count, lock } = bulkStatements(context, action);
     for (const parts of [

@@ -137,18 +137,23 @@ describe('the description in linters and generators', { skip }, () => {
   }
 
   test('makes a Postman collection whose requests for records all succeed as imported', async () => {
-    const { key } = await instance.organization('postman');
+    // The examples refer to the first records of an instance.
+    const own = await startInstance(drivers.at(-1) ?? 'postgresql');
+    const { key } = await own.organization('postman');
     const { sendCollection } = (await import(pathToFileURL(join(root, 'postman.ts')).href)) as {
       readonly sendCollection: (document: string, target: Target) => Promise<readonly Sent[]>;
     };
-    const document = (await send(instance.url, 'GET /docs/openapi.json')).text;
-    const folders = instance.resources.map(({ name }) => name);
-    const sent = await sendCollection(document, { url: instance.url, key, folders });
+    const document = (await send(own.url, 'GET /docs/openapi.json')).text;
+    const folders = own.resources.map(({ name }) => name);
+    const sent = await sendCollection(document, { url: own.url, key, folders });
+    await own.close();
     for (const name of folders)
       assert.ok(sent.filter(({ path }) => path.startsWith(`/api/v1/${name}`)).length >= 13, name);
-    // The record in the example of a batch has already been deleted.
-    const isSecondDeletion = ({ method, path }: Sent) => method === 'DELETE' && path.endsWith('/batch');
-    const failed = sent.filter((each) => (each.status ?? 500) >= 300 && !isSecondDeletion(each));
+    // The record in the example of a batch has already been deleted, and bulk changes require a filter.
+    const cannotSucceed = ({ method, path }: Sent) =>
+      (method === 'DELETE' && path.endsWith('/batch')) ||
+      (['PATCH', 'DELETE'].includes(method) && folders.some((name) => path === `/api/v1/${name}`));
+    const failed = sent.filter((each) => (each.status ?? 500) >= 300 && !cannotSucceed(each));
     assert.deepEqual(failed, []);
   });
 });

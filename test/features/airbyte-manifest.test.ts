@@ -38,113 +38,123 @@ interface Stream {
   readonly schema_loader: { readonly schema: Json };
 }
 
-onBothDrivers('The Airbyte manifest', (instance) => {
-  let streams: ReadonlyMap<string, Stream>;
-  let manifest: Json & { readonly streams: readonly Stream[] };
-  let organization: Organization;
-  before(async () => {
-    const document = (await instance().call('GET /docs/openapi.json')).json as OpenApiDocument;
-    manifest = parse(airbyteManifest(document));
-    streams = new Map(manifest.streams.map((stream) => [stream.name, stream]));
-    organization = await instance().organization('alpha');
-  });
-
-  const streamOf = (name: string): Stream => streams.get(name) ?? assert.fail(name);
-
-  /** Reads a stream. @param since the time of the previous sync, if any */
-  async function read(name: string, since = '1970-01-01T00:00:00.000000Z'): Promise<readonly Json[]> {
-    const { retriever, incremental_sync: incremental } = streamOf(name);
-    const { requester, record_selector: selector, paginator } = retriever;
-    assert.equal(requester.authenticator.api_token, "{{ config['api_key'] }}");
-    const parameters = new URLSearchParams();
-    const filter = incremental?.start_time_option?.field_name;
-    if (filter !== undefined) parameters.set(filter, since);
-    const records: Json[] = [];
-    let url: string | undefined = `${requester.path}?${parameters}`;
-    while (url !== undefined) {
-      const page = await instance().call(`GET ${url}`, {
-        key: organization.key,
-        headers: requester.request_headers,
-      });
-      assert.equal(page.status, 200, page.text);
-      const data = page.json[selector.extractor.field_path[0]] as readonly Json[];
-      records.push(...data);
-      const { cursor_value: cursor, stop_condition: stop } = paginator.pagination_strategy;
-      if (paginator.page_token_option.type === 'RequestPath') {
-        assert.equal(cursor, "{{ headers['link']['next']['url'] }}");
-        assert.equal(stop, "{{ 'next' not in headers['link'] }}");
-        url = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1]?.replace(instance().url, '');
-      } else {
-        assert.equal(cursor, "{{ response['next'] }}");
-        assert.equal(stop, "{{ response['data'] | length == 0 }}");
-        parameters.set(paginator.page_token_option.field_name ?? '', String(page.json.next));
-        url = data.length === 0 ? undefined : `${requester.path}?${parameters}`;
-      }
-    }
-    const [, actions] = /record\['action'\] in \[(.*)\]/.exec(selector.record_filter?.condition ?? '') ?? [];
-    return records
-      .filter(({ action }) => actions === undefined || actions.includes(`'${action}'`))
-      .filter(
-        (record) =>
-          incremental?.is_client_side_incremental !== true ||
-          Date.parse(String(record[incremental.cursor_field])) >= Date.parse(since),
-      );
-  }
-
-  test('has a stream for each resource, and one for deletions', () => {
-    assert.equal(manifest.type, 'DeclarativeSource');
-    assert.deepEqual(
-      [...streams.keys()].toSorted(),
-      [...definitions.map(({ name }) => name), 'deletions'].toSorted(),
-    );
-    for (const { type, primary_key: key, schema_loader: loader } of streams.values()) {
-      assert.equal(type, 'DeclarativeStream');
-      const { properties } = loader.schema as { readonly properties: Json };
-      for (const field of key) assert.ok(Object.hasOwn(properties, field), field);
-    }
-  });
-
-  test('reads every page of every resource, and each record matches its schema', async () => {
-    await oneOfEach(instance(), organization.key, 'synced');
-    const records = Array.from({ length: 45 }, (_, index) => ({ email: `${index}@example.com` }));
-    const { key } = organization;
-    assert.equal((await instance().call('POST /api/v1/leads/batch', { key, body: { records } })).status, 200);
-    for (const { name } of definitions) {
-      const rows = await read(name);
-      assert.equal(rows.length, name === 'leads' ? 46 : 1, name);
-      assert.equal(new Set(rows.map(({ id }) => id)).size, rows.length);
-      const ajv = new Ajv({ strict: false, formats: { 'date-time': true, date: true } });
-      const { $schema: _, ...schema } = streamOf(name).schema_loader.schema;
-      for (const row of rows) assert.ok(ajv.validate(schema, row), ajv.errorsText());
-      const { properties } = schema as { readonly properties: Json };
-      for (const field of Object.keys(rows[0] ?? {})) assert.ok(Object.hasOwn(properties, field), field);
-    }
-  });
-
-  test('reads only changed records after a sync, and deletions from the feed', async () => {
-    const { key } = organization;
-    const body = { email: 'old@example.com' };
-    const [first, second] = [
-      await instance().call('POST /api/v1/leads', { key, body }),
-      await instance().call('POST /api/v1/leads', { key, body }),
-    ];
-    await instance().call(`PATCH /api/v1/leads/${first.json.id}`, {
-      key,
-      body: { email: 'new@example.com' },
+onBothDrivers(
+  'The Airbyte manifest',
+  (instance) => {
+    let streams: ReadonlyMap<string, Stream>;
+    let manifest: Json & { readonly streams: readonly Stream[] };
+    let organization: Organization;
+    before(async () => {
+      const document = (await instance().call('GET /docs/openapi.json')).json as OpenApiDocument;
+      manifest = parse(airbyteManifest(document));
+      streams = new Map(manifest.streams.map((stream) => [stream.name, stream]));
+      organization = await instance().organization('alpha');
     });
-    const changed = (await instance().call(`GET /api/v1/leads/${first.json.id}`, { key })).json;
-    const synced = await read('leads', String(changed.updated_at));
-    assert.deepEqual(
-      synced.map(({ id, email }) => [id, email]),
-      [[first.json.id, 'new@example.com']],
-    );
-    assert.deepEqual(await read('deletions'), []);
-    await instance().call(`DELETE /api/v1/leads/${second.json.id}`, { key });
-    const deletions = await read('deletions');
-    assert.deepEqual(
-      deletions.map(({ resource, id, action }) => [resource, id, action]),
-      [['leads', second.json.id, 'delete']],
-    );
-    assert.deepEqual(await read('deletions', '2999-01-01T00:00:00Z'), []);
-  });
-});
+
+    const streamOf = (name: string): Stream => streams.get(name) ?? assert.fail(name);
+
+    /** Reads a stream. @param since the time of the previous sync, if any */
+    async function read(name: string, since = '1970-01-01T00:00:00.000000Z'): Promise<readonly Json[]> {
+      const { retriever, incremental_sync: incremental } = streamOf(name);
+      const { requester, record_selector: selector, paginator } = retriever;
+      assert.equal(requester.authenticator.api_token, "{{ config['api_key'] }}");
+      const parameters = new URLSearchParams();
+      const filter = incremental?.start_time_option?.field_name;
+      if (filter !== undefined) parameters.set(filter, since);
+      const records: Json[] = [];
+      let url: string | undefined = `${requester.path}?${parameters}`;
+      while (url !== undefined) {
+        const page = await instance().call(`GET ${url}`, {
+          key: organization.key,
+          headers: requester.request_headers,
+        });
+        assert.equal(page.status, 200, page.text);
+        const data = page.json[selector.extractor.field_path[0]] as readonly Json[];
+        records.push(...data);
+        const { cursor_value: cursor, stop_condition: stop } = paginator.pagination_strategy;
+        if (paginator.page_token_option.type === 'RequestPath') {
+          assert.equal(cursor, "{{ headers['link']['next']['url'] }}");
+          assert.equal(stop, "{{ 'next' not in headers['link'] }}");
+          url = /<([^>]+)>; rel="next"/
+            .exec(page.headers.get('link') ?? '')?.[1]
+            ?.replace(instance().url, '');
+        } else {
+          assert.equal(cursor, "{{ response['next'] }}");
+          assert.equal(stop, "{{ response['data'] | length == 0 }}");
+          parameters.set(paginator.page_token_option.field_name ?? '', String(page.json.next));
+          url = data.length === 0 ? undefined : `${requester.path}?${parameters}`;
+        }
+      }
+      const [, actions] =
+        /record\['action'\] in \[(.*)\]/.exec(selector.record_filter?.condition ?? '') ?? [];
+      return records
+        .filter(({ action }) => actions === undefined || actions.includes(`'${action}'`))
+        .filter(
+          (record) =>
+            incremental?.is_client_side_incremental !== true ||
+            Date.parse(String(record[incremental.cursor_field])) >= Date.parse(since),
+        );
+    }
+
+    test('has a stream for each resource, and one for deletions', () => {
+      assert.equal(manifest.type, 'DeclarativeSource');
+      assert.deepEqual(
+        [...streams.keys()].toSorted(),
+        [...definitions.map(({ name }) => name), 'deletions'].toSorted(),
+      );
+      for (const { type, primary_key: key, schema_loader: loader } of streams.values()) {
+        assert.equal(type, 'DeclarativeStream');
+        const { properties } = loader.schema as { readonly properties: Json };
+        for (const field of key) assert.ok(Object.hasOwn(properties, field), field);
+      }
+    });
+
+    test('reads every page of every resource, and each record matches its schema', async () => {
+      await oneOfEach(instance(), organization.key, 'synced');
+      const records = Array.from({ length: 45 }, (_, index) => ({ email: `${index}@example.com` }));
+      const { key } = organization;
+      assert.equal(
+        (await instance().call('POST /api/v1/leads/batch', { key, body: { records } })).status,
+        200,
+      );
+      for (const { name } of definitions) {
+        const rows = await read(name);
+        assert.equal(rows.length, name === 'leads' ? 46 : 1, name);
+        assert.equal(new Set(rows.map(({ id }) => id)).size, rows.length);
+        const ajv = new Ajv({ strict: false, formats: { 'date-time': true, date: true } });
+        const { $schema: _, ...schema } = streamOf(name).schema_loader.schema;
+        for (const row of rows) assert.ok(ajv.validate(schema, row), ajv.errorsText());
+        const { properties } = schema as { readonly properties: Json };
+        for (const field of Object.keys(rows[0] ?? {})) assert.ok(Object.hasOwn(properties, field), field);
+      }
+    });
+
+    test('reads only changed records after a sync, and deletions from the feed', async () => {
+      const { key } = organization;
+      const body = { email: 'old@example.com' };
+      const [first, second] = [
+        await instance().call('POST /api/v1/leads', { key, body }),
+        await instance().call('POST /api/v1/leads', { key, body }),
+      ];
+      await instance().call(`PATCH /api/v1/leads/${first.json.id}`, {
+        key,
+        body: { email: 'new@example.com' },
+      });
+      const changed = (await instance().call(`GET /api/v1/leads/${first.json.id}`, { key })).json;
+      const synced = await read('leads', String(changed.updated_at));
+      assert.deepEqual(
+        synced.map(({ id, email }) => [id, email]),
+        [[first.json.id, 'new@example.com']],
+      );
+      assert.deepEqual(await read('deletions'), []);
+      await instance().call(`DELETE /api/v1/leads/${second.json.id}`, { key });
+      const deletions = await read('deletions');
+      assert.deepEqual(
+        deletions.map(({ resource, id, action }) => [resource, id, action]),
+        [['leads', second.json.id, 'delete']],
+      );
+      assert.deepEqual(await read('deletions', '2999-01-01T00:00:00Z'), []);
+    });
+  },
+  { ownServer: true },
+);

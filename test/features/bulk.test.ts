@@ -160,11 +160,11 @@ onBothDrivers(
           405,
           'method_not_allowed',
         );
-        assert.equal(answer.headers.get('allow'), 'GET, HEAD, POST, OPTIONS');
+        assert.equal(answer.headers.get('allow'), 'GET, HEAD, QUERY, POST, OPTIONS');
         assert.equal((await send(`${method} ${path}?area=${area}`, undefined, 'wrong')).status, 401);
       }
       const options = await instance().call(`OPTIONS ${path}`, { key: acme.key });
-      assert.equal(options.headers.get('allow'), 'GET, HEAD, POST, OPTIONS');
+      assert.equal(options.headers.get('allow'), 'GET, HEAD, QUERY, POST, OPTIONS');
     });
 
     test('unknown, empty and missing filters are rejected', async () => {

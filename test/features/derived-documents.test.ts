@@ -4,6 +4,8 @@ import { after, before, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { openApi32 } from '../../engine/http/openapi-3-2.ts';
+import { asyncApiDocument } from '../../plugins/api/explorer/async-api.ts';
+import { type OpenApiDocument, resourcesIn } from '../../plugins/api/explorer/document.ts';
 import { ajvFor, inAjv } from '../support/described.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -69,6 +71,26 @@ onBothDrivers(
       assert.deepEqual(
         tags.map(({ name }) => name),
         definitions.map(({ name }) => name).toSorted(),
+      );
+    });
+
+    test('AsyncAPI contains the schemas to which the fields of records refer', () => {
+      const changed = structuredClone(document) as unknown as OpenApiDocument & {
+        components: { schemas: Record<string, { properties: Record<string, Json> }> };
+      };
+      const [resource] = resourcesIn(changed);
+      const { schemas } = changed.components;
+      Object.assign(schemas[`${resource?.record}Projection`]?.properties ?? {}, {
+        about: { anyOf: [{ $ref: '#/components/schemas/About' }, { type: 'null' }] },
+      });
+      Object.assign(schemas, { About: { type: 'string', description: 'A reference.' } });
+      const text = JSON.stringify(asyncApiDocument(changed));
+      const { components } = JSON.parse(text) as { readonly components: { readonly schemas: Json } };
+      const names = [...text.matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(([, name = '']) => name);
+      assert.ok(names.includes('About'));
+      assert.deepEqual(
+        names.filter((name) => !Object.hasOwn(components.schemas, name)),
+        [],
       );
     });
 

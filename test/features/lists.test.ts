@@ -30,7 +30,7 @@ const defaultOrders: Readonly<Record<string, readonly [field: string, direction:
 /** Filterable fields: the fields in the contract, and additional fields. */
 const filters: Readonly<Record<string, readonly string[]>> = {
   accounts: ['name', 'website'],
-  contacts: ['email', 'account_id'],
+  contacts: ['email', 'phone', 'account_id'],
   leads: ['status', 'rating', 'source', 'email', 'phone', 'owner_id'],
   opportunities: ['stage', 'account_id'],
   cases: ['status'],
@@ -455,8 +455,11 @@ onBothDrivers('lists', (instance) => {
     }
 
     test('several filters must all match, in any parameter order', async () => {
-      for (const definition of definitions.filter((one) => textFilters(one).length > 1)) {
-        const [first, second] = textFilters(definition).map(({ field }) => field.name) as [string, string];
+      // Nothing equals a phone number without digits.
+      const comparable = (definition: ResourceDefinition) =>
+        textFilters(definition).filter(({ field }) => matches(field, 'a', 'a'));
+      for (const definition of definitions.filter((one) => comparable(one).length > 1)) {
+        const [first, second] = comparable(definition).map(({ field }) => field.name) as [string, string];
         const expected = recordsOf(definition).filter((one) => one[first] === 'a' && one[second] === 'a');
         assert.ok(expected.length > 0);
         for (const query of [`${first}=a&${second}=a`, `${second}=a&${first}=a`]) {

@@ -76,6 +76,13 @@ onBothDrivers(
         assert.deepEqual(await namesWith(phone(notation), german), notations.toSorted());
       });
 
+    test('several spellings of one number find all notations', async () => {
+      const spellings = ['+49 171 1234567', '0171/1234567', '0049 171 1234567', '0171 1234567'];
+      assert.deepEqual(await namesWith(phone(...spellings), german), notations.toSorted());
+      const both = ['(202) 555-0100', '+1 202 555 0100'];
+      assert.deepEqual(await namesWith(phone('+1 202 555 0100', '1-202-555-0100'), american), both);
+    });
+
     test('numbers of other countries are found by their digits', async () => {
       assert.deepEqual(await namesWith(phone('+1 (202) 555-0100'), german), ['+1 202 555 0100']);
       assert.deepEqual(await namesWith(phone('202 555 0100'), german), ['(202) 555-0100']);

@@ -306,9 +306,9 @@ onBothDrivers(
       const strict = { headers: { prefer: 'handling=strict' } };
       assert.deepEqual(await errorsOf({ where, wher: 1, page: 2 }, strict), {
         wher: 'wher is not a property of this body. Did you mean "where"?',
-        page: 'page is not a property of this body',
+        page: 'page is not supported by queries. Send "next" of the response as "cursor".',
       });
-      assert.equal((await query({ where, page: 2 })).status, 200);
+      assert.equal((await query({ where, wher: 2 })).status, 200);
     });
 
     test('the trash', async () => {
@@ -443,6 +443,23 @@ onBothDrivers(
           { where: 'where must not contain more than 50 conditions' },
         ],
         [
+          '501 values',
+          {
+            where: {
+              any: Array.from({ length: 11 }, (_, index) => ({
+                ...{ field: 'stage', op: 'in' },
+                value: Array.from({ length: index === 10 ? 1 : 50 }, () => 'New'),
+              })),
+            },
+          },
+          { where: 'where must not contain more than 500 values' },
+        ],
+        [
+          'a page number',
+          { page: 2 },
+          { page: 'page is not supported by queries. Send "next" of the response as "cursor".' },
+        ],
+        [
           'another type of a parameter',
           { sort: 1, fields: [1], q: {} },
           {
@@ -466,6 +483,12 @@ onBothDrivers(
         assert.deepEqual(
           (json.fields as readonly { field: string }[]).map(({ field }) => field),
           ['stage', 'amount[gte]'],
+        );
+        const headers = { prefer: 'handling=strict' };
+        const strict = await send('POST /api/v1/deals/query?page=2', {}, { headers });
+        assert.deepEqual(
+          (strict.json.fields as readonly { message: string }[]).map(({ message }) => message),
+          ['page is not supported by queries. Send "next" of the response as "cursor".'],
         );
       });
 

@@ -63,7 +63,7 @@ for (const driver of drivers) {
       const json = 'application/json';
       if (route.url.startsWith('/setup')) return [[request, () => admin.post(path, {})]];
       if (/^\/(?:api\/v1|events)\b/.test(route.url))
-        return [[request, () => call(request, { key, body: {} })]];
+        return [[request, () => call(request, { key, body: {}, headers: { prefer: 'bulk' } })]];
       const targets = await targetsOf({ instance, acme } as Parameters<typeof targetsOf>[0], route);
       return targets.map(({ path, headers, expected: { type, shape } }) => {
         const body =

@@ -46,6 +46,11 @@ test('a number of another country has no national notation', () => {
   assert.deepEqual(phoneVariants('+1 202 555 0100', 'DE'), ['12025550100']);
 });
 
+test('a number with an extension is not the number without it', () => {
+  const extended = '+1 202 555 0100 ext. 5';
+  for (const region of ['DE', 'US']) assert.deepEqual(phoneVariants(extended, region), [extended], region);
+});
+
 test('regions are codes of countries with phone numbers', () => {
   assert.deepEqual(['de', 'US', 'gb'].map(phoneRegionOf), ['DE', 'US', 'GB']);
   assert.deepEqual(['', 'D', 'XX', 'Germany', 'ß', 'AQ', '49'].filter(phoneRegionOf), []);

@@ -71,6 +71,8 @@ export interface Calls {
     resource: ResourceView,
     query: Query,
   ) => Promise<Page<DataRecord> & { readonly total: number }>;
+  /** Returns the first page of records, without counting them. */
+  readonly newest: (resource: ResourceView, query: Query) => Promise<Page<DataRecord>>;
   readonly read: (resource: ResourceView, id: string, query?: Query) => Promise<TaggedRecord>;
   /** Reads a record with its full values. */
   readonly readWhole: (resource: ResourceView, id: string, query?: Query) => Promise<TaggedRecord>;
@@ -182,6 +184,15 @@ export function prepareCalls(
         const page = await excerptsOf(resource).list(database, input);
         const items = pageValues(page).map((record) => withOwnValues(resource, record));
         return { items, next: page.next, total: page.total ?? 0 };
+      },
+      newest: async (resource, query) => {
+        permit(resource, 'list');
+        const page = await excerptsOf(resource).list(database, {
+          caller,
+          query: nestedQuery(resource, query),
+          customFields: await customFields(resource),
+        });
+        return { items: pageValues(page).map((record) => withOwnValues(resource, record)), next: undefined };
       },
       read: async (resource, id, query = {}) => {
         permit(resource, 'read');

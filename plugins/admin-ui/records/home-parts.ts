@@ -95,9 +95,12 @@ async function ownRecords({
     const updated = definition.fields.find(({ set }) => set === 'updated');
     const owned = definition.filters.find(({ field }) => refersToUser(field) && field.set === 'creator');
     const parameter = owned?.parameters.find(({ operator }) => operator === 'eq' || operator === 'in');
-    if (updated === undefined || parameter === undefined) return [];
-    const order = definition.sort.choices.has(updated.name) ? { sort: updated.name, dir: 'desc' } : {};
-    const { items } = await calls.list(resource, { [parameter.name]: 'me', ...order });
+    if (updated === undefined || parameter === undefined || !definition.sort.choices.has(updated.name))
+      return [];
+    const fields = [...new Set([...titles.fields(resource), updated])].map(({ name }) => name).join();
+    const query = { [parameter.name]: 'me', sort: updated.name, dir: 'desc', fields };
+    // A busy database must not prevent the page from loading.
+    const { items } = await calls.newest(resource, query).catch(() => ({ items: [] }));
     return items.map((record) => ({
       text: titles.of(resource, record),
       href: `${base}/${resource.name}/${textOf(record.id)}`,

@@ -37,7 +37,7 @@ export function queryOf({ definition }: ResourceView, parameters: URLSearchParam
 export function conditionsOf(resource: ResourceView, parameters: URLSearchParams): Query | undefined {
   const names = new Set(conditionParameters(resource.definition));
   const conditions = Object.entries(queryOf(resource, parameters)).flatMap(([name, value]) => {
-    const values = [value ?? []].flat().filter((text) => text.trim() !== '');
+    const values = [value ?? []].flat().filter((text) => text !== '');
     return values.length > 0 && (names.has(name) || name.includes('['))
       ? [[name, values.length === 1 ? values[0] : values]]
       : [];

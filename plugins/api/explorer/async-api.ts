@@ -1,4 +1,5 @@
 import type { JsonSchema } from '../../../engine/fields/index.ts';
+import { usedSchemas } from '../../../engine/http/index.ts';
 import { pastTenses } from '../../../engine/records/index.ts';
 import { type DocumentResource, type OpenApiDocument, resourcesIn } from './document.ts';
 
@@ -107,6 +108,14 @@ export function asyncApiDocument(document: OpenApiDocument): JsonSchema {
   const messages = resources.map(resourceMessages);
   const events = Object.assign({}, ...messages.map((each) => each.events)) as JsonSchema;
   const changes = Object.assign({}, ...messages.map((each) => each.changes)) as JsonSchema;
+  const schemas = {
+    EventHeaders: eventHeaders,
+    EventData: event.properties?.data,
+    Event: event,
+    CloudEvent: cloudEvent,
+    Change: change,
+    ...(Object.assign({}, ...resources.map(resourceSchemas)) as JsonSchema),
+  };
   const references = (all: JsonSchema) =>
     Object.fromEntries(Object.keys(all).map((name) => [name, ref('messages', name)]));
   const inChannel = (channel: string, all: JsonSchema) =>
@@ -154,14 +163,7 @@ export function asyncApiDocument(document: OpenApiDocument): JsonSchema {
       },
     },
     components: {
-      schemas: {
-        EventHeaders: eventHeaders,
-        EventData: event.properties?.data,
-        Event: event,
-        CloudEvent: cloudEvent,
-        Change: change,
-        ...Object.assign({}, ...resources.map(resourceSchemas)),
-      },
+      schemas: { ...usedSchemas(components.schemas, schemas), ...schemas },
       messages: { ...events, ...changes },
       securitySchemes: {
         apiKey: {

@@ -67,25 +67,23 @@ export async function documentation(
     return documentWithCustomFields(await description(), definitions, apiPrefix, new Map(visible));
   };
   // The document is built on the first request, because many processes never receive one.
-  let document: Promise<SharedFile> | undefined;
+  const document = builtOnce(async () => sharedFile(app, Buffer.from(JSON.stringify(await description()))));
   app.get(documentPath, async (request, reply) => {
     const own = await ownDocument(request);
     if (own !== undefined) {
       reply.header('content-type', json).header('cache-control', 'no-store');
       return JSON.stringify(own);
     }
-    document ??= description().then((content) => sharedFile(app, Buffer.from(JSON.stringify(content))));
     reply.header('content-type', json).header('cache-control', 'no-cache');
-    return (await document)(request, reply);
+    return (await document())(request, reply);
   });
   for (const [path, { type, text }] of Object.entries(derivedFiles)) {
-    let file: Promise<SharedFile> | undefined;
+    const file = builtOnce(async () =>
+      sharedFile(app, Buffer.from(text((await description()) as OpenApiDocument))),
+    );
     app.get(path, async (request, reply) => {
-      file ??= description().then((content) =>
-        sharedFile(app, Buffer.from(text(content as OpenApiDocument))),
-      );
       reply.header('content-type', type).header('cache-control', 'no-cache');
-      return (await file)(request, reply);
+      return (await file())(request, reply);
     });
   }
   const diagrams = diagramsOf(resources);
@@ -103,6 +101,18 @@ export async function documentation(
     resources: resources.map(({ name }) => name),
     diagrams,
   });
+}
+
+/** Returns a function that builds something on its first call, and again after a failure. */
+function builtOnce<T>(build: () => Promise<T>): () => Promise<T> {
+  let built: Promise<T> | undefined;
+  return () => {
+    built ??= build().catch((cause: unknown) => {
+      built = undefined;
+      throw cause;
+    });
+    return built;
+  };
 }
 
 /** Responds to a request with a file. */

@@ -256,6 +256,8 @@ const isOfRecord = (path: string): boolean => path.startsWith('/:id');
 const inThirdPerson = (summary: string): string =>
   summary.replace(/^\w+( or \w+)?/, (verbs) => verbs.replace(/\b(?!or\b)\w+/g, '$&s'));
 
+const unknownKeysNote = ' Unknown keys of the body are ignored; `Prefer: handling=strict` rejects them.';
+
 const unknownParametersNote =
   ' Unknown parameters are ignored, so a mistyped filter returns every record; `Prefer: handling=strict` rejects such requests.';
 
@@ -384,7 +386,7 @@ function describeOperation(
     operationId: isFormer ? `${operationId}Formerly` : operationId,
     ...(isFormer && { deprecated: true }),
     summary,
-    description: `${inThirdPerson(summary)}.${operation.action === 'list' ? unknownParametersNote : ''} Requires the \`${operation.action}\` grant on \`${name}\`.${note === undefined ? '' : ` ${note}`}`,
+    description: `${inThirdPerson(summary)}.${operation.action !== 'list' ? '' : operation.method === 'GET' ? unknownParametersNote : unknownKeysNote} Requires the \`${operation.action}\` grant on \`${name}\`.${note === undefined ? '' : ` ${note}`}`,
     tags: [name],
     parameters: [
       ref('parameters', preference === undefined ? 'Prefer' : 'PreferBulk'),

@@ -86,7 +86,7 @@ export function querySchemas(
   const names = { type: 'array', items: { type: 'string' } };
   return {
     [condition]: {
-      description: `A condition on a field that has a filter, or a group of conditions: \`all\`, \`any\`, or \`not\`, which matches every record that does not meet the condition, also those without a value. Groups can be nested up to ${whereLimits.depth} deep and contain up to ${whereLimits.conditions} conditions in total.`,
+      description: `A condition on a field that has a filter, or a group of conditions: \`all\`, \`any\`, or \`not\`, which matches every record that does not meet the condition, also those without a value. Groups can be nested up to ${whereLimits.depth} deep and contain up to ${whereLimits.conditions} conditions and ${whereLimits.values} values in total.`,
       anyOf: [
         {
           type: 'object',
@@ -113,8 +113,7 @@ export function querySchemas(
     },
     [`${recordName}Query`]: {
       type: 'object',
-      description:
-        'Which records to return, and how. All properties are optional, and null counts as absent.',
+      description: 'Which records to return, and how. All properties are optional.',
       properties: {
         where: ref('schemas', condition),
         sort: {

@@ -74,7 +74,7 @@ const withQueryMethod = (paths: JsonSchema): JsonSchema =>
     const { post } = object(paths[`${path}/query`]);
     if (post === undefined) return item;
     const { operationId, ...operation } = object(post);
-    return { ...item, query: { operationId: `${operationId}Safely`, ...operation } };
+    return { ...item, query: { operationId: `${operationId}ByQueryMethod`, ...operation } };
   });
 
 /** Replaces the extension for a tag's title by `summary`, and groups the tags of resources. */

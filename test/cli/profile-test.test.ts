@@ -43,6 +43,7 @@ for (const driver of drivers) {
     const onOwn = 'the profile grants leads:read on records in own';
     for (const [request, as, text] of [
       ['GET /api/v1/leads', false, 'Allowed: the profile grants leads:list on all records.'],
+      ['QUERY /api/v1/leads', false, 'Allowed: the profile grants leads:list on all records.'],
       ['GET /api/v1/leads/1', true, `Allowed: ${onOwn}.`],
       [
         'GET /api/v1/leads/2',

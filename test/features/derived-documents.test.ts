@@ -62,7 +62,7 @@ onBothDrivers(
         assert.match(String(object(lines.itemSchema).$ref), /Input$/);
         const { query } = object(object(converted.paths)[path]);
         const { post } = object(object(converted.paths)[`${path}/query`]);
-        assert.equal(object(query).operationId, `${object(post).operationId}Safely`);
+        assert.equal(object(query).operationId, `${object(post).operationId}ByQueryMethod`);
         assert.deepEqual(object(query).requestBody, object(post).requestBody);
       }
       const stream = mediaOf('/events', 'get', response, 'text/event-stream');
@@ -119,11 +119,13 @@ onBothDrivers(
       for (const format of ['standard', 'cloudevents']) {
         const at = `/${format}-${instance().driver}`;
         const body = { url: receiver.url + at, resources: ['leads'], format };
-        assert.equal((await instance().call('POST /events/subscriptions', { key, body })).status, 201);
+        const subscription = await instance().call('POST /events/subscriptions', { key, body });
+        assert.equal(subscription.status, 201);
         const lead = await instance().call('POST /api/v1/leads', { key, body: { email: 'b@example.com' } });
         await instance().call(`PATCH /api/v1/leads/${lead.json.id}`, { key, body: { company: 'B' } });
         await instance().call(`DELETE /api/v1/leads/${lead.json.id}`, { key });
-        await until(async () => receiver.at(at).length >= 3, '3 events');
+        await instance().call(`POST /events/subscriptions/${subscription.json.id}/test`, { key });
+        await until(async () => receiver.at(at).length >= 4, '4 events');
         const types = receiver.at(at).map(({ text }) => {
           const event = JSON.parse(text) as Json;
           const matching = messages('subscription').filter((payload) =>
@@ -131,12 +133,14 @@ onBothDrivers(
           );
           assert.deepEqual(
             matching.map(({ $ref }) => $ref),
-            [`#/components/schemas/Lead${format === 'standard' ? 'Event' : 'CloudEvent'}`],
+            [
+              `#/components/schemas/${event.type === 'test' ? 'Test' : 'Lead'}${format === 'standard' ? 'Event' : 'CloudEvent'}`,
+            ],
             text,
           );
           return event.type;
         });
-        assert.deepEqual(types, ['leads.created', 'leads.updated', 'leads.deleted']);
+        assert.deepEqual(types.toSorted(), ['leads.created', 'leads.deleted', 'leads.updated', 'test']);
       }
     });
 

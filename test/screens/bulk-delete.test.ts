@@ -133,6 +133,10 @@ onBothDrivers(
       const after = await follow(await confirm(page, browser), browser);
       assert.equal(messageOf(after).trim(), '25 chores deleted.');
       assert.equal(await countOf('scoped'), 5);
+      const none = await follow(await question('scoped', browser), browser);
+      assert.match(messageOf(none), /^Nothing was deleted, because you cannot delete any of the records/);
+      const blank = new URLSearchParams({ query: 'area=scoped&area= ', step: 'all' });
+      assert.equal((await admin.get(`${path}/delete?${blank}`)).status, 400);
       const reader = await signIn(
         instance(),
         await limitedPerson(instance(), acme, ['chores:list', 'chores:read']),

@@ -78,6 +78,39 @@ onBothDrivers(
       return browser.post(`${firms}/merge`, { ...form?.values, id: ids.map(String) });
     };
 
+    test('from a record, the other record is found by its name or ID', async () => {
+      const [id, from] = [
+        await create('firms', { name: 'Ledger' }),
+        await create('firms', { name: 'Ledger Ltd' }),
+      ];
+      const another = await create('firms', { name: 'Ledger Inc' });
+      const record = await admin.get(`${firms}/${id}`);
+      assert.match(record.text, new RegExp(`href="${firms}/${id}/merge">Merge another firm<`));
+      const form = `${firms}/${id}/merge`;
+      assert.match((await admin.get(form)).text, new RegExp(`<option value="Ledger Ltd \\(${from}\\)">`));
+      for (const other of ['Ledger Ltd', `Ledger Ltd (${from})`, String(from)]) {
+        const found = await admin.submit(form, form, { other });
+        assert.equal(found.headers.get('location'), `${firms}/merge?id=${id}&id=${from}`, other);
+      }
+      for (const [other, problem] of [
+        ['', 'Enter the other record.'],
+        ['Ledger', 'This is the same record.'],
+        ['nothing', 'No firm found.'],
+        ['Ledger I L', 'No firm found.'],
+        ['Led', 'Several firms match. Choose one from the list.'],
+      ] as const) {
+        const rejected = await admin.submit(form, form, { other });
+        assert.deepEqual([rejected.status, readable(rejected.text).includes(problem)], [400, true], other);
+      }
+      await send(`DELETE /firms/${another}`);
+      const reader = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['firms:list', 'firms:read']),
+      );
+      assert.doesNotMatch((await reader.get(`${firms}/${id}`)).text, /Merge another/);
+      assert.equal((await reader.get(form)).status, 403);
+    });
+
     test('two selected records are compared and merged, and the list shows the result', async () => {
       const [red, blue] = [await create('tags', { name: 'red' }), await create('tags', { name: 'blue' })];
       const id = await create('firms', { name: 'Acme', size: 0, tag_ids: [red] });

@@ -48,8 +48,10 @@ function parseRequest(resources: readonly Resource[], method: string, path: stri
   const query = parse(search.join('?')) as Query;
   const isUpload = verb === uploads.import.method && rest === uploads.import.path;
   if (isUpload) return { resource, action: uploads.import.action, id: undefined, query, name: undefined };
-  const candidates = operationsOf(resource.definition).filter(({ operation }) => operation.method === verb);
+  const all = operationsOf(resource.definition);
+  const candidates = all.filter(({ operation }) => operation.method === verb);
   const found =
+    (rest === '' ? all.find(({ operation }) => operation.alternativeMethod === verb) : undefined) ??
     candidates.find(({ operation }) => operation.path === rest) ??
     candidates.find(({ operation }) => operation.path.replace(':id', segments[0] ?? ':id') === rest);
   if (found === undefined) throw new UserError(`${method} ${path} is not an operation on ${name}`);

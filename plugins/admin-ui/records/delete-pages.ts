@@ -86,11 +86,11 @@ async function removeMatching(context: DataRequest, form: Form) {
  * @param rejection why they could not be deleted
  */
 async function confirmMatching(context: DataRequest, form: Form, rejection?: HttpError) {
-  const { resource, calls, titles, references, path, reply, sendPage } = context;
+  const { request, resource, calls, titles, references, path, reply, sendPage } = context;
   const conditions = conditionsOf(resource, new URLSearchParams(field(form, 'query'))) ?? {};
   const { count, confirm = '' } = await calls.removeMatching(resource, conditions);
   const back = returnUrl(context, form);
-  if (count === 0) return reply.redirect(back, 303);
+  if (count === 0) return redirectDone(request, reply, back, 'records-kept');
   const { items } = await calls.list(resource, filtersIn(context, form));
   // Some of the records in the list can be ones that the member cannot delete.
   const named = items.length <= count ? items.slice(0, maxNamed) : [];

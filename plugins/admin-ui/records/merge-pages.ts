@@ -5,7 +5,8 @@ import { type Form, field, fields, localeOf, redirectDone, returnQuery } from '.
 import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
-import { displayValue, isRecordId, resourceNoun, resourceWords } from './values.ts';
+import { findMatch, firstMatches, searchQuery } from './typed-references.ts';
+import { displayValue, isRecordId, resourceNoun, resourceWords, textOf } from './values.ts';
 
 /** The actions that a member needs to compare and merge records. */
 const neededActions: readonly Action[] = ['read', 'update', 'delete'];
@@ -14,8 +15,25 @@ const neededActions: readonly Action[] = ['read', 'update', 'delete'];
 export const canMerge = ({ resource, calls }: Pick<DataRequest, 'resource' | 'calls'>): boolean =>
   neededActions.every((action) => calls.allows(resource, action));
 
-/** Registers the page that compares two selected records and merges them. */
+/** Registers the pages that find the other record of a merge, and that compare two selected records and merge them. */
 export function mergePages({ get, post }: DataRoutes): void {
+  get('/:id/merge', (context) => findOther(context));
+  post('/:id/merge', async (context) => {
+    const { request, reply, resource, path } = context;
+    const { id } = request.params as { id: string };
+    const text = field((request.body ?? {}) as Form, 'other').trim();
+    if (text === '') return findOther(context, { text, problem: 'Enter the other record.' });
+    const match = await findMatch(context, resource, text, '');
+    if ('problem' in match) return findOther(context, { text, problem: match.problem });
+    if (match.id === id) return findOther(context, { text, problem: 'This is the same record.' });
+    return reply.redirect(
+      `${path}/merge?${new URLSearchParams([
+        ['id', id],
+        ['id', match.id],
+      ])}`,
+      303,
+    );
+  });
   get('/merge', (context) => compareRecords(context, context.request.query as Form));
   post('/merge', async (context) => {
     const { request, reply, resource, calls, titles } = context;
@@ -31,6 +49,50 @@ export function mergePages({ get, post }: DataRoutes): void {
       if (!(error instanceof HttpError) || ![400, 409, 412].includes(error.status)) throw error;
       return compareRecords(context, form, error);
     }
+  });
+}
+
+/** Sends the form for the record that is merged into the one in the URL. @param rejected the previous input */
+async function findOther(
+  context: DataRequest,
+  rejected?: { readonly text: string; readonly problem: string },
+) {
+  const { request, reply, resource, calls, titles, path, sendPage } = context;
+  if (!canMerge(context)) throw errors.forbidden(resource.name, 'delete');
+  const { id } = request.params as { id: string };
+  const { record } = await calls.read(resource, id);
+  const canSearch = resource.definition.search.length > 0;
+  const suggested = await firstMatches(
+    calls,
+    resource,
+    canSearch && rejected !== undefined && rejected.text !== '' ? searchQuery(rejected.text) : undefined,
+  );
+  const noun = resourceNoun(resource);
+  if (rejected !== undefined) reply.code(400);
+  return sendPage({
+    kind: 'form',
+    title: `Merge another ${noun} into ${titles.of(resource, record)}`,
+    above: { label: titles.of(resource, record), href: `${path}/${id}` },
+    intro: 'On the next page, you can compare the two records before you merge them.',
+    action: `${path}/${id}/merge`,
+    inputs: [
+      {
+        kind: 'suggestions',
+        name: 'other',
+        label: `Other ${noun}`,
+        required: true,
+        maxLength: 200,
+        value: rejected?.text ?? '',
+        focus: true,
+        help: canSearch ? 'Name or ID. Type a part of the name to search.' : 'ID.',
+        error: rejected?.problem,
+        options: suggested
+          .filter((other) => textOf(other.id) !== id)
+          .map((other) => ({ value: `${titles.of(resource, other)} (${textOf(other.id)})`, label: '' })),
+      },
+    ],
+    submit: 'Compare',
+    cancel: `${path}/${id}`,
   });
 }
 

@@ -83,6 +83,7 @@ export function dataPages(
       text: '{} deleted. The others do not exist or cannot be deleted.',
       undo: undoButton,
     },
+    'records-kept': 'Nothing was deleted, because you cannot delete any of the records.',
     'records-restored': '{} restored with new IDs.',
     'record-merged': 'The records were merged into {}.',
     'record-returned': '{} restored.',

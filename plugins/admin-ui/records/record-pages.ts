@@ -18,6 +18,7 @@ import { deletionText } from './delete-pages.ts';
 import { readStored, suggestionsFor } from './form-state.ts';
 import { historyEntries, isRemoval, type Side, sides } from './history.ts';
 import { writable } from './inputs.ts';
+import { canMerge } from './merge-pages.ts';
 import { userIds, userIdsOfChanges } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf, returnUrl } from './routes.ts';
@@ -235,6 +236,10 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
           href: `${path}/${id}/edit`,
           icon: 'pencil',
         },
+      }),
+    ...(canMerge(context) &&
+      lock === undefined && {
+        links: [{ label: `Merge another ${resourceNoun(resource)}`, href: `${path}/${id}/merge` }],
       }),
     badges: fields
       .filter(({ values, aliasOf }) => values?.isSuggestion === false && aliasOf === undefined)

@@ -100,13 +100,48 @@ const eventHeaders = {
   },
 };
 
+/** Returns the schema of an event without data that tests a subscription. @param base the schema of events in its format */
+const testEventSchema = (base: string): JsonSchema => ({
+  allOf: [
+    ref('schemas', base),
+    {
+      type: 'object',
+      properties: { type: { ...text, const: 'test' }, data: { type: 'object', maxProperties: 0 } },
+    },
+  ],
+});
+
+/** Schemas and messages of the events that a subscription's test sends. */
+const testEvents = {
+  schemas: {
+    TestEvent: testEventSchema('Event'),
+    TestCloudEvent: testEventSchema('CloudEvent'),
+  },
+  messages: {
+    TestEvent: {
+      name: 'TestEvent',
+      title: 'Test of a subscription',
+      contentType: 'application/json',
+      headers: ref('schemas', 'EventHeaders'),
+      payload: ref('schemas', 'TestEvent'),
+    },
+    TestCloudEvent: {
+      name: 'TestCloudEvent',
+      title: 'Test of a subscription (CloudEvents)',
+      contentType: cloudEventsType,
+      headers: ref('schemas', 'EventHeaders'),
+      payload: ref('schemas', 'TestCloudEvent'),
+    },
+  },
+};
+
 /** Generates the AsyncAPI 3.0 document of an instance's event subscriptions and change feed from its OpenAPI document. */
 export function asyncApiDocument(document: OpenApiDocument): JsonSchema {
   const { info, components } = document;
   const { Event: event = {}, CloudEvent: cloudEvent = {}, Change: change = {} } = components.schemas;
   const resources = resourcesIn(document);
   const messages = resources.map(resourceMessages);
-  const events = Object.assign({}, ...messages.map((each) => each.events)) as JsonSchema;
+  const events = Object.assign({}, testEvents.messages, ...messages.map((each) => each.events)) as JsonSchema;
   const changes = Object.assign({}, ...messages.map((each) => each.changes)) as JsonSchema;
   const schemas = {
     EventHeaders: eventHeaders,
@@ -114,6 +149,7 @@ export function asyncApiDocument(document: OpenApiDocument): JsonSchema {
     Event: event,
     CloudEvent: cloudEvent,
     Change: change,
+    ...testEvents.schemas,
     ...(Object.assign({}, ...resources.map(resourceSchemas)) as JsonSchema),
   };
   const references = (all: JsonSchema) =>
@@ -136,7 +172,7 @@ export function asyncApiDocument(document: OpenApiDocument): JsonSchema {
         address: null,
         title: 'Event subscription',
         description:
-          'An event subscription (`POST /events/subscriptions`) sends each change as a POST request to its URL, at least once and in order for each record. Its `format` selects the messages. A test event has the type `test` and empty data.',
+          'An event subscription (`POST /events/subscriptions`) sends each change as a POST request to its URL, at least once and in order for each record. Its `format` selects the messages.',
         messages: references(events),
       },
       feed: {

@@ -19,11 +19,17 @@ export function linkWithParameters(
   parameters: Readonly<Record<string, string>>,
   changes: Readonly<Record<string, string | undefined>>,
 ): string {
-  const { done: _done, at: _at, ...persistentParameters } = parameters;
-  const entries = Object.entries({ ...persistentParameters, ...changes }).flatMap(([name, value]) =>
-    value === undefined || value === '' ? [] : [[name, value] satisfies [string, string]],
-  );
-  const text = String(new URLSearchParams(entries));
+  // Without intermediate objects, because a page has many links, and a request many parameters.
+  const result = new URLSearchParams();
+  const append = (name: string, value: string | undefined) => {
+    if (value !== undefined && value !== '') result.append(name, value);
+  };
+  for (const name of Object.keys(parameters))
+    if (Object.hasOwn(changes, name)) append(name, changes[name]);
+    else if (name !== 'done' && name !== 'at') append(name, parameters[name]);
+  for (const [name, value] of Object.entries(changes))
+    if (!Object.hasOwn(parameters, name)) append(name, value);
+  const text = String(result);
   return text === '' ? path : `${path}?${text}`;
 }
 

@@ -96,7 +96,6 @@ onBothDrivers(
         ['', 'Enter the other record.'],
         ['Ledger', 'This is the same record.'],
         ['nothing', 'No firm found.'],
-        ['Ledger I L', 'No firm found.'],
         ['Led', 'Several firms match. Choose one from the list.'],
       ] as const) {
         const rejected = await admin.submit(form, form, { other });

@@ -23,7 +23,7 @@ export function mergePages({ get, post }: DataRoutes): void {
     const { id } = request.params as { id: string };
     const text = field((request.body ?? {}) as Form, 'other').trim();
     if (text === '') return findOther(context, { text, problem: 'Enter the other record.' });
-    const match = await findMatch(context, resource, text, '');
+    const match = isRecordId(text) ? { id: text } : await findMatch(context, resource, text, '');
     if ('problem' in match) return findOther(context, { text, problem: match.problem });
     if (match.id === id) return findOther(context, { text, problem: 'This is the same record.' });
     return reply.redirect(

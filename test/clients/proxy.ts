@@ -16,7 +16,9 @@ export interface ValidatingProxy {
  * @param upstream origin of the instance
  */
 export async function startProxy(document: object, upstream: string): Promise<ValidatingProxy> {
-  const server = createServer(await getHttpOperationsFromSpec(document), {
+  // Prism changes the document.
+  const operations = await getHttpOperationsFromSpec(structuredClone(document));
+  const server = createServer(operations, {
     cors: false,
     config: {
       isProxy: true,

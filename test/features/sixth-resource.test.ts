@@ -336,7 +336,7 @@ onBothDrivers(
           >;
         };
       };
-      assert.deepEqual(Object.keys(paths['/api/v1/projects'] ?? {}), ['get', 'post']);
+      assert.deepEqual(Object.keys(paths['/api/v1/projects'] ?? {}), ['get', 'post', 'patch', 'delete']);
       assert.deepEqual(Object.keys(paths['/api/v1/projects/{id}'] ?? {}), [
         'parameters',
         'get',

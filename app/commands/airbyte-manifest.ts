@@ -2,6 +2,7 @@ import { stringify } from 'yaml';
 import type { JsonSchema } from '../../engine/fields/index.ts';
 import { apiPrefix } from '../../engine/http/index.ts';
 import { pageSize } from '../../engine/query/index.ts';
+import { removalActions } from '../../engine/records/index.ts';
 import {
   type DocumentResource,
   type OpenApiDocument,
@@ -12,9 +13,6 @@ import {
 
 /** Version of the Airbyte CDK whose components the manifest uses. */
 const cdkVersion = '6.0.0';
-
-/** Actions after which a record no longer exists in lists. */
-const deletions = ['delete', 'trash', 'purge'];
 
 /** Formats of timestamps set by the server, which are in UTC and have microseconds unless they are zero. */
 const timeFormats = ['%Y-%m-%dT%H:%M:%S.%fZ', '%Y-%m-%dT%H:%M:%SZ'];
@@ -141,7 +139,7 @@ function deletionStream({ components }: OpenApiDocument) {
         extractor: { type: 'DpathExtractor', field_path: ['data'] },
         record_filter: {
           type: 'RecordFilter',
-          condition: `{{ record['action'] in [${deletions.map((action) => `'${action}'`).join(', ')}] }}`,
+          condition: `{{ record['action'] in [${removalActions.map((action) => `'${action}'`).join(', ')}] }}`,
         },
       },
       paginator: {

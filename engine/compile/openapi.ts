@@ -26,6 +26,7 @@ import {
   type NestedList,
   nestedLists,
   nestedSchema,
+  pageSchema,
   pascal,
   patchSchema,
   projectionSchema,
@@ -215,20 +216,7 @@ export function openApiFragment(
       ),
       ...(definition.aggregates !== undefined && aggregateSchemas(definition, recordName)),
       ...querySchemas(definition, recordName),
-      [`${recordName}List`]: {
-        type: 'object',
-        description: `A page of ${name}.`,
-        required: ['data', 'page', 'per_page'],
-        properties: {
-          data: {
-            type: 'array',
-            maxItems: definition.page.size,
-            items: ref('schemas', projectionSchemaName(recordName)),
-          },
-          page: { type: 'integer', minimum: 1, description: 'The requested page.' },
-          per_page: { type: 'integer', const: definition.page.size },
-        },
-      },
+      [`${recordName}List`]: pageSchema(definition, recordName),
     },
   };
 }

@@ -66,6 +66,27 @@ export const aggregateSchemas = (
   ),
 });
 
+/** Returns the schema of a page of records. @param more additional properties */
+export const pageSchema = (
+  definition: ResourceDefinition,
+  recordName: string,
+  more: Readonly<Record<string, JsonSchema>> = {},
+): JsonSchema => ({
+  type: 'object',
+  description: `A page of ${definition.name}.`,
+  required: ['data', 'page', 'per_page', ...Object.keys(more)],
+  properties: {
+    data: {
+      type: 'array',
+      maxItems: definition.page.size,
+      items: ref('schemas', projectionSchemaName(recordName)),
+    },
+    page: { type: 'integer', minimum: 1, description: 'The requested page.' },
+    per_page: { type: 'integer', const: definition.page.size },
+    ...more,
+  },
+});
+
 /** Returns the schemas of a query's body, of its conditions and of its response, by name. */
 export function querySchemas(
   definition: ResourceDefinition,
@@ -131,24 +152,12 @@ export function querySchemas(
         },
       },
     },
-    [`${recordName}QueryPage`]: {
-      type: 'object',
-      description: `A page of ${definition.name}.`,
-      required: ['data', 'page', 'per_page', 'next'],
-      properties: {
-        data: {
-          type: 'array',
-          maxItems: definition.page.size,
-          items: ref('schemas', projectionSchemaName(recordName)),
-        },
-        page: { type: 'integer', minimum: 1, description: 'The requested page.' },
-        per_page: { type: 'integer', const: definition.page.size },
-        next: {
-          type: ['string', 'null'],
-          description: 'The `cursor` of the next page, or null on the last page.',
-        },
+    [`${recordName}QueryPage`]: pageSchema(definition, recordName, {
+      next: {
+        type: ['string', 'null'],
+        description: 'The `cursor` of the next page, or null on the last page.',
       },
-    },
+    }),
   };
 }
 

@@ -59,6 +59,9 @@ export const pastTenses: Readonly<Record<string, string>> = {
   purge: 'purged',
 };
 
+/** Actions after which callers no longer find the record. */
+export const removalActions: readonly string[] = ['delete', 'trash', 'purge'];
+
 /** Returns the description of a change's action. Only resources with a trash have the actions of the trash. */
 export const changeActionsText = (resources: readonly Pick<ResourceDefinition, 'trash'>[]): string =>
   resources.some(({ trash }) => trash !== undefined)

@@ -79,6 +79,7 @@ export {
   compileChange,
   compileChangeStates,
   pastTenses,
+  removalActions,
 } from './history.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';

@@ -17,6 +17,7 @@ import {
   matchingStates,
   noGrants,
   pastTenses,
+  removalActions,
   visibleCustomFields,
 } from '../../engine/records/index.ts';
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
@@ -140,9 +141,6 @@ export function deliverer(
   };
 }
 
-/** Actions after which the record no longer exists for callers. */
-const deletions: readonly string[] = ['delete', 'trash', 'purge'];
-
 /**
  * Creates the function that builds an event. Its data contains the record after the change and the record's current
  * state, as visible to the subscription's profile.
@@ -179,7 +177,7 @@ function eventBuilder(
       reader.assertTransitions(row.transitions, change);
       if (row.filter_when !== 'matches') await reader.assertMoves(database, caller, recordId, row);
     }
-    const record = deletions.includes(action)
+    const record = removalActions.includes(action)
       ? undefined
       : await reader.record(database, caller, recordId, row.filter_when === 'matches' ? row.filter : '');
     const data = [

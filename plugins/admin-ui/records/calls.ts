@@ -71,8 +71,8 @@ export interface Calls {
     resource: ResourceView,
     query: Query,
   ) => Promise<Page<DataRecord> & { readonly total: number }>;
-  /** Returns the first page of records, without counting them. */
-  readonly newest: (resource: ResourceView, query: Query) => Promise<Page<DataRecord>>;
+  /** Returns the records of a single page, without counting all of them. */
+  readonly newest: (resource: ResourceView, query: Query) => Promise<readonly DataRecord[]>;
   readonly read: (resource: ResourceView, id: string, query?: Query) => Promise<TaggedRecord>;
   /** Reads a record with its full values. */
   readonly readWhole: (resource: ResourceView, id: string, query?: Query) => Promise<TaggedRecord>;
@@ -173,27 +173,23 @@ export function prepareCalls(
       if (viewOf(currentGrants) !== resource.context.view) throw limitsChanged();
     };
     const customFields = (resource: ResourceView) => customFieldsIn(database, resource, caller);
+    const listPage = async (
+      resource: ResourceView,
+      query: Query,
+      more: { readonly signing?: TextSigner; readonly counting?: 'estimated' } = {},
+    ) => {
+      permit(resource, 'list');
+      const page = await excerptsOf(resource).list(database, {
+        ...{ caller, query: nestedQuery(resource, query), ...more },
+        customFields: await customFields(resource),
+      });
+      const items = pageValues(page).map((record) => withOwnValues(resource, record));
+      return { items, next: page.next, total: page.total ?? 0 };
+    };
     return {
       allows: (resource, action) => allows(grants, resource.context.stored, action),
-      list: async (resource, query) => {
-        permit(resource, 'list');
-        const input = {
-          ...{ caller, query: nestedQuery(resource, query), signing, counting: 'estimated' as const },
-          customFields: await customFields(resource),
-        };
-        const page = await excerptsOf(resource).list(database, input);
-        const items = pageValues(page).map((record) => withOwnValues(resource, record));
-        return { items, next: page.next, total: page.total ?? 0 };
-      },
-      newest: async (resource, query) => {
-        permit(resource, 'list');
-        const page = await excerptsOf(resource).list(database, {
-          caller,
-          query: nestedQuery(resource, query),
-          customFields: await customFields(resource),
-        });
-        return { items: pageValues(page).map((record) => withOwnValues(resource, record)), next: undefined };
-      },
+      list: (resource, query) => listPage(resource, query, { signing, counting: 'estimated' }),
+      newest: async (resource, query) => (await listPage(resource, query)).items,
       read: async (resource, id, query = {}) => {
         permit(resource, 'read');
         const input = { caller, id, query: nestedQuery(resource, query) };

@@ -53,14 +53,17 @@ export function deletePages({ get, post }: DataRoutes): void {
 }
 
 /** Returns whether a form applies to all records that match the filters of the list from which the user started. */
-const isOfAll = ({ resource }: DataRequest, form: Form): boolean =>
-  field(form, 'step') === 'all' &&
-  conditionsOf(resource, new URLSearchParams(field(form, 'query'))) !== undefined;
+const isOfAll = (context: DataRequest, form: Form): boolean =>
+  field(form, 'step') === 'all' && conditionsIn(context, form) !== undefined;
+
+/** Returns the filters of the list from which the user started, or undefined if it is not filtered. */
+const conditionsIn = ({ resource }: DataRequest, form: Form) =>
+  conditionsOf(resource, new URLSearchParams(field(form, 'query')));
 
 /** Deletes all records that match the filters of the list, or explains why none was deleted. */
 async function removeMatching(context: DataRequest, form: Form) {
   const { request, reply, resource, calls } = context;
-  const conditions = conditionsOf(resource, new URLSearchParams(field(form, 'query'))) ?? {};
+  const conditions = conditionsIn(context, form) ?? {};
   const { items } = await calls.list(resource, filtersIn(context, form));
   let count: number;
   try {
@@ -87,7 +90,7 @@ async function removeMatching(context: DataRequest, form: Form) {
  */
 async function confirmMatching(context: DataRequest, form: Form, rejection?: HttpError) {
   const { request, resource, calls, titles, references, path, reply, sendPage } = context;
-  const conditions = conditionsOf(resource, new URLSearchParams(field(form, 'query'))) ?? {};
+  const conditions = conditionsIn(context, form) ?? {};
   const { count, confirm = '' } = await calls.removeMatching(resource, conditions);
   const back = returnUrl(context, form);
   if (count === 0) return redirectDone(request, reply, back, 'records-kept');
@@ -181,7 +184,7 @@ async function confirmMany(context: DataRequest, form: Form) {
   const { items, total } = await calls.list(resource, filtersIn(context, form));
   // Offered to users who have selected the whole first page.
   const isPageSelected = items.length > 0 && items.every(({ id }) => ids.includes(textOf(id)));
-  const conditions = conditionsOf(resource, new URLSearchParams(field(form, 'query')));
+  const conditions = conditionsIn(context, form);
   const limit = conditions === undefined ? maxItems : maxBulk;
   const canDeleteAll = isPageSelected && total > ids.length && total <= limit;
   // The button deletes without another confirmation, so its label needs the exact number.

@@ -1,6 +1,11 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { type Field, fieldLabel, refersToUser } from '../../../engine/fields/index.ts';
-import { type ChangeValues, hidesCustomValues, hidesReferences } from '../../../engine/records/index.ts';
+import {
+  type ChangeValues,
+  hidesCustomValues,
+  hidesReferences,
+  removalActions,
+} from '../../../engine/records/index.ts';
 import { personDetail, personLabel } from '../../access/identity/index.ts';
 import type { RecordPage } from '../shell/index.ts';
 import { type Calls, type DataRecord, excerptLengths } from './calls.ts';
@@ -29,7 +34,7 @@ const icons = {
 
 /** Returns whether a change removed the record, either permanently or by moving it to the trash. */
 export const isRemoval = ({ action }: Pick<ChangeValues, 'action'>): boolean =>
-  action === 'delete' || action === 'trash' || action === 'purge';
+  removalActions.includes(action);
 
 /** Maximum number of characters shown for a value in a history. */
 const changeLength = excerptLengths.many;

@@ -44,6 +44,9 @@ interface HomeContext extends Pick<HomeServices, 'database'> {
   readonly base: string;
 }
 
+const isShown = ({ definition }: Pick<Resource, 'definition'>): boolean =>
+  definition.screen.isHidden !== true;
+
 /** Adds the member's records, the number of new records per week, and pipelines to the home page, and a step to its checklist. */
 export function recordParts(app: FastifyInstance, { resources, database, callsOf }: HomeServices): void {
   addHomeParts(app, async (request) => {
@@ -54,7 +57,7 @@ export function recordParts(app: FastifyInstance, { resources, database, callsOf
       calls: callsOf(request, member),
       views: resources
         .filter(({ definition }) => allows(grants, definition, 'list') && allows(grants, definition, 'read'))
-        .filter(({ definition }) => definition.screen.isHidden !== true)
+        .filter(isShown)
         .map((resource) => resource.viewFor(grants)),
     };
     const [lists, trends, charts] = await Promise.all([
@@ -64,7 +67,7 @@ export function recordParts(app: FastifyInstance, { resources, database, callsOf
     ]);
     return { lists, trends, charts };
   });
-  const [first] = resources.filter(({ definition }) => definition.screen.isHidden !== true);
+  const first = resources.find(isShown);
   if (first === undefined) return;
   addHomeStep(app, {
     label: 'Create or import records',
@@ -100,8 +103,8 @@ async function ownRecords({
     const fields = [...new Set([...titles.fields(resource), updated])].map(({ name }) => name).join();
     const query = { [parameter.name]: 'me', sort: updated.name, dir: 'desc', fields };
     // A busy database must not prevent the page from loading.
-    const { items } = await calls.newest(resource, query).catch(() => ({ items: [] }));
-    return items.map((record) => ({
+    const records = await calls.newest(resource, query).catch(() => []);
+    return records.map((record) => ({
       text: titles.of(resource, record),
       href: `${base}/${resource.name}/${textOf(record.id)}`,
       below: recordLabel(definition),
@@ -131,16 +134,21 @@ async function newRecords({
     new Date(monday - (weeks - 1 - index) * 7 * dayMs).toISOString().slice(0, 10),
   );
   const found = views.map(async (resource, index) => {
-    const counts = await weeklyCounts(database, resource, member, starts);
+    const created = createdField(resource);
+    if (created === undefined) return [];
+    const counts = await weeklyCounts(database, resource, {
+      member,
+      field: created.name,
+      start: starts[0] ?? '',
+    });
     const values = starts.map((start) => counts.get(start) ?? 0);
     const largest = Math.max(...values);
     if (largest === 0) return [];
-    const [created] = createdFields(resource);
     return [
       {
         label: resourceLabel(resource.definition),
         hue: hueAt(index),
-        href: `${base}/${resource.name}?${new URLSearchParams({ [`${created?.name}[gte]`]: starts[0] ?? '' })}`,
+        href: `${base}/${resource.name}?${new URLSearchParams({ [`${created.name}[gte]`]: starts[0] ?? '' })}`,
         description: `${resourceLabel(resource.definition)} created per week: ${values.map((value) => numbers.format(value)).join(', ')}`,
         width: weeks * 10 - 2,
         bars: values.map((value, week) => {
@@ -157,9 +165,9 @@ async function newRecords({
     : [{ title: 'New records per week', label: 'Records', numberLabels: ['Last week', 'This week'], rows }];
 }
 
-/** Returns the fields with the time of creation by which a resource can be filtered and counted. */
-const createdFields = ({ definition }: ResourceView) =>
-  definition.fields.filter(
+/** Returns the field with the time of creation if a resource can be filtered and counted by it. */
+const createdField = ({ definition }: ResourceView) =>
+  definition.fields.find(
     ({ name, set }) =>
       set === 'created' &&
       definition.aggregates?.groupBy.some((group) => group.name === name) === true &&
@@ -168,20 +176,22 @@ const createdFields = ({ definition }: ResourceView) =>
       ),
   );
 
-/** Returns the number of records created in each week that starts on one of these days, by day. */
+/** Returns the number of records created in each week from a day on, by the week's first day. */
 async function weeklyCounts(
   database: Database,
-  { operations, ...resource }: ResourceView,
-  member: CurrentMember,
-  starts: readonly string[],
+  { operations }: ResourceView,
+  {
+    member,
+    field,
+    start,
+  }: { readonly member: CurrentMember; readonly field: string; readonly start: string },
 ): Promise<ReadonlyMap<string, number>> {
-  const [created] = createdFields({ operations, ...resource });
-  if (created === undefined || operations.aggregate === undefined) return new Map();
-  const group = `${created.name}.week`;
+  if (operations.aggregate === undefined) return new Map();
+  const group = `${field}.week`;
   try {
     const { json } = await runOperation(database, operations.aggregate, {
       caller: { principal: principalOf(member), requestId: '' },
-      query: { group_by: group, [`${created.name}[gte]`]: starts[0] ?? '' },
+      query: { group_by: group, [`${field}[gte]`]: start },
     });
     const groups = JSON.parse(`[${json}]`) as readonly Readonly<Record<string, string | number>>[];
     return new Map(groups.map((values) => [String(values[group]), Number(values['count()'])]));

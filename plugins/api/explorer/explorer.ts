@@ -7,6 +7,7 @@ import { apiPrefix, json, rejectOtherMethods } from '../../../engine/http/index.
 import type { Query } from '../../../engine/query/index.ts';
 import { organizationCustomFields, visibleCustomFields } from '../../../engine/records/index.ts';
 import { asyncApiDocument } from './async-api.ts';
+import { builtOnce } from './built-once.ts';
 import type { OpenApiDocument } from './document.ts';
 import { llmsText } from './llms-text.ts';
 import { type Diagram, explorerPages } from './pages.ts';
@@ -101,18 +102,6 @@ export async function documentation(
     resources: resources.map(({ name }) => name),
     diagrams,
   });
-}
-
-/** Returns a function that builds something on its first call, and again after a failure. */
-function builtOnce<T>(build: () => Promise<T>): () => Promise<T> {
-  let built: Promise<T> | undefined;
-  return () => {
-    built ??= build().catch((cause: unknown) => {
-      built = undefined;
-      throw cause;
-    });
-    return built;
-  };
 }
 
 /** Responds to a request with a file. */

@@ -12,6 +12,7 @@ import {
   rememberOrganization,
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
+import { builtOnce } from './built-once.ts';
 import type { OpenApiDocument } from './document.ts';
 import { type ExplorerSection, sectionsOf } from './sections.ts';
 
@@ -101,18 +102,7 @@ export async function explorerPages(app: FastifyInstance, options: ExplorerOptio
   await registerPages(app, { layout: viewPath('layout'), sendsRequests: true });
   assets.serve(app);
 
-  let data: Promise<ReturnType<typeof explorerData>> | undefined;
-  // Prepared on the first request, and again after a failure.
-  const prepared = () => {
-    data ??= options
-      .document()
-      .then((document) => explorerData(document, options))
-      .catch((cause) => {
-        data = undefined;
-        throw cause;
-      });
-    return data;
-  };
+  const prepared = builtOnce(async () => explorerData(await options.document(), options));
   const send = async (
     request: FastifyRequest,
     reply: FastifyReply,

@@ -104,15 +104,17 @@ for (const driver of drivers) {
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
         const lost = watched.background.filter((text) => !background.some((each) => each.test(text)));
         for (const text of [...watched.outside, ...lost]) problems.push(`${name}: ${text.slice(0, 300)}`);
-        const isOfAcme = /^\/(api\/v1|setup\/o\/:org)/.test(target.route.url);
+        const { organization: own = acme } = target;
+        const isOfOrganization = /^\/(api\/v1|setup\/o\/:org)/.test(target.route.url);
         const others = watched.slots.filter(
-          (slot) => !slot.startsWith('lookup ') && !slot.endsWith(` ${acme}`),
+          (slot) => !slot.startsWith('lookup ') && !slot.endsWith(` ${own}`),
         );
-        if (isOfAcme && status < 300 && others.length > 0) problems.push(`${name}: ${others.join(', ')}`);
+        if (isOfOrganization && status < 300 && others.length > 0)
+          problems.push(`${name}: ${others.join(', ')}`);
         if (
-          isOfAcme &&
+          isOfOrganization &&
           status < 300 &&
-          !watched.slots.some((slot) => slot.endsWith(` ${acme}`)) &&
+          !watched.slots.some((slot) => slot.endsWith(` ${own}`)) &&
           watched.inside.some((text) => !authentication.test(text))
         )
           problems.push(`${name}: no slot of its organization for ${watched.inside.length} statements`);

@@ -21,6 +21,8 @@ export interface Target {
   readonly kind: string;
   readonly headers: (raw: Uint8Array, path: string) => Headers;
   readonly expected: Expected;
+  /** ID of the organization that the headers belong to, unless it is `acme` of the world. */
+  readonly organization?: string;
 }
 
 /** The partner endpoints' secrets, keyed by environment variable. */
@@ -147,20 +149,21 @@ type Json = Readonly<Record<string, unknown>> | undefined;
 const at = (value: unknown, ...path: string[]): Json =>
   path.reduce<unknown>((inner, key) => (inner as Json)?.[key], value) as Json;
 
-/** Keys of organizations without records, by instance. The cost of a query does not include the records that it returns. */
+/** Organizations without records, by instance. The cost of a query does not include the records that it returns. */
 const emptyOrganizations = new WeakMap<Instance, Promise<Organization>>();
-function keyWithoutRecords({ instance }: World): Promise<string> {
+function organizationWithoutRecords({ instance }: World): Promise<Organization> {
   const organization = emptyOrganizations.get(instance) ?? instance.organization('without-records');
   emptyOrganizations.set(instance, organization);
-  return organization.then(({ key }) => key);
+  return organization;
 }
 
 async function record(world: World, base: Target): Promise<Target> {
   const [resource = '', ...more] = base.route.url.replace('/api/v1/', '').split('/');
   if (base.method === 'QUERY' || more[0] === 'query') {
-    const key = await keyWithoutRecords(world);
+    const { id, key } = await organizationWithoutRecords(world);
     const headers = () => ({ authorization: `Bearer ${key}` });
-    return { ...base, kind: `${base.method} a query`, headers, expected: await documented(world, base) };
+    const expected = await documented(world, base);
+    return { ...base, kind: `${base.method} a query`, organization: id, headers, expected };
   }
   const key = world.acme.key;
   const headers = () => ({ authorization: `Bearer ${key}` });

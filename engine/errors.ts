@@ -417,6 +417,14 @@ export const errorEntries = {
         { field: 'org', message: 'org is required because you belong to several organizations' },
       ]),
   },
+  /** A module's hook or action rejected the request for a reason that does not concern one field. */
+  rejectedByModule: {
+    status: 400,
+    code: 'rejected_by_module',
+    meaning: 'A module of the instance rejected the request.',
+    text: '',
+    detail: (text: string, hint: string | undefined) => ({ text, ...(hint !== undefined && { hint }) }),
+  },
   /** The credentials are missing, unknown, expired or revoked. The text does not reveal which. */
   unauthenticated: {
     status: 401,
@@ -678,6 +686,17 @@ export const errorEntries = {
     meaning: 'Internal server error.',
     text: 'the server failed',
     detail: (cause: unknown) => ({ cause }),
+  },
+  /** A module's hook or action failed. `place` names it, and `reason` explains the failure without details. */
+  moduleFailed: {
+    status: 500,
+    code: 'module_failed',
+    meaning: "A module's code failed. Nothing was written.",
+    text: '',
+    detail: (module: string, place: string, reason: string, cause?: unknown) => ({
+      text: `The module ${module} failed in ${place}: ${reason}`,
+      cause: cause ?? new Error(`the module ${module} failed in ${place}: ${reason}`),
+    }),
   },
   database: {
     status: 500,

@@ -15,7 +15,7 @@ import {
   logRejection,
   openApiDocument,
 } from '../../engine/http/index.ts';
-import { backgroundWork } from '../../engine/modules/index.ts';
+import { backgroundWork, hooksOf, type Module } from '../../engine/modules/index.ts';
 import { migrationNames } from '../../engine/schema/index.ts';
 import { organizationSlugs, tablesOf } from '../../engine/tables/index.ts';
 import { lineOf, type Source } from '../../engine/yaml/index.ts';
@@ -55,12 +55,17 @@ export const readDefinitions = async (
 const addedResponses = modules.flatMap(({ responses = [] }) => responses);
 
 /** Checks and compiles resource definitions. @throws YamlError with every issue */
-export const compileResources = (config: Config, sources: readonly Source[]): readonly Resource[] =>
+export const compileResources = (
+  config: Config,
+  sources: readonly Source[],
+  allModules: readonly Pick<Module, 'name' | 'hooks'>[] = modules,
+): readonly Resource[] =>
   compileResource(
     checkSources(sources),
     apiPrefix,
     enabledEffects(config),
     addedResponses.filter(({ isEnabled }) => isEnabled(config)),
+    hooksOf(allModules),
   );
 
 /** Divides resources into those that the service provides, and retired ones. */

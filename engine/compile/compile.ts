@@ -11,12 +11,16 @@ import {
   compileUploads,
   fullView,
   type Grants,
+  type HookView,
   hasLimits,
+  hookView,
+  type InstanceHooks,
   itemTable,
   limitedView,
   type OperationContext,
   projection,
   type Referrer,
+  systemContext,
   type View,
   writableLists,
 } from '../records/index.ts';
@@ -59,29 +63,91 @@ const maxContexts = 50;
  * @param prefix base path of the API, for the OpenAPI description
  * @param effects effects that run with every write
  * @param added responses that modules add to every operation, for the OpenAPI description
+ * @param hooks the hooks of the instance's modules, by resource
  */
 export function compileResource(
   definitions: readonly ResourceDefinition[],
   prefix: string,
   effects: readonly Effect[],
   added: readonly AddedResponses[] = [],
+  hooks: InstanceHooks['byResource'] = new Map(),
 ): readonly Resource[] {
   const referrers = new Map(definitions.map(({ name }) => [name, referrersOf(name, definitions)]));
-  const instance = { definitions, prefix, effects, referrers };
+  const resourceNamed = (name: string): Resource => {
+    const resource = resources.find((candidate) => candidate.name === name);
+    if (resource === undefined || resource.definition.isRetired)
+      throw new Error(`this instance does not have the resource ${name}`);
+    return resource;
+  };
+  const systemViews = new Map<string, HookView>();
+  const instance: CompiledInstance = {
+    definitions,
+    prefix,
+    effects,
+    referrers,
+    ...(hooks.size > 0 && {
+      hooks: {
+        byResource: hooks,
+        afterResources: afterResources(definitions, referrers, hooks),
+        fullContext: (name) => contextOf(name),
+        view: (name, grants) => asHookView(resourceNamed(name).viewFor(grants)),
+        systemView: (name) => {
+          const view =
+            systemViews.get(name) ?? asHookView(compileView(systemContext(resourceNamed(name).context)));
+          systemViews.set(name, view);
+          return view;
+        },
+      },
+    }),
+  };
   const contextOf = contextsOf(fullView(definitions), instance);
   const viewFor = viewCache(instance);
-  return Object.freeze(
-    definitions.map((definition) => {
+  const resources = Object.freeze(
+    definitions.map((definition): Resource => {
       const base = compileView(contextOf(definition.name));
       return Object.freeze({
         ...base,
         entity: buildEntity(definition, definitions),
         linkEntities: linkEntities(definition),
-        openApi: openApiFragment(definition, { definitions, referrers, prefix, added }),
+        openApi: openApiFragment(definition, {
+          definitions,
+          referrers,
+          prefix,
+          added,
+          hasHooks: hooks.size > 0,
+        }),
         viewFor: (grants: Grants) => viewFor(definition.name, grants) ?? base,
       });
     }),
   );
+  return resources;
+}
+
+/**
+ * Returns the resources whose writes can cause hooks after a write: those with such hooks, those that records with hooks refer to, and
+ * those whose requests can contain records with hooks.
+ */
+function afterResources(
+  definitions: readonly ResourceDefinition[],
+  referrers: OperationContext['referrers'],
+  hooks: InstanceHooks['byResource'],
+): ReadonlySet<string> {
+  const result = new Set(
+    [...hooks].flatMap(([name, all]) =>
+      all.some(({ hooks: { afterWrite, afterWrites } }) => afterWrite ?? afterWrites) ? [name] : [],
+    ),
+  );
+  for (let size = -1; size !== result.size; ) {
+    size = result.size;
+    for (const { name, expansion } of definitions) {
+      const causes = [
+        ...(referrers.get(name) ?? []).map(({ resource }) => resource),
+        ...expansion.flatMap(({ isWritable, to }) => (isWritable === true && to !== undefined ? [to] : [])),
+      ];
+      if (causes.some((cause) => result.has(cause))) result.add(name);
+    }
+  }
+  return result;
 }
 
 /**
@@ -107,6 +173,8 @@ function compileView(context: OperationContext): ResourceView {
   });
 }
 
+const asHookView = (view: ResourceView): HookView => hookView(view.context, () => view.operations);
+
 /** Properties of the instance that every view of its resources depends on. */
 interface CompiledInstance {
   readonly definitions: readonly ResourceDefinition[];
@@ -114,12 +182,13 @@ interface CompiledInstance {
   readonly prefix: string;
   readonly effects: readonly Effect[];
   readonly referrers: OperationContext['referrers'];
+  readonly hooks?: InstanceHooks;
 }
 
 /** Returns a function that compiles the context of one of a view's resources. */
 function contextsOf(
   view: View,
-  { prefix, effects, referrers }: CompiledInstance,
+  { prefix, effects, referrers, hooks }: CompiledInstance,
 ): (name: string) => OperationContext {
   const resources = new Map(
     [...view.resources].map(([name, resource]) => [
@@ -139,6 +208,7 @@ function contextsOf(
       items: itemTable(stored.fields.filter(({ readOnly }) => !readOnly)),
       effects,
       referrers,
+      ...(hooks && { hooks }),
       contextOf,
     };
   };

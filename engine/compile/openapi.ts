@@ -100,6 +100,8 @@ interface OpenApiContext {
   readonly prefix: string;
   /** Headers and errors that modules add to every operation. */
   readonly added: readonly AddedResponses[];
+  /** Whether hooks of modules can run because of writes. */
+  readonly hasHooks: boolean;
 }
 
 /** Headers and errors that a module adds to the operations on records. */
@@ -115,7 +117,7 @@ type DescribedOperation = Operation | Upload;
 /** Returns the OpenAPI description of a resource, compiled from its definition and operations. */
 export function openApiFragment(
   definition: ResourceDefinition,
-  { definitions, referrers, prefix, added }: OpenApiContext,
+  { definitions, referrers, prefix, added, hasHooks }: OpenApiContext,
 ): Fragment {
   const { name, singular, description, label } = definition;
   const recordName = pascal(singular);
@@ -162,6 +164,7 @@ export function openApiFragment(
             errors: Object.assign({}, ...added.map(({ errors }) => errors)),
             isFormer,
             isLimited: hasLimits(definitions),
+            hasHooks,
             childConflicts: childConflicts(lists, referrers),
             lockConflicts: lockConflicts(definition, { definitions, referrers }),
           }),
@@ -261,6 +264,8 @@ interface DescriptionContext {
   readonly isFormer: boolean;
   /** Whether grants can limit the fields or records of any resource. */
   readonly isLimited: boolean;
+  /** Whether hooks of modules can run because of writes. */
+  readonly hasHooks: boolean;
   readonly childConflicts: ChildConflicts;
   readonly lockConflicts: LockConflicts;
 }
@@ -353,6 +358,7 @@ function describeOperation(
     errors,
     isFormer,
     isLimited,
+    hasHooks,
     childConflicts,
     lockConflicts,
   }: DescriptionContext,
@@ -405,7 +411,7 @@ function describeOperation(
             headers: { ...preferenceHeader, ...etagHeader, ...commonHeaders },
           },
         }),
-      ...failures(resource, operation, { isLimited, childConflicts, lockConflicts }),
+      ...failures(resource, operation, { isLimited, hasHooks, childConflicts, lockConflicts }),
       ...errors,
     },
   };
@@ -417,11 +423,13 @@ function failures(
   operation: DescribedOperation,
   {
     isLimited,
+    hasHooks,
     childConflicts,
     lockConflicts,
-  }: Pick<DescriptionContext, 'isLimited' | 'childConflicts' | 'lockConflicts'>,
+  }: Pick<DescriptionContext, 'isLimited' | 'hasHooks' | 'childConflicts' | 'lockConflicts'>,
 ) {
   const { method, path, action } = operation;
+  const isHooked = hasHooks && action !== 'list' && action !== 'read';
   const isPreferred = !isUpload(operation) && operation.preference !== undefined;
   // The record that an earlier request with the same key created might no longer be visible.
   const isReadAgain = isLimited && method === 'POST' && path === '';
@@ -443,7 +451,7 @@ function failures(
       (action === 'restore' && lockConflicts.preventCreates) ||
       (action === 'delete' && lockConflicts.preventDeletes));
   return {
-    400: ref('responses', badRequest),
+    400: ref('responses', isHooked ? `${badRequest}OrRejected` : badRequest),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
     ...((isOfRecord(path) || isReadAgain) && { 404: ref('responses', 'NotFound') }),
@@ -478,7 +486,7 @@ function failures(
     }),
     ...(method !== 'GET' && { 413: ref('responses', 'TooLarge') }),
     ...(acceptsIdempotencyKey(operation) && { 422: ref('responses', 'KeyReused') }),
-    500: ref('responses', 'Failure'),
+    500: ref('responses', isHooked ? 'FailureOfModule' : 'Failure'),
     503: ref('responses', 'Unavailable'),
   };
 }

@@ -81,6 +81,8 @@ export interface Field extends RuleOptions, TypeOptions, Comparisons {
   /** Help for users who enter a value. Absent if it is the description. */
   readonly help?: string;
   readonly readOnly: boolean;
+  /** Whether a PUT without the field keeps its value, because the caller cannot write the field, but hooks can. */
+  readonly isKept?: true;
   readonly nullable: boolean;
   readonly required: boolean;
   /** Value used if the request body omits the field. Null if the field is nullable or has no default. */
@@ -142,8 +144,19 @@ export const hasCustomFields = ({ fields }: { readonly fields: readonly Pick<Fie
   fields.some(({ type }) => type.custom === true);
 
 /** Returns whether a PUT without the field keeps the stored value. */
-export const isKeptIfAbsent = (field: Pick<Field, 'set' | 'readOnly' | 'type'>): boolean =>
-  isAssignable(field) || refersToMany(field);
+export const isKeptIfAbsent = (field: Pick<Field, 'set' | 'readOnly' | 'type' | 'isKept'>): boolean =>
+  isAssignable(field) || refersToMany(field) || field.isKept === true;
+
+/** Returns whether hooks can write a field that the caller cannot write: it has columns, and the server does not set its value. */
+export const isHookWritable = ({
+  set,
+  computed,
+  rollup,
+  sequence,
+  aliasOf,
+  through,
+}: Pick<Field, 'set' | 'computed' | 'rollup' | 'sequence' | 'aliasOf' | 'through'>): boolean =>
+  [set, computed, rollup, sequence, aliasOf, through].every((value) => value === undefined);
 
 /** Returns whether a field contains the creator unless the caller assigns another user. */
 export const isAssignable = ({ set, readOnly }: Pick<Field, 'set' | 'readOnly'>): boolean =>

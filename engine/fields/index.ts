@@ -32,7 +32,7 @@ export {
 } from './derived.ts';
 export { parseDocument, schemaIssue } from './documents.ts';
 export { type Encoder, maxJsonBytesPerByte, textCell, verbatim } from './encode.ts';
-export { ExactNumber, int64, integerText, isRowId, parseExactJson } from './exact-json.ts';
+export { decimalText, ExactNumber, int64, integerText, isRowId, parseExactJson } from './exact-json.ts';
 export {
   type Computation,
   type Deprecation,
@@ -40,6 +40,7 @@ export {
   fieldColumns,
   hasCustomFields,
   isAssignable,
+  isHookWritable,
   isKeptIfAbsent,
   isStoredRollup,
   namesMember,

@@ -85,16 +85,28 @@ const authenticate = {
 
 const transitionExample = errors.invalidTransition('status', { value: 'draft' }, 'sold', ['listed']);
 
+const itemsRejected = errors.itemsRejected(
+  new Map([['records[3]', errors.invalidFields([{ field: 'email', message: 'email must be a string' }])]]),
+);
+const invalidCsv = errors.invalidCsv('a quote is not closed');
+const rejectedByModule = errors.rejectedByModule('The order has already been shipped', undefined);
+
+const failure = (...extraErrors: readonly HttpError[]) =>
+  errorResponse(
+    'The server or its database failed.',
+    [errors.internal(undefined), errors.database(undefined), ...extraErrors],
+    { ...preferenceApplied, ...retryAfter(false) },
+  );
+
 export const responses = {
   BadRequest: badRequest(),
-  BadBatch: badRequest(
-    errors.itemsRejected(
-      new Map([
-        ['records[3]', errors.invalidFields([{ field: 'email', message: 'email must be a string' }])],
-      ]),
-    ),
-  ),
-  BadImport: badRequest(errors.invalidCsv('a quote is not closed')),
+  BadBatch: badRequest(itemsRejected),
+  BadImport: badRequest(invalidCsv),
+  // Writes of an instance whose modules have hooks.
+  BadRequestOrRejected: badRequest(rejectedByModule),
+  BadBatchOrRejected: badRequest(itemsRejected, rejectedByModule),
+  BadImportOrRejected: badRequest(invalidCsv, rejectedByModule),
+  FailureOfModule: failure(errors.moduleFailed('scores', 'beforeWrite of orders', 'it threw an error')),
   Unauthorized: errorResponse(
     'Missing, wrong, expired or revoked credentials.',
     [errors.unauthenticated(), errors.secondFactorMissing()],
@@ -233,11 +245,7 @@ export const responses = {
     "The body exceeds the path's limit: 1 MiB by default, 8 MiB for a batch, 256 KiB for a query, 8 KiB for a bulk change, 16 KiB under `/auth`, or the instance's limit for imports.",
     [errors.tooLarge(1024 * 1024)],
   ),
-  Failure: errorResponse(
-    'The server or its database failed.',
-    [errors.internal(undefined), errors.database(undefined)],
-    { ...preferenceApplied, ...retryAfter(false) },
-  ),
+  Failure: failure(),
   NotConfigured: errorResponse('The endpoint has no secret on this instance.', [errors.notConfigured()]),
   NotRecorded: errorResponse('The instance does not record changes.', [errors.notRecorded()]),
   SendFailed: errorResponse(

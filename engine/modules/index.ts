@@ -1,5 +1,5 @@
 // Modules: the interface of modules, and building blocks for commands, background work and retention.
-// May import errors, config, definition, database, tables, effects, compile.
+// May import errors, config, definition, database, tables, effects, records, compile.
 
 export { type BackgroundOfProcess, backgroundWork, type PeriodicTask } from './background.ts';
 export {
@@ -22,6 +22,7 @@ export {
   type DoctorSubject,
   type Family,
   type Finding,
+  hooksOf,
   isServed,
   type Metrics,
   type Module,

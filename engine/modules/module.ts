@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { AddedResponses, Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
 import type { FieldRequirements, ResourceDefinition } from '../definition/index.ts';
+import type { ModuleHooks, ResourceHooks } from '../records/index.ts';
 import type { CommandLine } from './command-line.ts';
 
 /** A part of an instance that a `crm doctor` check can use. */
@@ -86,7 +87,9 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly needs?: readonly FieldRequirements[];
   /** Whether the module is served even if a resource that it needs is retired, without the parts that need the resource. */
   readonly isDivisible?: true;
-  /** Adds the module's hooks, decorators and routes. */
+  /** Functions that run with every write of a resource's records, by resource. */
+  readonly hooks?: Readonly<Record<string, ResourceHooks>>;
+  /** Adds the module's Fastify hooks, decorators and routes. */
   readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
   /** Adds the module's pages to the admin UI. */
   readonly pages?: (screens: FastifyInstance, services: Services) => void;
@@ -107,3 +110,13 @@ export const isServed = (
   retired: readonly { readonly name: string }[],
 ): boolean =>
   isDivisible === true || !needs.some(({ resource }) => retired.some(({ name }) => name === resource));
+
+/** Returns the hooks of modules by resource, in the order of the modules. */
+export function hooksOf(
+  modules: readonly Pick<Module, 'name' | 'hooks'>[],
+): ReadonlyMap<string, readonly ModuleHooks[]> {
+  const hooks = modules.flatMap(({ name, hooks = {} }) =>
+    Object.entries(hooks).map(([resource, own]) => ({ resource, module: name, hooks: own })),
+  );
+  return Map.groupBy(hooks, ({ resource }) => resource);
+}

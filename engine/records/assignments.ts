@@ -87,7 +87,7 @@ export const assignments = (
     const writes = merge(field, assign(field, placeholder, bodyParameters(field)));
     if (!(verb === 'create' ? isAssignable : isKeptIfAbsent)(field)) return writes;
     // Null removes an owner, but stands for an absent list.
-    const isPresent = `${placeholder(({ body }) => String(isAssignable(field) ? body[field.name] !== undefined : body[field.name] != null))}::text::boolean`;
+    const isPresent = `${placeholder(({ body }) => String(isAssignable(field) || field.isKept ? body[field.name] !== undefined : body[field.name] != null))}::text::boolean`;
     return verb === 'create' ? orCreator(field, placeholder, isPresent, writes) : assignIf(isPresent, writes);
   });
 

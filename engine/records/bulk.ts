@@ -1,4 +1,3 @@
-import type { Database, TextRows } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { ExactNumber, type JsonSchema } from '../fields/index.ts';
 import {
@@ -13,13 +12,14 @@ import {
   type Query,
   queryClauses,
 } from '../query/index.ts';
-import { cell, type Placeholder, record, rowDecoder } from '../sql/index.ts';
+import { cell, type Placeholder, record, rowDecoder, type Statement } from '../sql/index.ts';
 import { allows } from './access.ts';
 import { type BatchPlan, maxItems, prepareBatch } from './batch.ts';
 import type { Body } from './body.ts';
 import { exactId } from './child-plan.ts';
-import { execute, inTransaction } from './execute.ts';
-import { type TransactionExecutor, transactionExecutor } from './executor.ts';
+import { execute } from './execute.ts';
+import type { TransactionExecutor } from './executor.ts';
+import { withHooks } from './hooks.ts';
 import { callerSql } from './link-tables.ts';
 import { compileListParameters } from './list-parameters.ts';
 import { conditionKey } from './list-scope.ts';
@@ -34,6 +34,7 @@ import type {
   OperationInput,
   OperationPlan,
   TextSigner,
+  TransactionSteps,
 } from './operation.ts';
 import { patchBatch, patchRules } from './patch.ts';
 import { mergePatchTypes } from './read-body.ts';
@@ -92,7 +93,10 @@ export const bulkPatch: Operation<BulkPlan, BulkInput, BulkResult> = {
   compile: (context) => {
     const { definition } = context;
     const rules = patchRules(context);
-    const operation = { violation: violations(context), ...patchBatch.compile(context) };
+    const operation = withHooks(context, 'patchBatch', (own) => ({
+      violation: violations(own),
+      ...patchBatch.compile(own),
+    }));
     return compileBulk(context, 'PATCH', {
       action: 'update',
       bodyOf: (input) => {
@@ -131,7 +135,10 @@ export const bulkRemove: Operation<BulkPlan, BulkInput, BulkResult> = {
   isBatch: true,
   compile: (context) => {
     // A single batch, because records that refer to each other can only be deleted together.
-    const operation = { violation: violations(context), ...compileRemoveMany(context, maxBulk) };
+    const operation = withHooks(context, 'removeBatch', (own) => ({
+      violation: violations(own),
+      ...compileRemoveMany(own, maxBulk),
+    }));
     return compileBulk(context, 'DELETE', {
       action: 'delete',
       bodyOf: () => ({}),
@@ -252,8 +259,8 @@ function compileBulk(context: OperationContext, method: string, change: BulkChan
       return { ...plan, confirmed: confirmedCount(plan, query) };
     },
     statement: statements.count,
-    transaction: (database, plan) =>
-      plan.confirmed === undefined ? undefined : writeMatching(database, plan, statements.lock(plan), write),
+    transaction: (plan) =>
+      plan.confirmed === undefined ? undefined : writeMatching(plan, statements.lock(plan), write),
     result: (plan, [row = []]) => {
       const { count } = decodeCount(row);
       if (plan.confirmed !== undefined) return { kind: 'bulk', count, confirm: undefined };
@@ -263,22 +270,20 @@ function compileBulk(context: OperationContext, method: string, change: BulkChan
   };
 }
 
-/**
- * Locks the records that match and writes them in one transaction.
- * @throws HttpError 409 if their number is not the confirmed one
- */
+/** Returns the steps that lock the records that match and write them. They fail with 409 if their number is not the confirmed one. */
 const writeMatching = (
-  database: Database,
   plan: BulkPlan,
-  lockStatement: Parameters<TransactionExecutor['run']>[0],
+  lockStatement: Statement,
   write: BulkChange['write'],
-): Promise<TextRows> =>
-  inTransaction(database, plan, async (run) => {
-    const ids = (await run(lockStatement)).map((row) => decodeId(row).id);
+): TransactionSteps => ({
+  lane: 'batch',
+  run: async (executor) => {
+    const ids = (await executor.run(lockStatement)).map((row) => decodeId(row).id);
     if (ids.length !== plan.confirmed) throw errors.countChanged();
-    if (ids.length > 0) await write(transactionExecutor(run, database), plan, ids);
+    if (ids.length > 0) await write(executor, plan, ids);
     return [[String(ids.length)]];
-  });
+  },
+});
 
 /** Returns an issue for each parameter with an empty value. Lists ignore them, because forms submit blank inputs. */
 const emptyParameters = (query: Query) =>

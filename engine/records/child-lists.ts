@@ -4,6 +4,7 @@ import { cell, column, type Placeholder, type Prepared, prepare, record, rowDeco
 import { type Aliases, aliasesOf } from './aliases.ts';
 import { type Body, type BodyRules, bodyRules, writableLists } from './body.ts';
 import { createBatch } from './create.ts';
+import { compileBeforeHooks, hookedContext, type RunBefore, withHooks, writableValues } from './hooks.ts';
 import type { OperationContext, OperationPlan } from './operation.ts';
 import { patchBatch } from './patch.ts';
 import { removeBatch } from './remove.ts';
@@ -44,6 +45,12 @@ export interface ChildList {
     readonly patch: ReturnType<typeof patchBatch.compile>;
     readonly remove: ReturnType<typeof removeBatch.compile>;
   };
+  /** The children that these operations write. */
+  readonly items: OperationContext['items'];
+  /** Returns the values of a child's body that the caller can write. Needed only if hooks can write more. */
+  readonly values: (body: Body) => Body;
+  /** Runs the hooks before children are created or updated. */
+  readonly beforeHooks: RunBefore;
   /** Selects a record's children, with the caller's rights; see {@link decodeExisting}. */
   readonly existing: Prepared<OfParent>;
   /** Locks the children and selects them as {@link existing} does. */
@@ -77,6 +84,7 @@ function compileChildList(
   const child = context.contextOf(to);
   const { definition, stored } = child;
   const violation = violations(child);
+  const written = hookedContext(child);
   const fields = definition.fields.map((field) =>
     field.name === reference.name ? { ...field, readOnly: true } : field,
   );
@@ -112,10 +120,13 @@ function compileChildList(
       ),
     }),
     operations: {
-      create: { ...createBatch.compile({ ...child, parentReference: reference.name }), violation },
-      patch: { ...patchBatch.compile(child), violation },
-      remove: { ...removeBatch.compile(child), violation },
+      create: { ...createBatch.compile({ ...written, parentReference: reference.name }), violation },
+      patch: { ...patchBatch.compile(written), violation },
+      remove: withHooks(child, 'removeBatch', (own) => ({ ...removeBatch.compile(own), violation })),
     },
+    items: written.items,
+    values: written === child ? (body) => body : writableValues(child),
+    beforeHooks: compileBeforeHooks(child),
     existing: prepare<OfParent>('', 'batch', existing),
     locked: prepare<OfParent>('', 'batch', ($) => `${existing($)} for no key update of ${record}`),
     written: prepare<OfWritten>('', 'batch', ($) =>

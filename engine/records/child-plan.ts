@@ -6,6 +6,7 @@ import { type BatchPlan, batchPlan, ItemFailures, idOf, objectOf } from './batch
 import type { Body } from './body.ts';
 import { type ChildList, maxChildren } from './child-lists.ts';
 import { customFieldsOf, withCustomValues } from './custom-fields.ts';
+import type { TransactionExecutor } from './executor.ts';
 import type { BatchItem } from './items.ts';
 import type { OperationInput, OperationPlan } from './operation.ts';
 import { rejectRequest } from './requests.ts';
@@ -151,25 +152,46 @@ export function locateError(name: string, items: readonly ChildItem[], cause: un
   return childError(name, new Map(failures));
 }
 
-/** Returns the plan of a batch that writes these children. @param set returns values that the server sets */
-export const childBatch = (
-  { name, child }: ChildList,
+/**
+ * Returns the plan of a batch that writes these children, after their hooks.
+ * @param executor runs the hooks' statements
+ * @param set values that the server sets
+ * @throws HttpError 400 if a hook rejects a child
+ */
+export async function childBatch(
+  { name, items: table, values, beforeHooks }: ChildList,
   items: readonly ChildItem[],
-  { caller }: OperationPlan,
+  plan: OperationPlan,
+  executor: TransactionExecutor,
   set: Body = {},
-): Promise<BatchPlan> =>
-  batchPlan(
-    { caller },
-    { items, stops: true, match: undefined },
+): Promise<BatchPlan> {
+  const bodies = items.map(({ body }) => ({ ...values(body), ...set }));
+  const action = items.every(({ id }) => id === null) ? 'create' : 'update';
+  const decisions = await beforeHooks(
+    executor,
+    plan,
+    action,
+    items.map(({ id }, index) => ({ number: index + 1, id: id ?? undefined, body: bodies[index] })),
+  );
+  const hooked = items.map(({ id }, index) => ({
+    id,
+    body: decisions.bodies.get(index + 1) ?? bodies[index] ?? {},
+    failure: decisions.failures.get(index + 1),
+  }));
+  return batchPlan(
+    { caller: plan.caller },
+    { items: hooked, stops: true, match: undefined },
     {
-      table: child.items,
+      table,
       location: (number) => locationOf(name, items[number - 1]?.index ?? 0),
       read: (value) => {
-        const { id, body } = value as ChildItem;
-        return { id, body: { ...body, ...set } };
+        const { failure, ...item } = value as (typeof hooked)[number];
+        if (failure !== undefined) throw failure;
+        return item;
       },
     },
   );
+}
 
 /** Returns an ID as a JSON number. */
 export const exactId = (id: string): ExactNumber => new ExactNumber(id);

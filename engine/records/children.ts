@@ -1,4 +1,4 @@
-import { type Database, databaseFailure, type TextRows } from '../database/index.ts';
+import type { Database, TextRows } from '../database/index.ts';
 import { errors, type FieldIssue, HttpError } from '../errors.ts';
 import { integerText, parseExactJson } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
@@ -16,12 +16,18 @@ import {
   locateError,
   parseChildren,
 } from './child-plan.ts';
-import { execute, reserveRecords, retryingDeadlocks } from './execute.ts';
-import { type TransactionExecutor, transactionExecutor } from './executor.ts';
+import { execute, reserveRecords } from './execute.ts';
+import type { TransactionExecutor } from './executor.ts';
 import { expandedKey, listUrl } from './expanded.ts';
 import { type KeyedPlan, storeResponse } from './idempotency.ts';
 import { type ChildrenLock, compileChildrenLock } from './locks.ts';
-import type { CompiledOperation, EveryInput, OperationContext, OperationPlan } from './operation.ts';
+import type {
+  CompiledOperation,
+  EveryInput,
+  OperationContext,
+  OperationPlan,
+  TransactionSteps,
+} from './operation.ts';
 import { entityTag } from './preconditions.ts';
 import type { CreatedResult, OperationResult, RecordResult } from './results.ts';
 import { ownRowsSql } from './rows.ts';
@@ -79,8 +85,7 @@ export function withChildren(
       const sent = lists.filter((list) => body[list.name] !== undefined);
       return sent.length === 0 ? compiled.plan(input) : nestedPlan(compiled, input, body, sent, name);
     },
-    transaction: (database, plan) =>
-      hasChildren(plan) ? writeTogether(database, nesting, compiled, plan) : undefined,
+    transaction: (plan) => (hasChildren(plan) ? writeTogether(nesting, compiled, plan) : undefined),
     result: (plan, rows) =>
       hasChildren(plan)
         ? withExpanded(context, compiled.result(plan, rows.slice(0, -1)), rows.at(-1))
@@ -128,33 +133,15 @@ async function planWith(
   throw errors.invalidFields([...ownIssues, ...childIssues]);
 }
 
-/** Writes a record and its children in one transaction. @returns the rows of the record's own write, and the children */
-async function writeTogether(
-  database: Database,
-  context: NestingContext,
-  compiled: CompiledRoute,
-  plan: NestedPlan,
-): Promise<TextRows> {
-  const { organization, caller } = plan;
+/** Returns the steps that write a record and its children. They return the rows of the record's own write, and the children. */
+function writeTogether(context: NestingContext, compiled: CompiledRoute, plan: NestedPlan): TransactionSteps {
   const created = plan.children.reduce((sum, children) => sum + children.created.length, 0);
   const size = plan.children.reduce((sum, children) => sum + children.updated.length, created);
-  // Counting uses another connection, so it must not run within the transaction.
-  const release = await reserve(database, plan, created + (compiled.creates?.(plan) ?? 0));
-  const lane = size > maxShort ? 'batch' : 'write';
-  const attempt = () =>
-    database.atomically((run) => write(transactionExecutor(run, database), context, compiled, plan), {
-      organization,
-      access: 'write',
-      lane,
-      trace: caller.trace,
-    });
-  try {
-    return await retryingDeadlocks(attempt);
-  } catch (cause) {
-    throw cause instanceof HttpError ? cause : databaseFailure(cause);
-  } finally {
-    release?.();
-  }
+  return {
+    lane: size > maxShort ? 'batch' : 'write',
+    reserve: (database) => reserve(database, plan, created + (compiled.creates?.(plan) ?? 0)),
+    run: (executor) => write(executor, context, compiled, plan),
+  };
 }
 
 /**
@@ -266,13 +253,13 @@ async function writeChildren(
   };
   if (updated.length > 0) {
     await located(updated, async () => {
-      const batch = await childBatch(list, updated, plan);
+      const batch = await childBatch(list, updated, plan, executor);
       return operations.patch.result(batch, await execute(executor, operations.patch, batch));
     });
   }
   if (created.length === 0) return updated.map(({ id }) => String(id));
   const newIds = await located(created, async () => {
-    const batch = await childBatch(list, created, plan, { [reference.name]: exactId(parent) });
+    const batch = await childBatch(list, created, plan, executor, { [reference.name]: exactId(parent) });
     const { caller } = plan;
     const createPlan = { ...batch, caller, match: '', idempotency: undefined };
     const { json } = operations.create.result(

@@ -4,13 +4,18 @@ import {
   isDeadlock,
   rejectingRule,
   type StatementContext,
-  type StatementRunner,
   type TextRows,
 } from '../database/index.ts';
 import { errors, HttpError } from '../errors.ts';
 import { canWrite } from './access.ts';
-import type { Executor } from './executor.ts';
-import type { CompiledOperation, ExplainRejection, OperationInput, OperationPlan } from './operation.ts';
+import { type Executor, transactionExecutor } from './executor.ts';
+import type {
+  CompiledOperation,
+  ExplainRejection,
+  OperationInput,
+  OperationPlan,
+  TransactionSteps,
+} from './operation.ts';
 import { isRejection, rejectedItems } from './rejections.ts';
 import type { OperationResult } from './results.ts';
 import { outsideScope, type ReadAccess } from './rows.ts';
@@ -52,15 +57,21 @@ export const retryingDeadlocks = <T>(work: () => Promise<T>, tries = 1): Promise
     throw cause;
   });
 
-/** Runs the statements of a plan in one transaction. @throws HttpError for any failure */
-export const inTransaction = (
+/** Runs the steps of a plan in one transaction. @throws HttpError for any failure */
+async function runSteps(
   database: Database,
   { organization, caller }: OperationPlan,
-  work: (run: StatementRunner) => Promise<TextRows>,
-): Promise<TextRows> =>
-  retryingDeadlocks(() =>
-    database.atomically(work, { organization, access: 'write', lane: 'batch', trace: caller.trace }),
-  ).catch(rejectFailure);
+  { lane, reserve, run }: TransactionSteps,
+): Promise<TextRows> {
+  // Counting uses another connection, so it must not run within the transaction.
+  const release = await reserve?.(database);
+  const context = { organization, access: 'write', lane, trace: caller.trace } as const;
+  return retryingDeadlocks(() =>
+    database.atomically((statement) => run(transactionExecutor(statement, database)), context),
+  )
+    .catch(rejectFailure)
+    .finally(release);
+}
 
 /** The properties of an operation that determine its statements. */
 type Executable<P extends OperationPlan> = Pick<
@@ -83,7 +94,7 @@ export async function runOperation<
   Input extends OperationInput,
   Result extends OperationResult,
 >(
-  database: Database,
+  database: Executor,
   operation: CompiledOperation<P, Input, Result, P | Promise<P>>,
   input: Input,
 ): Promise<Result> {
@@ -106,8 +117,9 @@ export async function execute<P extends OperationPlan>(
   plan: P,
   tries = 0,
 ): Promise<TextRows> {
-  const transaction = 'atomically' in database ? operation.transaction?.(database, plan) : undefined;
-  if (transaction !== undefined) return transaction;
+  const steps = operation.transaction?.(plan);
+  if (steps !== undefined)
+    return 'atomically' in database ? runSteps(database, plan, steps) : steps.run(database);
   const { statement, creates, readsOnly, followUp, retryable, rejection, assignment, violation, splitter } =
     operation;
   const assigneeStatement = tries === 0 ? assignment?.statement(plan) : undefined;

@@ -81,6 +81,20 @@ export {
   pastTenses,
   removalActions,
 } from './history.ts';
+export {
+  type CompletedWrite,
+  type FindOptions,
+  type HookCaller,
+  type HookContext,
+  type HookRecords,
+  type ModuleHooks,
+  type PlannedWrite,
+  Rejection,
+  type ResourceHooks,
+} from './hook-types.ts';
+export type { HookValues } from './hook-values.ts';
+export { hookView } from './hook-views.ts';
+export { systemContext } from './hooks.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';
@@ -108,7 +122,9 @@ export {
   type DescribedResource,
   type EveryInput,
   type ExportReader,
+  type HookView,
   type Idempotency,
+  type InstanceHooks,
   type ListInput,
   type Operation,
   type OperationContext,

@@ -1,4 +1,4 @@
-import type { StatementRunner, TextRows } from '../database/index.ts';
+import type { TextRows } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import {
   ExactNumber,
@@ -28,7 +28,7 @@ import { prepareBatch } from './batch.ts';
 import { customFieldsOf } from './custom-fields.ts';
 import { removalSql } from './delete-referrers.ts';
 import { type Referrer, removalOf } from './delete-rules.ts';
-import { inTransaction } from './execute.ts';
+import type { TransactionExecutor } from './executor.ts';
 import { namesOf, showsValues, violatedUnique } from './indexes.ts';
 import { referredId, referrerSource } from './link-tables.ts';
 import type { Operation, OperationContext, UpdateInput } from './operation.ts';
@@ -113,13 +113,15 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
         };
       },
       statement: final.bind,
-      transaction: (database, plan) =>
-        inTransaction(database, plan, async (run) => {
+      transaction: (plan) => ({
+        lane: 'batch',
+        run: async ({ run }) => {
           await steps.run(run, plan);
           return run(final.bind(plan)).catch((cause: unknown) => {
             throw explain(cause) ?? cause;
           });
-        }),
+        },
+      }),
       result: (_, rows) => recordResult(context, decodeWritten(foundRow(context, rows))),
     };
   },
@@ -139,7 +141,7 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
 /** The steps of a merge before its final statement. */
 interface MergeSteps {
   readonly statements: readonly Prepared<MergePlan>[];
-  readonly run: (run: StatementRunner, plan: MergePlan) => Promise<void>;
+  readonly run: (run: TransactionExecutor['run'], plan: MergePlan) => Promise<void>;
 }
 
 /** Compiles the steps before the final statement: they lock both records and move references and effects' rows. */

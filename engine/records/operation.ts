@@ -5,15 +5,24 @@ import type { HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Statement } from '../sql/index.ts';
-import { type Action, everyGrant, type Principal } from './access.ts';
+import { type Action, everyGrant, type Grants, type Principal } from './access.ts';
 import type { Aliases } from './aliases.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { CustomFields } from './custom-fields.ts';
 import type { DeleteRules, Referrer } from './delete-rules.ts';
+import type { Executor, TransactionExecutor } from './executor.ts';
 import type { FormatName } from './formats.ts';
+import type { ModuleHooks } from './hook-types.ts';
 import type { ItemTable } from './items.ts';
 import type { Projection } from './projection.ts';
-import type { EncodedJson, OperationResult } from './results.ts';
+import type {
+  CreatedResult,
+  DeletedResult,
+  EncodedJson,
+  OperationResult,
+  QueryResult,
+  RecordResult,
+} from './results.ts';
 import type { ReadAccess, VisibleResource } from './rows.ts';
 import type { SequenceValues } from './sequences.ts';
 import type { ExplainViolation } from './violations.ts';
@@ -97,6 +106,29 @@ export interface Idempotency {
   readonly bodyHash: string;
 }
 
+/** The hooks of an instance, and the compiled resources that they access. */
+export interface InstanceHooks {
+  /** The hooks of each resource that has any, in the order of the modules. */
+  readonly byResource: ReadonlyMap<string, readonly ModuleHooks[]>;
+  /** Names of the resources whose writes can cause hooks after the write, also of other resources. */
+  readonly afterResources: ReadonlySet<string>;
+  /** Returns a resource for callers with these grants. Throws if it does not exist. */
+  readonly view: (resource: string, grants: Grants) => HookView;
+  /** Returns a resource for modules with system access, which can also write fields that callers cannot write. */
+  readonly systemView: (resource: string) => HookView;
+  /** Returns the context of a resource for callers without limits. */
+  readonly fullContext: (resource: string) => OperationContext;
+}
+
+/** A resource as a hook's caller sees it, and the operations with which hooks access its records. */
+export interface HookView extends VisibleResource {
+  readonly read: (executor: Executor, input: RecordInput) => Promise<RecordResult>;
+  readonly query: (executor: Executor, input: ListInput & BodyInput) => Promise<QueryResult>;
+  readonly create: (executor: Executor, input: CreateInput) => Promise<CreatedResult>;
+  readonly patch: (executor: Executor, input: UpdateInput) => Promise<RecordResult>;
+  readonly remove: (executor: Executor, input: RecordInput) => Promise<DeletedResult>;
+}
+
 /** The context for compiling a resource's operations. */
 export interface OperationContext extends VisibleResource {
   /** Key of the view for which the operations are compiled (see `view.ts`); empty without limits. */
@@ -118,6 +150,8 @@ export interface OperationContext extends VisibleResource {
   readonly excerpt?: number;
   /** The effects of every write in this instance. */
   readonly effects: readonly Effect[];
+  /** The hooks of the instance's modules. Absent if no module has any. */
+  readonly hooks?: InstanceHooks;
   /** The references that point to each resource, by the resource's name. */
   readonly referrers: ReadonlyMap<string, readonly Referrer[]>;
   /** Returns the context for another resource, for callers with the same rights. */
@@ -293,6 +327,18 @@ export interface ExportReader<
   ) => { readonly bytes: EncodedJson; readonly next: P | undefined } | undefined;
 }
 
+/** The statements of a plan that run in one transaction. */
+export interface TransactionSteps {
+  readonly lane: 'write' | 'batch';
+  /**
+   * Reserves capacity for new records before the transaction starts, as `ReserveRecords` does. Absent if the steps never
+   * create records.
+   */
+  readonly reserve?: (database: Database) => Promise<(() => void) | undefined>;
+  /** Runs the statements. They are repeated in a new transaction after a deadlock. */
+  readonly run: (executor: TransactionExecutor) => Promise<TextRows>;
+}
+
 /** An operation compiled for one resource. `Planned` is a promise if validation is asynchronous. */
 export interface CompiledOperation<
   P extends OperationPlan = OperationPlan,
@@ -330,8 +376,8 @@ export interface CompiledOperation<
   readonly violation?: ExplainViolation;
   /** Splits a batch into items; absent for single writes. */
   readonly splitter?: BatchSplitter<P>;
-  /** Runs all statements of a plan in one transaction, or returns undefined if the plan does not need one. */
-  readonly transaction?: (database: Database, plan: P) => Promise<TextRows> | undefined;
+  /** Returns the steps of a plan that needs several statements in one transaction, or undefined if it needs only one. */
+  readonly transaction?: (plan: P) => TransactionSteps | undefined;
   /** Exports the complete result in the additional formats. */
   readonly export?: ExportReader<P, Input>;
 }

@@ -7,6 +7,7 @@ import { bulkPatch, bulkRemove } from './bulk.ts';
 import { type NestingOperation, withChildren } from './children.ts';
 import { create, createBatch } from './create.ts';
 import { history } from './history.ts';
+import { isHooked, withHooks } from './hooks.ts';
 import { list } from './list.ts';
 import { merge } from './merge.ts';
 import type {
@@ -70,10 +71,11 @@ export function compileOperations(context: OperationContext): CompiledOperations
   const aliases = aliasesOf(context.definition);
   const violation = violations(context);
   const compiled = operationsOf(context.definition).map(({ name, operation }) => {
-    const ownOperation = { violation, ...(operation.compile(context) as CompiledRoute) };
-    const operationOfResource = canContainChildren(name)
-      ? withChildren(context, name, ownOperation)
-      : ownOperation;
+    const compile = (context: OperationContext): CompiledRoute => {
+      const ownOperation = { violation, ...(operation.compile(context) as CompiledRoute) };
+      return canContainChildren(name) ? withChildren(context, name, ownOperation) : ownOperation;
+    };
+    const operationOfResource = isHooked(name) ? withHooks(context, name, compile) : compile(context);
     if (aliases === undefined) return [name, operationOfResource];
     const { bodyNames } = operation;
     const body = bodyNames === undefined ? aliases.body : (own: Body) => bodyNames.current(own, aliases);

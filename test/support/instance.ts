@@ -10,6 +10,7 @@ import type { Resource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
+import type { Module } from '../../engine/modules/module.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import type { Source } from '../../engine/yaml/load.ts';
 import { createKey } from '../../plugins/access/api-keys/keys.ts';
@@ -90,12 +91,17 @@ export function temporaryFolder(): { path: string; remove: () => void } {
 /**
  * Starts a service. Its tables are created from the compiled model, because migrations have their own tests. Its
  * limits are {@link patient} unless the environment sets others or names a database.
- * @param options `ownServer` starts a separate PostgreSQL server, because transactions in other databases delay the
+ * @param options `modules` are used instead of the shipped modules' hooks; `ownServer` starts a separate PostgreSQL server, because transactions in other databases delay the
  * change feed
  */
 export async function startInstance(
   driver: Driver,
-  options: { sources?: readonly Source[]; environment?: Record<string, string>; ownServer?: boolean } = {},
+  options: {
+    sources?: readonly Source[];
+    environment?: Record<string, string>;
+    ownServer?: boolean;
+    modules?: readonly Pick<Module, 'name' | 'hooks'>[];
+  } = {},
 ): Promise<Instance> {
   const folder = temporaryFolder();
   const environment = {
@@ -111,7 +117,7 @@ export async function startInstance(
   };
   const sources = options.sources ?? (await sourcesWith());
   const chosen = readConfig(environment);
-  const resources = compileResources(chosen, sources);
+  const resources = compileResources(chosen, sources, options.modules);
   const tables: Content = {
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {

@@ -1,0 +1,96 @@
+import { errors, HttpError } from '../errors.ts';
+import { parseExactJson } from '../fields/index.ts';
+import { type Action, allows, everyGrant } from './access.ts';
+import type { Body } from './body.ts';
+import type { CustomFields } from './custom-fields.ts';
+import type { Executor } from './executor.ts';
+import type { HookRecords } from './hook-types.ts';
+import {
+  fieldsByName,
+  fromHookValues,
+  type HookValues,
+  parseHookValues,
+  toHookValues,
+} from './hook-values.ts';
+import type { Caller, HookView, InstanceHooks } from './operation.ts';
+
+/** For whom and where a hook accesses records. */
+interface HookAccess {
+  /** Name of the module. */
+  readonly module: string;
+  readonly caller: Caller;
+  readonly customFields?: CustomFields | undefined;
+  readonly executor: Executor;
+  readonly hooks: InstanceHooks;
+  /** Whether the caller's limits do not apply. */
+  readonly isSystem?: true;
+}
+
+/** Returns access to records for a hook or an action. */
+export function hookRecords({
+  module,
+  caller,
+  customFields,
+  executor,
+  hooks,
+  isSystem,
+}: HookAccess): HookRecords {
+  const { principal } = caller;
+  const viewFor = (resource: string, action: Action): HookView => {
+    const view = isSystem ? hooks.systemView(resource) : hooks.view(resource, principal.grants);
+    if (!allows(principal.grants, view.stored, action)) throw errors.forbidden(resource, action);
+    return view;
+  };
+  const fieldsOf = ({ definition }: HookView) => fieldsByName(definition.fields);
+  const bodyOf = (view: HookView, values: HookValues): Body => fromHookValues(fieldsOf(view), values);
+  return {
+    get: async (resource, id) => {
+      const view = viewFor(resource, 'read');
+      try {
+        const { json } = await view.read(executor, { caller, id: String(id), customFields });
+        return parseHookValues(fieldsOf(view), String(json));
+      } catch (cause) {
+        if (cause instanceof HttpError && cause.status === 404) return undefined;
+        throw cause;
+      }
+    },
+    find: async (resource, { where, sort, q } = {}) => {
+      const view = viewFor(resource, 'list');
+      const body = {
+        ...(where !== undefined && { where: fromHookValues(new Map(), where) }),
+        ...(sort !== undefined && { sort }),
+        ...(q !== undefined && { q }),
+      };
+      const { json } = await view.query(executor, { caller, body, strict: true, customFields });
+      const records = parseExactJson(`[${String(json)}]`, Number.POSITIVE_INFINITY) as readonly Body[];
+      const fields = fieldsOf(view);
+      return records.map((record) => toHookValues(fields, record));
+    },
+    create: async (resource, values) => {
+      const view = viewFor(resource, 'create');
+      const body = bodyOf(view, values);
+      const { json } = await view.create(executor, { caller, body, customFields });
+      return parseHookValues(fieldsOf(view), String(json));
+    },
+    update: async (resource, id, values) => {
+      const view = viewFor(resource, 'update');
+      const body = bodyOf(view, values);
+      const { json } = await view.patch(executor, { caller, id: String(id), body, customFields });
+      return parseHookValues(fieldsOf(view), String(json));
+    },
+    delete: async (resource, id) => {
+      await viewFor(resource, 'delete').remove(executor, { caller, id: String(id) });
+    },
+    asSystem: (reason) => {
+      const name = `${principal.name ?? principal.kind} (${module}: ${reason})`;
+      return hookRecords({
+        module,
+        customFields,
+        executor,
+        hooks,
+        isSystem: true,
+        caller: { ...caller, principal: { ...principal, name, grants: everyGrant } },
+      });
+    },
+  };
+}

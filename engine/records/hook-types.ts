@@ -1,0 +1,142 @@
+import type { HookValues } from './hook-values.ts';
+
+/** Which records {@link HookRecords.find} returns, as in the body of `POST /R/query`. */
+export interface FindOptions {
+  /** Conditions: `{ status: 'Open', all: […], any: […], not: … }`. */
+  readonly where?: HookValues;
+  /** Fields to sort by, separated by commas; `-` sorts in descending order. */
+  readonly sort?: string;
+  /** Text to search for. */
+  readonly q?: string;
+}
+
+/**
+ * Access to records for hooks and actions. Every call checks the caller's grants, limits records and fields to those that the caller
+ * sees, and runs the hooks of the resource. Calls fail with the errors of the API.
+ */
+export interface HookRecords {
+  /** Returns a record, or undefined if the caller cannot see it. */
+  readonly get: (resource: string, id: bigint | number) => Promise<HookValues | undefined>;
+  /** Returns the first page of the records that meet conditions: at most 20 records. */
+  readonly find: (resource: string, options?: FindOptions) => Promise<readonly HookValues[]>;
+  /** Creates a record as POST does, and returns it. */
+  readonly create: (resource: string, values: HookValues) => Promise<HookValues>;
+  /** Changes fields of a record as PATCH does, and returns it. */
+  readonly update: (resource: string, id: bigint | number, values: HookValues) => Promise<HookValues>;
+  /** Deletes a record as DELETE does. */
+  readonly delete: (resource: string, id: bigint | number) => Promise<void>;
+  /**
+   * Returns the same access without the caller's limits, also to fields that callers cannot write. The change log names the caller, followed by the module and the reason.
+   * @param reason why the caller's grants are not enough, in a few words
+   */
+  readonly asSystem: (reason: string) => HookRecords;
+}
+
+/** The author of a write, as hooks see it. */
+export interface HookCaller {
+  readonly kind: 'key' | 'user' | 'command' | 'partner';
+  /** ID of the key or user; null for the command line and partners. */
+  readonly id: bigint | null;
+  /** The key's name or the user's email address; null for the command line and partners. */
+  readonly name: string | null;
+  /** ID of the user on whose behalf the caller acts; null if there is no such user. */
+  readonly user: bigint | null;
+  /** ID of the organization. */
+  readonly organization: bigint;
+  /** ID of the request; empty for the command line. */
+  readonly requestId: string;
+}
+
+/** What every hook receives. */
+export interface HookContext {
+  readonly caller: HookCaller;
+  /** Access to records in the same transaction, with the caller's grants. */
+  readonly records: HookRecords;
+  /** Aborted when the hook has exceeded its time limit. */
+  readonly signal: AbortSignal;
+}
+
+/** A record that is about to be written. */
+export interface PlannedWrite {
+  /** With a trash, `delete` moves the record there. `merge` merges another record into it. */
+  readonly action: 'create' | 'update' | 'delete' | 'restore' | 'merge';
+  /** ID of the record; undefined for a new one. */
+  readonly id: bigint | undefined;
+  /**
+   * The values that the caller sent: with PATCH only the fields to change, with PUT and POST the fields in the body. Undefined for
+   * `delete`, `restore` and `merge`.
+   */
+  readonly input: HookValues | undefined;
+  /** The record as it is stored, with all fields; it is locked until the write has finished. Undefined for a new record. */
+  readonly previous: HookValues | undefined;
+}
+
+/** A record that has been written. */
+export interface CompletedWrite {
+  /** The action in the change log. With a trash, deleted records are moved there. */
+  readonly action: 'create' | 'update' | 'delete' | 'trash' | 'restore' | 'purge';
+  readonly id: bigint;
+  /** The record after the write, without sensitive fields; undefined if it was deleted. */
+  readonly record: HookValues | undefined;
+  /** The record before the write, without sensitive fields; undefined if it did not exist. */
+  readonly previous: HookValues | undefined;
+}
+
+/** A value, or a promise for it. */
+type Awaitable<T> = T | Promise<T>;
+
+/** The input with which a write continues. Undefined keeps the input. */
+type NewInput = HookValues | undefined;
+
+/**
+ * A module's functions that run with every write of a resource's records: single requests, batches, imports, bulk changes, children,
+ * partners and the admin UI.
+ */
+export interface ResourceHooks {
+  /**
+   * Runs before each record is written, in the transaction of the write. Returned values replace the input. They can include
+   * read-only fields that the server does not set itself. A thrown {@link Rejection}, or any error with a `field`, rejects the
+   * write with 400.
+   */
+  readonly beforeWrite?: (write: PlannedWrite & HookContext) => Awaitable<NewInput>;
+  /**
+   * Like {@link beforeWrite}, but called once for all records of a batch. Returns one result for each write, in order: values, undefined
+   * or, to reject the write, a {@link Rejection}.
+   */
+  readonly beforeWrites?: (
+    context: HookContext & { readonly writes: readonly PlannedWrite[] },
+  ) => Awaitable<readonly (NewInput | Rejection)[] | undefined>;
+  /** Runs after each record was written, in the same transaction. An error rolls everything back. */
+  readonly afterWrite?: (write: CompletedWrite & HookContext) => Awaitable<void>;
+  /** Like {@link afterWrite}, but called once for all records that a request has written. */
+  readonly afterWrites?: (
+    context: HookContext & { readonly writes: readonly CompletedWrite[] },
+  ) => Awaitable<void>;
+}
+
+/** Options of a {@link Rejection}. */
+interface RejectionOptions {
+  /** Name of the field that caused the rejection. */
+  readonly field?: string;
+  /** Suggested fix, as a sentence. */
+  readonly hint?: string;
+}
+
+/** Rejects a write with 400. Hooks and actions throw it, and the caller receives its message. */
+export class Rejection extends Error {
+  override readonly name = 'Rejection';
+  readonly field: string | undefined;
+  readonly hint: string | undefined;
+  constructor(message: string, { field, hint }: RejectionOptions = {}) {
+    super(message);
+    this.field = field;
+    this.hint = hint;
+  }
+}
+
+/** The hooks of one module for one resource. */
+export interface ModuleHooks {
+  /** Name of the module. */
+  readonly module: string;
+  readonly hooks: ResourceHooks;
+}

@@ -1,0 +1,650 @@
+import type { Unique } from '../definition/index.ts';
+import { errors, HttpError } from '../errors.ts';
+import { type Field, isHookWritable } from '../fields/index.ts';
+import { arrayText, cell, prepare, rowDecoder, type Statement } from '../sql/index.ts';
+import { type BatchPlan, idOf, withFailures } from './batch.ts';
+import { type Body, bodyRules, writableLists } from './body.ts';
+import { withBefore } from './changes.ts';
+import type { CustomFields } from './custom-fields.ts';
+import { execute, reserveRecords } from './execute.ts';
+import type { TransactionExecutor } from './executor.ts';
+import { hookRecords } from './hook-records.ts';
+import { compileLockedRecords, decodeLocked, type LockedRecords } from './hook-rows.ts';
+import {
+  type CompletedWrite,
+  type HookCaller,
+  type HookContext,
+  type ModuleHooks,
+  type PlannedWrite,
+  Rejection,
+} from './hook-types.ts';
+import {
+  fieldsByName,
+  fromHookValues,
+  type HookValues,
+  parseHookValues,
+  toHookValues,
+} from './hook-values.ts';
+import { isStoredSql, type KeyedPlan } from './idempotency.ts';
+import { itemTable } from './items.ts';
+import type {
+  BodyInput,
+  Caller,
+  CompiledOperation,
+  InstanceHooks,
+  OperationContext,
+  OperationInput,
+  OperationPlan,
+} from './operation.ts';
+import type { OperationResult } from './results.ts';
+import { organizationOf } from './rows.ts';
+
+/** Time limit of a hook, in milliseconds. */
+const hookTimeoutMs = 5000;
+/** Maximum depth of writes by hooks within hooks, and maximum number of times that they cause further hooks in one transaction. */
+const maxRounds = 10;
+
+/** The operations with hooks. Bulk changes and imports consist of batches. */
+export type HookedOperation =
+  | 'create'
+  | 'replace'
+  | 'patch'
+  | 'remove'
+  | 'restore'
+  | 'merge'
+  | 'createBatch'
+  | 'patchBatch'
+  | 'removeBatch';
+
+const actions = {
+  create: 'create',
+  replace: 'update',
+  patch: 'update',
+  remove: 'delete',
+  restore: 'restore',
+  merge: 'merge',
+  createBatch: 'create',
+  patchBatch: 'update',
+  removeBatch: 'delete',
+} as const satisfies Readonly<Record<HookedOperation, PlannedWrite['action']>>;
+
+/** Returns whether an operation has hooks. */
+export const isHooked = (name: string): name is HookedOperation => Object.hasOwn(actions, name);
+
+/** A record that a write is about to change, before its hooks run. */
+export interface HookItem {
+  /** The item's number in a batch, starting at 1. */
+  readonly number: number;
+  /** ID as a decimal string; undefined if the record is new or found by its unique values. */
+  readonly id: string | undefined;
+  /** Undefined if the write has no values. */
+  readonly body: Body | undefined;
+}
+
+/** What hooks decided about the items of a write, by number. */
+interface HookDecisions {
+  readonly bodies: ReadonlyMap<number, Body>;
+  readonly failures: ReadonlyMap<number, HttpError>;
+}
+
+/** The hooks that run in one transaction. */
+interface RunningHooks {
+  depth: number;
+}
+
+const running = new WeakMap<TransactionExecutor, RunningHooks>();
+
+/** Returns the hooks that run before a resource's records are written. */
+const beforeHooks = ({ definition, hooks }: OperationContext): readonly ModuleHooks[] =>
+  (hooks?.byResource.get(definition.name) ?? []).filter(
+    ({ hooks: { beforeWrite, beforeWrites } }) => beforeWrite !== undefined || beforeWrites !== undefined,
+  );
+
+/**
+ * Returns the context in which records are written after hooks, see {@link openContext}. Bodies that reach it must come from
+ * {@link writableValues}. It is the context itself if no hooks run before writes.
+ */
+export const hookedContext = (context: OperationContext): OperationContext =>
+  beforeHooks(context).length === 0 ? context : openContext(context);
+
+/** Returns a context in which all fields can be written whose values the server does not set itself. */
+function openContext(context: OperationContext): OperationContext {
+  const { definition, stored } = context;
+  const writable = new Set(definition.fields.filter(({ readOnly }) => !readOnly).map(({ name }) => name));
+  const fields = stored.fields.map(
+    (field): Field =>
+      writable.has(field.name) || !isHookWritable(field)
+        ? field
+        : { ...field, readOnly: false, required: false, isKept: true },
+  );
+  const visible = new Set(definition.fields.map(({ name }) => name));
+  const byName = fieldsByName(fields);
+  return {
+    ...context,
+    definition: {
+      ...definition,
+      fields: [
+        ...definition.fields.map((field) => byName.get(field.name) ?? field),
+        ...fields.filter(({ name, readOnly }) => !readOnly && !visible.has(name)),
+      ],
+    },
+    stored: { ...stored, fields },
+    body: bodyRules(fields, fields, false, writableLists(definition)),
+    items: itemTable(fields.filter(({ readOnly }) => !readOnly)),
+  };
+}
+
+/** Returns the context for modules that write records with system access: they can also write fields that callers cannot write. */
+export const systemContext = (context: OperationContext): OperationContext => ({
+  ...openContext(context),
+  // Keeps the names of statements distinct.
+  view: 'system',
+});
+
+/** Returns the values of a body that the caller can write, including lists of children. */
+export function writableValues({ definition }: OperationContext): (body: Body) => Body {
+  const names = new Set([
+    ...definition.fields.filter(({ readOnly }) => !readOnly).map(({ name }) => name),
+    ...writableLists(definition),
+  ]);
+  return (body) => Object.fromEntries(Object.entries(body).filter(([name]) => names.has(name)));
+}
+
+/** The part of a plan that the hooks of its operation need. */
+interface HookedPlan {
+  readonly hookInput?: OperationInput;
+}
+
+/**
+ * Adds the hooks of an instance to an operation of a resource: hooks before the write run in its transaction, and hooks after it before
+ * the transaction is committed. Returns the operation itself if no hooks can run because of it.
+ * @param compile compiles the operation without hooks
+ */
+export function withHooks<
+  P extends OperationPlan,
+  Input extends OperationInput,
+  Result extends OperationResult,
+  Planned extends P | Promise<P>,
+>(
+  context: OperationContext,
+  name: HookedOperation,
+  compile: (context: OperationContext) => CompiledOperation<P, Input, Result, Planned>,
+): CompiledOperation<P, Input, Result, Planned> {
+  const { hooks, definition } = context;
+  const own = compile(context);
+  if (hooks === undefined) return own;
+  const hasBefore = beforeHooks(context).length > 0;
+  if (!hasBefore && !hooks.afterResources.has(definition.name)) return own;
+  const written = hasBefore ? compile(hookedContext(context)) : own;
+  const before = hasBefore ? compileBefore(context, name, written) : undefined;
+  return {
+    ...written,
+    plan: (input) => {
+      const planned = own.plan(input);
+      const keep = (plan: P): P => ({ ...plan, hookInput: input });
+      return (planned instanceof Promise ? planned.then(keep) : keep(planned as P)) as Planned;
+    },
+    transaction: (plan) => {
+      const steps = written.transaction?.(plan);
+      return {
+        lane: steps?.lane ?? (name.endsWith('Batch') ? 'batch' : 'write'),
+        reserve: async (database) =>
+          steps === undefined
+            ? written.creates && (await reserveRecords(database, plan.organization, written.creates(plan)))
+            : steps.reserve?.(database),
+        run: (executor) =>
+          inHookTransaction(executor, plan, hooks, async () => {
+            const final = before === undefined ? plan : await before(executor, plan);
+            return execute(executor, written, final);
+          }),
+      };
+    },
+  };
+}
+
+/** Runs work and then, unless it is part of another write, the hooks after all writes of the transaction. */
+async function inHookTransaction<T>(
+  executor: TransactionExecutor,
+  plan: OperationPlan & HookedPlan,
+  hooks: InstanceHooks,
+  work: () => Promise<T>,
+): Promise<T> {
+  if (running.has(executor)) return work();
+  running.set(executor, { depth: 0 });
+  try {
+    const result = await work();
+    await runAfter(executor, plan, hooks);
+    return result;
+  } finally {
+    running.delete(executor);
+  }
+}
+
+/** Returns a function that runs an operation's hooks before the write and returns the plan with their values. */
+function compileBefore<P extends OperationPlan, Input extends OperationInput>(
+  context: OperationContext,
+  name: HookedOperation,
+  written: Pick<CompiledOperation<P, Input, OperationResult, P | Promise<P>>, 'plan'>,
+): (executor: TransactionExecutor, plan: P & HookedPlan) => Promise<P> {
+  const valuesOf = writableValues(context);
+  const run = compileBeforeHooks(context);
+  const path = name === 'createBatch' ? `${context.definition.name}/batch` : context.definition.name;
+  const action = actions[name];
+  return async (executor, plan) => {
+    const input = plan.hookInput as (Input & Partial<BodyInput>) | undefined;
+    if (input === undefined) return plan;
+    const replan = async (body: Body | undefined): Promise<P> =>
+      written.plan(
+        Object.create(input, {
+          strict: { value: false },
+          ...(body !== undefined && { body: { value: body } }),
+        }) as Input,
+      );
+    const isRepeated = await isAnswered(executor, plan, path);
+    const { customFields } = input;
+    if (!isBatchPlan(plan)) {
+      const hasBody = name === 'create' || name === 'replace' || name === 'patch';
+      const body = hasBody ? valuesOf(input.body ?? {}) : undefined;
+      if (isRepeated) return replan(body);
+      const { id } = plan as { readonly id?: string };
+      const { bodies, failures } = await run(executor, plan, action, [{ number: 1, id, body }], {
+        customFields,
+      });
+      for (const failure of failures.values()) throw failure;
+      return replan(hasBody ? (bodies.get(1) ?? body) : undefined);
+    }
+    const { failures: invalid, stops, location } = plan;
+    const list = name === 'removeBatch' ? 'ids' : 'records';
+    const sent = input.body?.[list] as readonly unknown[];
+    const items = sent.flatMap((item, index): HookItem[] => {
+      const number = index + 1;
+      if (invalid.has(number)) return [];
+      if (list === 'ids') return [{ number, id: idOf(item), body: undefined }];
+      const record = item as Body;
+      return [{ number, id: name === 'patchBatch' ? idOf(record.id) : undefined, body: valuesOf(record) }];
+    });
+    const decisions = isRepeated
+      ? noDecisions
+      : await run(executor, plan, action, items, { customFields, match: matchOf(context, plan) });
+    const bodies = new Map(items.map(({ number, body }) => [number, decisions.bodies.get(number) ?? body]));
+    const records = sent.map((item, index) => {
+      const body = bodies.get(index + 1);
+      if (body === undefined) return item;
+      return name === 'patchBatch' ? { ...body, id: (item as Body).id } : body;
+    });
+    // The caller's choice applies to the failures of hooks, too.
+    const replanned = (await replan({ ...input.body, on_error: 'continue', [list]: records })) as P &
+      BatchPlan;
+    return withFailures({ ...replanned, stops, location }, new Map([...invalid, ...decisions.failures]));
+  };
+}
+
+const isBatchPlan = <P extends OperationPlan>(plan: P): plan is P & BatchPlan => 'failures' in plan;
+
+/** Returns the unique fields by which a batch finds existing records, if any. */
+const matchOf = ({ definition }: OperationContext, plan: OperationPlan): Unique | undefined => {
+  const { match } = plan as { readonly match?: string };
+  if (match === undefined || match === '') return undefined;
+  const names = match.split(' ');
+  return definition.uniques.find(
+    (unique) => unique.length === names.length && unique.every(({ name }) => names.includes(name)),
+  );
+};
+
+/** Returns whether a response to the same idempotency key is stored, so that nothing will be written. */
+async function isAnswered(executor: TransactionExecutor, plan: KeyedPlan, path: string): Promise<boolean> {
+  if (plan.idempotency === undefined) return false;
+  const { bind } = prepare<KeyedPlan>('', 'write', ($) => {
+    organizationOf($);
+    return `select 1 where ${isStoredSql($, path)}`;
+  });
+  return (await executor.run(bind(plan))).length > 0;
+}
+
+/** Options for the hooks before a write. */
+interface BeforeOptions {
+  readonly customFields?: CustomFields | undefined;
+  /** The unique fields by which a batch finds existing records. */
+  readonly match?: Unique | undefined;
+}
+
+/** Runs the hooks before the write of some records, and returns what they decided. */
+export type RunBefore = (
+  executor: TransactionExecutor,
+  plan: OperationPlan,
+  action: PlannedWrite['action'],
+  items: readonly HookItem[],
+  options?: BeforeOptions,
+) => Promise<HookDecisions>;
+
+const noDecisions: HookDecisions = { bodies: new Map(), failures: new Map() };
+
+/** Compiles the hooks that run before a resource's records are written. */
+export function compileBeforeHooks(context: OperationContext): RunBefore {
+  const { hooks } = context;
+  const own = beforeHooks(context);
+  if (hooks === undefined || own.length === 0) return async () => noDecisions;
+  const resource = context.definition.name;
+  const full = hooks.fullContext(resource);
+  const fields = fieldsByName(full.definition.fields);
+  const lists = writableLists(context.definition);
+  const written = hookedContext(context);
+  const known = new Set([
+    ...written.definition.fields.filter(({ readOnly }) => !readOnly).map(({ name }) => name),
+    ...lists,
+  ]);
+  let locks: LockedRecords | undefined;
+  return async (executor, plan, action, items, { customFields, match } = {}) => {
+    locks ??= compileLockedRecords(context, full);
+    const previous = await lockedRecords(executor, locks, plan, action, items, match);
+    const bodies = new Map<number, Body>();
+    const failures = new Map<number, HttpError>();
+    for (const {
+      module,
+      hooks: { beforeWrite, beforeWrites },
+    } of own) {
+      // Records that do not exist, or that an earlier hook rejected, are not passed to hooks.
+      const writes = items.flatMap(({ number, id, body: sent }) => {
+        const found = previous.get(number);
+        if (failures.has(number) || (id !== undefined && found === undefined)) return [];
+        const body = bodies.get(number) ?? sent;
+        return {
+          number,
+          write: {
+            action: id === undefined && found !== undefined ? ('update' as const) : action,
+            id: found === undefined ? undefined : BigInt(found.id),
+            input: body && toHookValues(fields, body),
+            previous: found && parseHookValues(fields, found.json),
+          },
+        };
+      });
+      if (writes.length === 0) continue;
+      const target = { module, resource, executor, plan, hooks, customFields };
+      const decide = (number: number, result: unknown, hook: string) => {
+        if (result === undefined) return;
+        if (result instanceof HttpError) failures.set(number, result);
+        else if (result instanceof Rejection) failures.set(number, rejection(result));
+        else
+          bodies.set(
+            number,
+            newBody(result, { module, hook, resource, known, fields: written.definition.fields }),
+          );
+      };
+      if (beforeWrites !== undefined) {
+        const results = await callHook(target, 'beforeWrites', (given) =>
+          beforeWrites({ ...given, writes: writes.map(({ write }) => write) }),
+        );
+        if (results === undefined) continue;
+        if (!Array.isArray(results) || results.length !== writes.length)
+          throw errors.moduleFailed(
+            module,
+            `beforeWrites of ${resource}`,
+            `it must return ${writes.length} results`,
+          );
+        for (const [index, { number }] of writes.entries()) decide(number, results[index], 'beforeWrites');
+      }
+      if (beforeWrite !== undefined)
+        for (const { number, write } of writes) {
+          if (failures.has(number)) continue;
+          const body = bodies.get(number);
+          const current = body === undefined ? write : { ...write, input: toHookValues(fields, body) };
+          try {
+            decide(
+              number,
+              await callHook(target, 'beforeWrite', (given) => beforeWrite({ ...given, ...current })),
+              'beforeWrite',
+            );
+          } catch (cause) {
+            if (!(cause instanceof HttpError) || cause.status >= 500) throw cause;
+            failures.set(number, cause);
+          }
+        }
+    }
+    return { bodies, failures };
+  };
+}
+
+/** Returns the body for values returned by a hook. @throws HttpError 500 if they are not values of the resource's fields */
+function newBody(
+  values: unknown,
+  {
+    module,
+    hook,
+    resource,
+    known,
+    fields,
+  }: {
+    readonly module: string;
+    readonly hook: string;
+    readonly resource: string;
+    readonly known: ReadonlySet<string>;
+    readonly fields: readonly Field[];
+  },
+): Body {
+  const fail = (reason: string) => errors.moduleFailed(module, `${hook} of ${resource}`, reason);
+  if (typeof values !== 'object' || values === null || Array.isArray(values))
+    throw fail('it must return an object or nothing');
+  const unknown = Object.keys(values).find((name) => !known.has(name));
+  if (unknown !== undefined) throw fail(`it returned "${unknown}", which is not a field that can be written`);
+  return fromHookValues(fieldsByName(fields), values as HookValues);
+}
+
+/** A locked record. */
+interface LockedRecord {
+  /** ID as a decimal string. */
+  readonly id: string;
+  readonly json: string;
+}
+
+/** Locks the existing records of a write. @returns the records by the numbers of their items */
+async function lockedRecords(
+  executor: TransactionExecutor,
+  locks: LockedRecords,
+  plan: OperationPlan,
+  action: PlannedWrite['action'],
+  items: readonly HookItem[],
+  match: Unique | undefined,
+): Promise<ReadonlyMap<number, LockedRecord>> {
+  if (match !== undefined && isBatchPlan(plan)) {
+    const rows = (await executor.run(locks.byMatch(match, plan))).map((row) => decodeLocked(row));
+    return new Map(rows.map(({ number, id, json }) => [Number(number), { id, json }]));
+  }
+  const ids = items.flatMap(({ id }) => id ?? []);
+  if (ids.length === 0 || action === 'create') return new Map();
+  const lockAction = action === 'merge' ? 'update' : action;
+  const rows = (await executor.run(locks.byIds(lockAction, { ...plan, ids }))).map((row) =>
+    decodeLocked(row),
+  );
+  const byId = new Map(rows.map(({ id, json }) => [id, { id, json }]));
+  return new Map(
+    items.flatMap(({ number, id }) => {
+      const found = byId.get(id ?? '');
+      return found === undefined ? [] : [[number, found]];
+    }),
+  );
+}
+
+/** The hook to call, and the write that it belongs to. */
+interface HookTarget {
+  readonly module: string;
+  readonly resource: string;
+  readonly executor: TransactionExecutor;
+  readonly plan: OperationPlan;
+  readonly hooks: InstanceHooks;
+  readonly customFields?: CustomFields | undefined;
+}
+
+/** Calls a hook. @throws HttpError 400 if it rejects the write; 500 if it fails, takes too long or never stops writing */
+async function callHook<T>(
+  { module, resource, executor, plan: { caller }, hooks, customFields }: HookTarget,
+  hook: string,
+  call: (context: HookContext) => T | Promise<T>,
+): Promise<T> {
+  const state = running.get(executor) ?? { depth: 0 };
+  const fail = (reason: string, cause?: unknown) =>
+    errors.moduleFailed(module, `${hook} of ${resource}`, reason, cause);
+  if (state.depth >= maxRounds) throw fail('it writes records whose hooks write records without end');
+  const lease = leaseExecutor(executor);
+  const nested = { depth: state.depth + 1 };
+  running.set(lease.executor, nested);
+  const signal = AbortSignal.timeout(hookTimeoutMs);
+  const context = {
+    caller: hookCaller(caller),
+    records: hookRecords({ module, caller, customFields, executor: lease.executor, hooks }),
+    signal,
+  };
+  try {
+    const result = call(context);
+    return result instanceof Promise ? await Promise.race([result, timeout(signal)]) : result;
+  } catch (cause) {
+    if (cause instanceof HttpError) throw cause;
+    const rejected = asRejection(cause);
+    if (rejected !== undefined) throw rejection(rejected);
+    throw fail(
+      signal.aborted ? `it took longer than ${hookTimeoutMs / 1000} seconds` : 'it threw an error',
+      cause,
+    );
+  } finally {
+    lease.end();
+  }
+}
+
+/** Returns a promise that rejects when the signal is aborted. */
+const timeout = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
+
+/** An executor that can be used until it is ended, one statement at a time. */
+function leaseExecutor(executor: TransactionExecutor): {
+  readonly executor: TransactionExecutor;
+  readonly end: () => void;
+} {
+  let last: Promise<unknown> = Promise.resolve();
+  let isOver = false;
+  const inOrder = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = last.then(() => {
+      if (isOver) throw new Error('The hook has ended, so it can no longer access records.');
+      return work();
+    });
+    last = result.catch(() => {});
+    return result;
+  };
+  return {
+    executor: {
+      ...executor,
+      run: (statement) => inOrder(() => executor.run(statement)),
+      tryStatements: (work) => inOrder(() => executor.tryStatements(work)),
+    },
+    end: () => {
+      isOver = true;
+    },
+  };
+}
+
+/** Returns a caller as hooks see it. */
+const hookCaller = ({ principal, requestId }: Caller): HookCaller => ({
+  kind: principal.kind,
+  id: principal.actor === null ? null : BigInt(principal.actor),
+  name: principal.name,
+  user: principal.user === null ? null : BigInt(principal.user),
+  organization: BigInt(principal.organization),
+  requestId,
+});
+
+/** Returns an error that rejects the write, or undefined if the error is a failure of the hook. */
+function asRejection(cause: unknown): Rejection | undefined {
+  if (cause instanceof Rejection) return cause;
+  if (!(cause instanceof Error) || !('field' in cause) || typeof cause.field !== 'string') return undefined;
+  const { field, hint } = cause as { readonly field: string; readonly hint?: unknown };
+  return new Rejection(cause.message, { field, ...(typeof hint === 'string' && { hint }) });
+}
+
+const rejection = ({ message, field, hint }: Rejection): HttpError =>
+  field === undefined
+    ? errors.rejectedByModule(message, hint)
+    : errors.invalidFields([{ field, message, ...(hint !== undefined && { hint }) }]);
+
+const decodeChange = rowDecoder({
+  place: cell.text,
+  resource: cell.text,
+  id: cell.text,
+  action: cell.text,
+  after: cell.nullableText,
+  before: cell.nullableText,
+});
+
+/** The changes that a transaction has made so far. */
+interface ChangesPlan {
+  readonly organization: string;
+  /** ID of the last change that is already known. */
+  readonly after: string;
+  readonly resources: readonly string[];
+}
+
+const changes = prepare<ChangesPlan>('', 'batch', ($) => {
+  const rows = `select * from "crm_ledger" where "organization_id" = ${$(({ organization }) => organization)}::bigint and "transaction" = pg_current_xact_id() and "id" > ${$(({ after }) => after)}::bigint and "object" = any(${$(({ resources }) => arrayText(resources))}::text[]) and "version" is not null`;
+  return `select l."id"::text, l."object", l."object_id"::text, l."action", _s."after"::text, _s."before"::text ${withBefore(rows, "'{}'::text[]")} order by l."id"`;
+});
+
+const changesOf = (plan: ChangesPlan): Statement => changes.bind(plan);
+
+/** Runs the hooks after all writes of a transaction, until they no longer write anything. */
+async function runAfter(
+  executor: TransactionExecutor,
+  plan: OperationPlan & HookedPlan,
+  hooks: InstanceHooks,
+): Promise<void> {
+  const resources = [...hooks.byResource].flatMap(([name, all]) =>
+    all.some(
+      ({ hooks: { afterWrite, afterWrites } }) => afterWrite !== undefined || afterWrites !== undefined,
+    )
+      ? [name]
+      : [],
+  );
+  if (resources.length === 0) return;
+  let after = '0';
+  for (let round = 0; ; round++) {
+    const rows = (await executor.run(changesOf({ organization: plan.organization, after, resources }))).map(
+      (row) => decodeChange(row),
+    );
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    if (round === maxRounds) {
+      const [owner] = hooks.byResource.get(last.resource) ?? [];
+      const reason = 'it writes records whose hooks write records without end';
+      throw errors.moduleFailed(owner?.module ?? '', `afterWrite of ${last.resource}`, reason);
+    }
+    after = last.place;
+    for (const [resource, rowsOfResource] of Map.groupBy(rows, (row) => row.resource))
+      await runAfterHooks(executor, plan, hooks, resource, rowsOfResource);
+  }
+}
+
+/** Runs the hooks after writes to one resource. */
+async function runAfterHooks(
+  executor: TransactionExecutor,
+  plan: OperationPlan & HookedPlan,
+  hooks: InstanceHooks,
+  resource: string,
+  rows: readonly ReturnType<typeof decodeChange>[],
+): Promise<void> {
+  const fields = fieldsByName(hooks.fullContext(resource).definition.fields);
+  const writes = rows.map(
+    ({ action, id, after, before }): CompletedWrite => ({
+      action: action as CompletedWrite['action'],
+      id: BigInt(id),
+      record: after === null ? undefined : parseHookValues(fields, after),
+      previous: before === null ? undefined : parseHookValues(fields, before),
+    }),
+  );
+  for (const {
+    module,
+    hooks: { afterWrite, afterWrites },
+  } of hooks.byResource.get(resource) ?? []) {
+    const target = { module, resource, executor, plan, hooks, customFields: plan.hookInput?.customFields };
+    if (afterWrites !== undefined)
+      await callHook(target, 'afterWrites', (context) => afterWrites({ ...context, writes }));
+    if (afterWrite !== undefined)
+      for (const write of writes)
+        await callHook(target, 'afterWrite', (context) => afterWrite({ ...context, ...write }));
+  }
+}

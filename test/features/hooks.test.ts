@@ -1,0 +1,373 @@
+// Hooks: modules' code that runs with every write, in the transaction of the write.
+import assert from 'node:assert/strict';
+import { before, beforeEach, test } from 'node:test';
+import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { errorOf } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const calls: HookCall[] = [];
+const sources = await sourcesWith(...hookedSources);
+const modules = hookedModules(calls);
+
+onBothDrivers(
+  'Hooks',
+  (instance) => {
+    let acme: Organization;
+    before(async () => {
+      acme = await instance().organization('acme');
+    });
+    beforeEach(() => {
+      calls.length = 0;
+    });
+    const send = (request: string, body?: unknown, key = acme.key, headers = {}): Promise<Answer> =>
+      instance().call(request.replace(' ', ' /api/v1/'), {
+        key,
+        headers,
+        ...(body !== undefined && { body }),
+      });
+    const succeed = async (...parameters: Parameters<typeof send>) => {
+      const answer = await send(...parameters);
+      assert.ok(answer.status < 300, answer.text);
+      return answer.json;
+    };
+    const create = async (body: object) => Number((await succeed('POST tasks', body)).id);
+    const get = (id: unknown) => succeed(`GET tasks/${id}`);
+    const callsOf = (hook: string) => calls.filter((call) => call.hook === hook);
+    /** Returns a value that a hook was called with. */
+    const given = (hook: string, name: string, index = 0): Record<string, unknown> =>
+      (callsOf(hook)[index]?.values[name] ?? assert.fail(`${hook} ${index} has no ${name}`)) as Record<
+        string,
+        unknown
+      >;
+
+    test('POST: values of a hook replace the input, also in fields that callers cannot write', async () => {
+      const task = await succeed('POST tasks', { title: 'a', points: 4, score: 99 });
+      assert.equal(task.score, 8);
+      assert.equal(callsOf('before')[0]?.action, 'create');
+      assert.deepEqual(given('before', 'input'), { title: 'a', points: 4n });
+      assert.equal(callsOf('before')[0]?.values.previous, undefined);
+      const { id, name, requestId, ...caller } = given('before', 'caller');
+      assert.deepEqual(
+        [typeof id, typeof name, typeof requestId, caller],
+        [
+          'bigint',
+          'string',
+          'string',
+          { kind: 'key', user: BigInt(acme.user), organization: BigInt(acme.id) },
+        ],
+      );
+      assert.equal(callsOf('after')[0]?.action, 'create');
+      assert.equal(given('after', 'record').score, 8n);
+      assert.equal((await get(task.id)).score, 8);
+    });
+
+    test('PATCH passes only the fields that were sent, and the stored record', async () => {
+      const id = await create({ title: 'a', points: 4, hours: 0.1 });
+      calls.length = 0;
+      const answer = await send(`PATCH tasks/${id}`, '{"points":9007199254740993}');
+      assert.equal(answer.status, 200, answer.text);
+      assert.equal(callsOf('before')[0]?.action, 'update');
+      assert.deepEqual(given('before', 'input'), { points: 9007199254740993n });
+      const { id: previousId, points, hours, score } = given('before', 'previous');
+      assert.deepEqual([previousId, points, hours, score], [BigInt(id), 4n, '0.1', 8n]);
+      assert.match((await send(`GET tasks/${id}`)).text, /"score":18014398509481986/);
+      assert.equal(given('after', 'previous').points, 4n);
+    });
+
+    test('PUT keeps fields that only hooks write', async () => {
+      const id = await create({ title: 'a', points: 4 });
+      const replaced = await succeed(`PUT tasks/${id}`, { title: 'b' });
+      // Two points per point, and the record keeps its points for the hook until it is replaced.
+      assert.deepEqual([replaced.title, replaced.points, replaced.score], ['b', null, 8]);
+    });
+
+    test('the entity tag of the response is current', async () => {
+      const id = await create({ title: 'a' });
+      const patched = await send(`PATCH tasks/${id}`, { points: 1 });
+      const etag = String(patched.headers.get('etag'));
+      assert.equal(
+        (await send(`PATCH tasks/${id}`, { points: 2 }, acme.key, { 'if-match': etag })).status,
+        200,
+      );
+      assert.equal(
+        (await send(`PATCH tasks/${id}`, { points: 3 }, acme.key, { 'if-match': etag })).status,
+        412,
+      );
+      assert.equal((await get(id)).points, 2);
+    });
+
+    test('a rejection with a field is a 400 for that field, and nothing is written', async () => {
+      const answer = await send('POST tasks', { title: 'forbidden' });
+      assert.equal(answer.status, 400);
+      assert.deepEqual(errorOf(answer).fields, [{ field: 'title', message: 'forbidden is not a title' }]);
+      const found = await succeed('GET tasks?title=forbidden');
+      assert.deepEqual(found.data, []);
+    });
+
+    test('a rejection without a field has its own code', async () => {
+      const id = await create({ title: 'undeletable' });
+      const answer = await send(`DELETE tasks/${id}`);
+      assert.deepEqual(
+        [answer.status, errorOf(answer)],
+        [400, { error: 'Finish the task first', code: 'rejected_by_module' }],
+      );
+      assert.equal((await get(id)).title, 'undeletable');
+    });
+
+    test('a hook that fails is a 500 without details', async () => {
+      const answer = await send('POST tasks', { title: 'broken' });
+      assert.equal(answer.status, 500);
+      assert.deepEqual(errorOf(answer), {
+        error: 'The module scores failed in beforeWrite of tasks: it threw an error',
+        code: 'module_failed',
+      });
+      assert.doesNotMatch(answer.text, /a secret of the hook/);
+    });
+
+    test('an unknown field in the result of a hook is its fault', async () => {
+      const answer = await send('POST tasks', { title: 'unknown field' });
+      assert.equal(answer.status, 500);
+      assert.match(answer.text, /it returned \\"nonsense\\", which is not a field/);
+    });
+
+    test('an error after the write rolls it back', async () => {
+      assert.equal((await send('POST tasks', { title: 'fails after' })).status, 400);
+      assert.deepEqual((await succeed('GET tasks?title=fails+after')).data, []);
+    });
+
+    test('statements that a hook runs at the same time are independent', async () => {
+      assert.equal((await send('POST tasks', { title: 'many queries' })).status, 201);
+    });
+
+    test('batches call hooks for each record; rejected records have their own error', async () => {
+      const body = {
+        on_error: 'continue',
+        records: [
+          { title: 'a', points: 1 },
+          { title: 'forbidden' },
+          { title: 1 },
+          { title: 'd', points: 4, score: 7 },
+        ],
+      };
+      const { results } = (await succeed('POST tasks/batch', body)) as {
+        results: readonly { status: number; id: number; fields?: readonly { field: string }[] }[];
+      };
+      assert.deepEqual(
+        results.map(({ status }) => status),
+        [201, 400, 400, 201],
+      );
+      assert.deepEqual(
+        results[1]?.fields?.map(({ field }) => field),
+        ['title'],
+      );
+      assert.equal((await get(results[3]?.id)).score, 8);
+      assert.equal(callsOf('before').length, 3);
+      assert.equal(callsOf('after').length, 2);
+      const stopped = await send('POST tasks/batch', { records: [{ title: 'z' }, { title: 'forbidden' }] });
+      assert.equal(stopped.status, 400);
+      assert.deepEqual((await succeed('GET tasks?title=z')).data, []);
+      const [first, last] = [results[0]?.id, results[3]?.id];
+      const patched = (await succeed('PATCH tasks/batch', {
+        records: [
+          { id: first, points: 10 },
+          { id: last, points: 20 },
+        ],
+      })) as { results: readonly { status: number }[] };
+      assert.deepEqual(
+        patched.results.map(({ status }) => status),
+        [200, 200],
+      );
+      assert.deepEqual([(await get(first)).score, (await get(last)).score], [20, 40]);
+      calls.length = 0;
+      await succeed('DELETE tasks/batch', { ids: [first, last] });
+      assert.deepEqual(
+        callsOf('before').map(({ action }) => action),
+        ['delete', 'delete'],
+      );
+      assert.deepEqual(
+        callsOf('after').map(({ action }) => action),
+        ['trash', 'trash'],
+      );
+    });
+
+    test('upserts call hooks with the existing record', async () => {
+      const id = await create({ title: 'a', code: 'U1', points: 3 });
+      calls.length = 0;
+      const body = {
+        match: ['code'],
+        records: [
+          { code: 'U1', title: 'b' },
+          { code: 'U2', points: 5 },
+        ],
+      };
+      const { results } = (await succeed('POST tasks/batch', body)) as {
+        results: readonly { status: number }[];
+      };
+      assert.deepEqual(
+        results.map(({ status }) => status),
+        [200, 201],
+      );
+      const before = callsOf('before');
+      assert.deepEqual(
+        before.map(({ action }) => action),
+        ['update', 'create'],
+      );
+      assert.equal(given('before', 'previous').points, 3n);
+      const task = await get(id);
+      assert.deepEqual([task.title, task.score], ['b', 6]);
+    });
+
+    test('imports call hooks', async () => {
+      const answer = await instance().call('POST /api/v1/tasks/import', {
+        key: acme.key,
+        headers: { 'content-type': 'text/csv' },
+        body: 'title,code,points\nimported,I1,2\nforbidden,I2,3\nlast,I3,4\n',
+      });
+      assert.deepEqual([answer.json.created, answer.json.failed], [2, 1], answer.text);
+      const [task] = (await succeed('GET tasks?code=I3')).data as readonly { score: number }[];
+      assert.equal(task?.score, 8);
+    });
+
+    test('restoring calls hooks', async () => {
+      const id = await create({ title: 'a' });
+      await succeed(`DELETE tasks/${id}`);
+      calls.length = 0;
+      await succeed(`POST tasks/${id}/restore`);
+      assert.deepEqual(
+        calls.map(({ hook, action }) => `${hook} ${action}`),
+        ['before restore', 'after restore'],
+      );
+      assert.equal(given('before', 'previous').title, 'a');
+    });
+
+    test('merging calls hooks', async () => {
+      const [id, from] = [await create({ title: 'a' }), await create({ title: 'b', points: 1 })];
+      calls.length = 0;
+      await succeed(`POST tasks/${id}/merge`, { from });
+      assert.deepEqual(
+        callsOf('before').map(({ action }) => action),
+        ['merge'],
+      );
+      assert.deepEqual(
+        callsOf('after')
+          .map(({ action }) => action)
+          .sort(),
+        ['trash', 'update'],
+      );
+    });
+
+    test('bulk changes call hooks', async () => {
+      for (const points of [1, 2]) await create({ title: 'bulk', points });
+      const path = 'tasks?title=bulk';
+      const counted = await succeed(`PATCH ${path}`, { points: 7 }, acme.key, { prefer: 'bulk' });
+      calls.length = 0;
+      const confirm = encodeURIComponent(String(counted.confirm));
+      await succeed(`PATCH ${path}&confirm=${confirm}`, { points: 7 }, acme.key, { prefer: 'bulk' });
+      assert.equal(callsOf('before').length, 2);
+      const { data } = (await succeed('GET tasks?title=bulk')) as { data: readonly { score: number }[] };
+      assert.deepEqual(
+        data.map(({ score }) => score),
+        [14, 14],
+      );
+    });
+
+    test('children call the hooks of their resource, and hooks write other records in the same transaction', async () => {
+      const project = await succeed('POST projects', {
+        name: 'p',
+        tasks: [
+          { title: 'one', points: 1, score: 50 },
+          { title: 'two', points: 2 },
+        ],
+      });
+      const { data } = (project.expanded as { tasks: { data: readonly { id: number; score: number }[] } })
+        .tasks;
+      assert.deepEqual(
+        data.map(({ score }) => score),
+        [2, 4],
+      );
+      assert.equal((await succeed(`GET projects/${project.id}`)).open_tasks, 2);
+      const history = (await succeed(`GET projects/${project.id}/history`)).data as readonly {
+        actor: { name: string };
+      }[];
+      assert.match(String(history[0]?.actor.name), /\(scores: count tasks\)$/);
+      const [first] = data;
+      await succeed(`PATCH projects/${project.id}`, { tasks: [{ id: first?.id, title: 'one', points: 5 }] });
+      assert.equal((await get(first?.id)).score, 10);
+      assert.equal((await succeed(`GET projects/${project.id}`)).open_tasks, 1);
+      const rejected = await send(`PATCH projects/${project.id}`, {
+        tasks: [{ title: 'x' }, { title: 'forbidden' }],
+      });
+      assert.equal(rejected.status, 400);
+      assert.deepEqual(
+        (errorOf(rejected).fields as readonly { field: string }[]).map(({ field }) => field),
+        ['tasks[1].title'],
+      );
+      assert.equal((await succeed(`GET projects/${project.id}`)).open_tasks, 1);
+    });
+
+    test('a repeated idempotency key returns the stored response without hooks', async () => {
+      const headers = { 'idempotency-key': 'once' };
+      const first = await succeed('POST tasks', { title: 'once', code: 'O1' }, acme.key, headers);
+      calls.length = 0;
+      const second = await send('POST tasks', { title: 'once', code: 'O1' }, acme.key, headers);
+      assert.deepEqual(
+        [second.status, second.json.id, second.headers.get('idempotency-replayed')],
+        [201, first.id, 'true'],
+      );
+      assert.deepEqual(calls, []);
+    });
+
+    test('hooks do not run for records that the caller cannot write', async () => {
+      const id = await create({ title: 'a' });
+      const key = await acme.keyWith([
+        { object: 'tasks', actions: ['read'] },
+        { object: 'tasks', actions: ['update:own'] },
+      ]);
+      calls.length = 0;
+      assert.equal((await send(`PATCH tasks/${id}`, { title: 'b' }, key)).status, 404);
+      assert.deepEqual(calls, []);
+    });
+
+    test('hooks see and keep fields that the caller does not', async () => {
+      const id = await create({ title: 'a', margin: 5 });
+      const key = await acme.keyWith([{ object: 'tasks', actions: ['read', 'update', 'create'] }]);
+      calls.length = 0;
+      const patched = await succeed(`PUT tasks/${id}`, { title: 'b', margin: 7 }, key);
+      assert.equal('margin' in patched, false);
+      assert.deepEqual(given('before', 'input'), { title: 'b' });
+      assert.equal(given('before', 'previous').margin, 5n);
+      assert.equal((await get(id)).margin, 5);
+    });
+
+    test('records accessed by hooks are limited to the caller', async () => {
+      const key = await acme.keyWith([{ object: 'tasks', actions: ['create'] }]);
+      const answer = await send('POST tasks', { title: 'hidden project' }, key);
+      assert.deepEqual([answer.status, errorOf(answer).code], [403, 'forbidden']);
+    });
+
+    test('strict requests are validated before hooks run', async () => {
+      const answer = await send('POST tasks', { title: 'a', score: 3 }, acme.key, {
+        prefer: 'handling=strict',
+      });
+      assert.equal(answer.status, 400);
+      assert.match(answer.text, /score is read-only/);
+      assert.deepEqual(calls, []);
+    });
+
+    test('hooks that cause themselves without end are stopped, and nothing is written', async () => {
+      const answer = await send('POST accounts', { name: 'loop' });
+      assert.equal(answer.status, 500);
+      assert.match(
+        answer.text,
+        /The module loops failed in afterWrite of accounts: it writes records whose hooks write records without end/,
+      );
+      const { data } = (await succeed('GET accounts')) as { data: readonly { name: string }[] };
+      assert.equal(
+        data.some(({ name }) => name === 'loop'),
+        false,
+      );
+    });
+  },
+  { sources, modules },
+);

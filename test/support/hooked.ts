@@ -1,0 +1,119 @@
+// Resources and modules with hooks, for tests.
+import type { Module } from '../../engine/modules/module.ts';
+import { Rejection } from '../../engine/records/index.ts';
+import type { Source } from '../../engine/yaml/load.ts';
+
+/** Resources whose records have hooks: projects, and tasks that are written together with them. */
+export const hookedSources: readonly Source[] = [
+  {
+    file: 'resources/projects.yaml',
+    text: `
+singular: project
+description: A project.
+common: all
+fields:
+  name: { type: string, description: The name. }
+  open_tasks: { type: int64, read_only: true, default: 0, description: The number of tasks. }
+sort: { by: name }
+children:
+  tasks: { of: tasks, by: project_id, writable: true }
+`,
+  },
+  {
+    file: 'resources/tasks.yaml',
+    text: `
+singular: task
+description: A task.
+common: all
+trash: 30 days
+fields:
+  owner_id: { assignable: true }
+  project_id: { type: reference, to: projects, nullable: true, description: The project. }
+  title: { type: string, description: The title. }
+  code: { type: string, nullable: true, description: The code. }
+  points: { type: int64, nullable: true, description: The points. }
+  hours: { type: number, nullable: true, description: The hours. }
+  margin: { type: int64, nullable: true, group: finance, description: The margin. }
+  score: { type: int64, read_only: true, nullable: true, description: The score. }
+unique: [code]
+sort: { by: title }
+filters: [title, project_id, code]
+scopes:
+  own: owner_id == me
+`,
+  },
+];
+
+/** A call of a hook. */
+export interface HookCall {
+  readonly hook: string;
+  readonly action: string;
+  readonly values: Readonly<Record<string, unknown>>;
+}
+
+/** Modules whose hooks record their calls in `calls`. */
+export function hookedModules(calls: HookCall[]): readonly Pick<Module, 'name' | 'hooks'>[] {
+  const note = (hook: string, action: string, values: HookCall['values']) => {
+    calls.push({ hook, action, values });
+  };
+  return [
+    {
+      name: 'scores',
+      hooks: {
+        tasks: {
+          beforeWrite: async ({ action, input, previous, records, caller, signal }) => {
+            note('before', action, { input, previous, caller, signal: signal.aborted });
+            const title = input?.title ?? previous?.title;
+            if (title === 'forbidden') throw new Rejection('forbidden is not a title', { field: 'title' });
+            if (title === 'undeletable' && action === 'delete') throw new Rejection('Finish the task first');
+            if (title === 'broken') throw new TypeError('a secret of the hook');
+            if (title === 'hidden project') await records.get('projects', 1n);
+            if (title === 'unknown field') return { nonsense: 1 };
+            if (title === 'many queries') await Promise.all([1, 2, 3].map(() => records.find('projects')));
+            if (title === 'slow') await new Promise((resolve) => setTimeout(resolve, 60_000).unref());
+            if (input === undefined) return undefined;
+            const points = (input.points ?? previous?.points ?? 0n) as bigint;
+            return { ...input, score: points * 2n };
+          },
+          afterWrites: async ({ writes, records }) => {
+            for (const { action, record, previous } of writes) note('after', action, { record, previous });
+            if (writes.some(({ record }) => record?.title === 'fails after'))
+              throw new Rejection('No task can be called that');
+            const projects = new Set(
+              writes.flatMap(({ record, previous }) => [
+                (record?.project_id ?? null) as bigint | null,
+                (previous?.project_id ?? null) as bigint | null,
+              ]),
+            );
+            for (const id of projects) {
+              if (id === null) continue;
+              const where = { field: 'project_id', op: 'eq', value: id };
+              const tasks = await records.asSystem('count tasks').find('tasks', { where });
+              if ((await records.get('projects', id)) !== undefined)
+                await records
+                  .asSystem('count tasks')
+                  .update('projects', id, { open_tasks: BigInt(tasks.length) });
+            }
+          },
+        },
+        projects: {
+          beforeWrites: ({ writes }) => {
+            for (const { action, input, previous } of writes) note('projects', action, { input, previous });
+            return writes.map(({ input }) => input);
+          },
+        },
+      },
+    },
+    {
+      name: 'loops',
+      hooks: {
+        accounts: {
+          afterWrite: async ({ id, record, records }) => {
+            if (record?.name !== 'loop') return;
+            await records.update('accounts', id, { description: String(Math.random()) });
+          },
+        },
+      },
+    },
+  ];
+}

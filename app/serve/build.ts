@@ -15,7 +15,8 @@ import {
   logRejection,
   openApiDocument,
 } from '../../engine/http/index.ts';
-import { backgroundWork, hooksOf, type Module } from '../../engine/modules/index.ts';
+import { backgroundWork } from '../../engine/modules/index.ts';
+import type { ModuleCode } from '../../engine/records/index.ts';
 import { migrationNames } from '../../engine/schema/index.ts';
 import { organizationSlugs, tablesOf } from '../../engine/tables/index.ts';
 import { lineOf, type Source } from '../../engine/yaml/index.ts';
@@ -58,14 +59,14 @@ const addedResponses = modules.flatMap(({ responses = [] }) => responses);
 export const compileResources = (
   config: Config,
   sources: readonly Source[],
-  allModules: readonly Pick<Module, 'name' | 'hooks'>[] = modules,
+  code: readonly ModuleCode[] = modules,
 ): readonly Resource[] =>
   compileResource(
     checkSources(sources),
     apiPrefix,
     enabledEffects(config),
     addedResponses.filter(({ isEnabled }) => isEnabled(config)),
-    hooksOf(allModules),
+    code,
   );
 
 /** Divides resources into those that the service provides, and retired ones. */

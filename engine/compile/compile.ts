@@ -4,9 +4,11 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { Effect } from '../effects/index.ts';
 import { linksOf, refersToMany } from '../fields/index.ts';
 import {
+  actionsOfResource,
   bodyRules,
   type CompiledOperations,
   type CompiledUploads,
+  compileAction,
   compileOperations,
   compileUploads,
   fullView,
@@ -17,9 +19,12 @@ import {
   type InstanceHooks,
   itemTable,
   limitedView,
+  type ModuleAction,
+  type ModuleCode,
   type OperationContext,
   projection,
   type Referrer,
+  type RunAction,
   systemContext,
   type View,
   writableLists,
@@ -37,11 +42,15 @@ export interface ResourceView {
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
   readonly uploads: CompiledUploads;
+  /** Returns a module's action, compiled for these callers. Throws if it does not exist. */
+  readonly actionNamed: (module: string, name: string) => RunAction;
 }
 
 /** A compiled resource with everything needed to handle its requests, computed once at startup. */
 export interface Resource extends ResourceView {
   readonly entity: EntitySchema;
+  /** The actions that modules add. */
+  readonly actions: readonly ModuleAction[];
   /** Link tables of the resource's references fields. */
   readonly linkEntities: readonly EntitySchema[];
   /** OpenAPI description of the resource. */
@@ -63,14 +72,14 @@ const maxContexts = 50;
  * @param prefix base path of the API, for the OpenAPI description
  * @param effects effects that run with every write
  * @param added responses that modules add to every operation, for the OpenAPI description
- * @param hooks the hooks of the instance's modules, by resource
+ * @param modules the instance's modules, of which only hooks and actions are used
  */
 export function compileResource(
   definitions: readonly ResourceDefinition[],
   prefix: string,
   effects: readonly Effect[],
   added: readonly AddedResponses[] = [],
-  hooks: InstanceHooks['byResource'] = new Map(),
+  modules: readonly ModuleCode[] = [],
 ): readonly Resource[] {
   const referrers = new Map(definitions.map(({ name }) => [name, referrersOf(name, definitions)]));
   const resourceNamed = (name: string): Resource => {
@@ -79,13 +88,16 @@ export function compileResource(
       throw new Error(`this instance does not have the resource ${name}`);
     return resource;
   };
+  const hooks = hooksByResource(modules);
+  const hasCode = modules.some(({ hooks, actions }) => hooks !== undefined || actions !== undefined);
   const systemViews = new Map<string, HookView>();
   const instance: CompiledInstance = {
     definitions,
     prefix,
     effects,
     referrers,
-    ...(hooks.size > 0 && {
+    actionsOf: new Map(definitions.map(({ name }) => [name, actionsOfResource(modules, name)])),
+    ...(hasCode && {
       hooks: {
         byResource: hooks,
         afterResources: afterResources(definitions, referrers, hooks),
@@ -93,7 +105,7 @@ export function compileResource(
         view: (name, grants) => asHookView(resourceNamed(name).viewFor(grants)),
         systemView: (name) => {
           const view =
-            systemViews.get(name) ?? asHookView(compileView(systemContext(resourceNamed(name).context)));
+            systemViews.get(name) ?? asHookView(compileView(systemContext(resourceNamed(name).context), []));
           systemViews.set(name, view);
           return view;
         },
@@ -104,9 +116,11 @@ export function compileResource(
   const viewFor = viewCache(instance);
   const resources = Object.freeze(
     definitions.map((definition): Resource => {
-      const base = compileView(contextOf(definition.name));
+      const actions = instance.actionsOf.get(definition.name) ?? [];
+      const base = compileView(contextOf(definition.name), actions);
       return Object.freeze({
         ...base,
+        actions,
         entity: buildEntity(definition, definitions),
         linkEntities: linkEntities(definition),
         openApi: openApiFragment(definition, {
@@ -115,6 +129,7 @@ export function compileResource(
           prefix,
           added,
           hasHooks: hooks.size > 0,
+          actions,
         }),
         viewFor: (grants: Grants) => viewFor(definition.name, grants) ?? base,
       });
@@ -154,10 +169,11 @@ function afterResources(
  * Compiles a view. Its operations are compiled on first use, because many callers of {@link Resource.viewFor} need only the
  * definition or the context.
  */
-function compileView(context: OperationContext): ResourceView {
+function compileView(context: OperationContext, actions: readonly ModuleAction[]): ResourceView {
   const { definition } = context;
   let operations: CompiledOperations | undefined;
   let uploads: CompiledUploads | undefined;
+  const compiledActions = new Map<ModuleAction, RunAction>();
   return Object.freeze({
     name: definition.name,
     definition,
@@ -170,8 +186,24 @@ function compileView(context: OperationContext): ResourceView {
       uploads ??= compileUploads(context, this.operations);
       return uploads;
     },
+    actionNamed: (module: string, name: string) => {
+      const action = actions.find((candidate) => candidate.module === module && candidate.name === name);
+      if (action === undefined) throw new Error(`${definition.name} does not have the action ${name}`);
+      const run = compiledActions.get(action) ?? compileAction(context, action);
+      compiledActions.set(action, run);
+      return run;
+    },
   });
 }
+
+/** Returns the hooks of modules by resource, in the order of the modules. */
+const hooksByResource = (modules: readonly ModuleCode[]): InstanceHooks['byResource'] =>
+  Map.groupBy(
+    modules.flatMap(({ name: module, hooks = {} }) =>
+      Object.entries(hooks).map(([resource, own]) => ({ resource, module, hooks: own })),
+    ),
+    ({ resource }) => resource,
+  );
 
 const asHookView = (view: ResourceView): HookView => hookView(view.context, () => view.operations);
 
@@ -183,6 +215,8 @@ interface CompiledInstance {
   readonly effects: readonly Effect[];
   readonly referrers: OperationContext['referrers'];
   readonly hooks?: InstanceHooks;
+  /** The actions of modules, by resource. */
+  readonly actionsOf: ReadonlyMap<string, readonly ModuleAction[]>;
 }
 
 /** Returns a function that compiles the context of one of a view's resources. */
@@ -240,7 +274,7 @@ function viewCache(instance: CompiledInstance): (name: string, grants: Grants) =
     const key = `${view.key} ${name}`;
     let resource = compiled.get(key);
     if (resource === undefined) {
-      resource = compileView(contextOf(view, name));
+      resource = compileView(contextOf(view, name), instance.actionsOf.get(name) ?? []);
       compiled.set(key, resource);
     }
     return resource;

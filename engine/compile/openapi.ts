@@ -1,6 +1,7 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Deprecation, Field, JsonSchema } from '../fields/index.ts';
 import {
+  actionPath,
   type DescribedResource,
   deleteRulesOf,
   etagHeader,
@@ -9,11 +10,13 @@ import {
   hasDeleteRules,
   hasLimits,
   lockingReferences,
+  type ModuleAction,
   type Operation,
   type OperationContext,
   operations,
   operationsOf,
   removalOf,
+  replayedHeader,
   sequenceFields,
   type Upload,
   uploads,
@@ -102,6 +105,8 @@ interface OpenApiContext {
   readonly added: readonly AddedResponses[];
   /** Whether hooks of modules can run because of writes. */
   readonly hasHooks: boolean;
+  /** The actions that modules add to the resource. */
+  readonly actions: readonly ModuleAction[];
 }
 
 /** Headers and errors that a module adds to the operations on records. */
@@ -117,7 +122,7 @@ type DescribedOperation = Operation | Upload;
 /** Returns the OpenAPI description of a resource, compiled from its definition and operations. */
 export function openApiFragment(
   definition: ResourceDefinition,
-  { definitions, referrers, prefix, added, hasHooks }: OpenApiContext,
+  { definitions, referrers, prefix, added, hasHooks, actions }: OpenApiContext,
 ): Fragment {
   const { name, singular, description, label } = definition;
   const recordName = pascal(singular);
@@ -184,9 +189,17 @@ export function openApiFragment(
     paths: Object.fromEntries(
       [name, ...(definition.alias === undefined ? [] : [definition.renamedFrom])].flatMap((path) => {
         const isFormer = path !== name;
-        return [...paths].map((suffix) => [
+        const operationPaths = [...paths].map((suffix) => [suffix, operationsAt(suffix, isFormer)] as const);
+        const actionPaths = actions.map(
+          (action) =>
+            [
+              actionPath(action),
+              describeAction(resource, action, { isFormer, headers: addedHeaders, added }),
+            ] as const,
+        );
+        return [...operationPaths, ...actionPaths].map(([suffix, described]) => [
           `${prefix}/${path}${suffix.replace(':id', '{id}')}`,
-          { ...(isOfRecord(suffix) && { parameters: [id] }), ...operationsAt(suffix, isFormer) },
+          { ...(isOfRecord(suffix) && { parameters: [id] }), ...described },
         ]);
       }),
     ),
@@ -416,6 +429,54 @@ function describeOperation(
     },
   };
 }
+
+/** Returns the OpenAPI description of a module's action, by method. */
+function describeAction(
+  { definition, recordName, pluralName }: DescribedResource,
+  { name, description, label, permission, input, output = { type: 'object' }, ofCollection }: ModuleAction,
+  {
+    isFormer,
+    headers,
+    added,
+  }: { readonly isFormer: boolean } & Pick<OpenApiContext, 'added'> & Pick<DescriptionContext, 'headers'>,
+): Readonly<Record<string, JsonSchema>> {
+  const operationId = `${camel(name)}${ofCollection ? pluralName : recordName}`;
+  return {
+    post: {
+      operationId: isFormer ? `${operationId}Formerly` : operationId,
+      ...(isFormer && { deprecated: true }),
+      summary: label ?? labelOf(name),
+      description: `${description} Requires the \`${permission}\` grant on \`${definition.name}\`.`,
+      tags: [definition.name],
+      parameters: ['Prefer', 'org', 'IdempotencyKey'].map((parameter) => ref('parameters', parameter)),
+      ...(input !== undefined && { requestBody: { required: true, content: content(input) } }),
+      responses: {
+        200: {
+          description: 'The result of the action.',
+          headers: { ...preferenceHeader, ...replayedHeader, ...headers },
+          content: content(output),
+        },
+        400: ref('responses', 'BadRequestOrRejected'),
+        401: ref('responses', 'Unauthorized'),
+        403: ref('responses', 'Forbidden'),
+        ...(ofCollection !== true && { 404: ref('responses', 'NotFound') }),
+        409: ref('responses', 'StillRunning'),
+        413: ref('responses', 'TooLarge'),
+        422: ref('responses', 'KeyReused'),
+        500: ref('responses', 'FailureOfModule'),
+        503: ref('responses', 'Unavailable'),
+        ...Object.assign({}, ...added.map(({ errors }) => errors)),
+      },
+    },
+  };
+}
+
+/** Converts a name with hyphens to camel case. */
+const camel = (name: string): string => name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+/** Returns the default label of an action. */
+const labelOf = (name: string): string =>
+  `${name.charAt(0).toUpperCase()}${name.slice(1).replaceAll('-', ' ')}`;
 
 /** Returns the error responses of an operation. */
 function failures(

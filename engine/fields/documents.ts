@@ -66,42 +66,68 @@ function withNumbers(value: unknown): unknown {
 /** Returns the reason that a value is not a valid document, which follows the field's name, or undefined. */
 export type DocumentCheck = (value: unknown) => string | undefined;
 
+/** A part of a document that does not match its schema. */
+interface DocumentIssue {
+  /** Location of the part, for example ".pages[2].title"; empty for the whole document. */
+  readonly path: string;
+  /** Reason, which follows the part's name, for example "must be a string". */
+  readonly reason: string;
+}
+
 const expected = `a JSON object or array of at most ${maxBytes / 1024} KiB`;
 
-/** Returns a check of a document's size and content. */
-function documentCheck(schema: JsonSchema | undefined): DocumentCheck {
+/**
+ * Compiles a check of a document's size and content, which returns the first issue.
+ * @throws Error if the schema is invalid
+ */
+export function documentIssue(schema: JsonSchema | undefined): (value: unknown) => DocumentIssue | undefined {
   const validate = schema && compileSchema(schema);
+  const wrong = (reason: string): DocumentIssue => ({ path: '', reason });
   return (value) => {
-    if (!isContainer(value)) return ` must be ${expected}`;
+    if (!isContainer(value)) return wrong(`must be ${expected}`);
     if (!isStorableJson(value))
-      return ' must not contain U+0000, lone surrogates or numbers with more than 100 digits';
-    if (Buffer.byteLength(documentText(value)) > maxBytes) return ` must be ${expected}`;
+      return wrong('must not contain U+0000, lone surrogates or numbers with more than 100 digits');
+    if (Buffer.byteLength(documentText(value)) > maxBytes) return wrong(`must be ${expected}`);
     if (validate === undefined || validate(withNumbers(value))) return undefined;
     const [error] = validate.errors ?? [];
-    return error === undefined ? ' is invalid' : reasonOf(error);
+    return error === undefined
+      ? wrong('is invalid')
+      : { path: pathOf(error.instancePath), reason: reasonOf(error) };
   };
 }
 
-/** Describes an error of a schema, for example ".pages[2].title must be a string". */
-function reasonOf({ instancePath, keyword, params, message }: ErrorObject): string {
-  const path = instancePath
+/** Returns a check of a document's size and content. */
+function documentCheck(schema: JsonSchema | undefined): DocumentCheck {
+  const check = documentIssue(schema);
+  return (value) => {
+    const issue = check(value);
+    return issue && `${issue.path} ${issue.reason}`;
+  };
+}
+
+/** Returns the location of a part of a document, for example ".pages[2].title". @param pointer its JSON pointer (RFC 6901) */
+const pathOf = (pointer: string): string =>
+  pointer
     .split('/')
     .slice(1)
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~').slice(0, 60))
     .map((part) => (/^\d+$/.test(part) ? `[${part}]` : `.${part}`))
     .join('');
+
+/** Describes an error of a schema, for example "must be a string". */
+function reasonOf({ keyword, params, message }: ErrorObject): string {
   switch (keyword) {
     case 'type':
-      return `${path} must be ${articles[[params.type].flat().join()] ?? [params.type].flat().join(' or ')}`;
+      return `must be ${articles[[params.type].flat().join()] ?? [params.type].flat().join(' or ')}`;
     case 'required':
-      return `${path} must contain "${params.missingProperty}"`;
+      return `must contain "${params.missingProperty}"`;
     case 'additionalProperties':
     case 'unevaluatedProperties':
-      return `${path} must not contain "${String(params.additionalProperty ?? params.unevaluatedProperty).slice(0, 60)}"`;
+      return `must not contain "${String(params.additionalProperty ?? params.unevaluatedProperty).slice(0, 60)}"`;
     case 'enum':
-      return `${path} must be one of ${(params.allowedValues as readonly unknown[]).map((item) => JSON.stringify(item)).join(', ')}`;
+      return `must be one of ${(params.allowedValues as readonly unknown[]).map((item) => JSON.stringify(item)).join(', ')}`;
     default:
-      return `${path} ${message ?? 'is invalid'}`;
+      return message ?? 'is invalid';
   }
 }
 

@@ -30,7 +30,7 @@ export {
   rollupType,
   storedRollupType,
 } from './derived.ts';
-export { parseDocument, schemaIssue } from './documents.ts';
+export { documentIssue, documentText, parseDocument, schemaIssue } from './documents.ts';
 export { type Encoder, maxJsonBytesPerByte, textCell, verbatim } from './encode.ts';
 export { decimalText, ExactNumber, int64, integerText, isRowId, parseExactJson } from './exact-json.ts';
 export {

@@ -14,6 +14,7 @@ import {
   routedOperation,
   type TextSigner,
 } from '../records/index.ts';
+import { actionRoutes } from './action-routes.ts';
 import { authorize, authorizeAgain } from './authorize.ts';
 import { decodeBody } from './compression.ts';
 import { sendDeprecations } from './deprecations.ts';
@@ -200,6 +201,7 @@ export async function crud(
       app.route({ ...route, method: operation.alternativeMethod, url: path });
     }
   }
+  actionRoutes(app, { resource, database, path, signing });
   for (const [url, methods] of methodsByUrl) {
     // The route for records handles GET and HEAD, because it accepts any text as an ID.
     const reads = /^\/[^/:]+$/.test(url.slice(path.length)) ? (['GET', 'HEAD'] as const) : [];

@@ -22,7 +22,6 @@ export {
   type DoctorSubject,
   type Family,
   type Finding,
-  hooksOf,
   isServed,
   type Metrics,
   type Module,

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { AddedResponses, Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
 import type { FieldRequirements, ResourceDefinition } from '../definition/index.ts';
-import type { ModuleHooks, ResourceHooks } from '../records/index.ts';
+import type { ModuleCode } from '../records/index.ts';
 import type { CommandLine } from './command-line.ts';
 
 /** A part of an instance that a `crm doctor` check can use. */
@@ -66,7 +66,8 @@ type ReportValue = (name: string, value: number, labels?: Readonly<Record<string
  * @typeParam Checked the parts of a possibly broken instance that its checks need
  * @typeParam Config the variables that its responses depend on
  */
-export interface Module<Services = unknown, Instance = unknown, Checked = unknown, Config = unknown> {
+export interface Module<Services = unknown, Instance = unknown, Checked = unknown, Config = unknown>
+  extends ModuleCode {
   /** Name of the module's folder. */
   readonly name: string;
   /** The module's tables. Their names start with `crm_`. */
@@ -87,8 +88,6 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly needs?: readonly FieldRequirements[];
   /** Whether the module is served even if a resource that it needs is retired, without the parts that need the resource. */
   readonly isDivisible?: true;
-  /** Functions that run with every write of a resource's records, by resource. */
-  readonly hooks?: Readonly<Record<string, ResourceHooks>>;
   /** Adds the module's Fastify hooks, decorators and routes. */
   readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
   /** Adds the module's pages to the admin UI. */
@@ -110,13 +109,3 @@ export const isServed = (
   retired: readonly { readonly name: string }[],
 ): boolean =>
   isDivisible === true || !needs.some(({ resource }) => retired.some(({ name }) => name === resource));
-
-/** Returns the hooks of modules by resource, in the order of the modules. */
-export function hooksOf(
-  modules: readonly Pick<Module, 'name' | 'hooks'>[],
-): ReadonlyMap<string, readonly ModuleHooks[]> {
-  const hooks = modules.flatMap(({ name, hooks = {} }) =>
-    Object.entries(hooks).map(([resource, own]) => ({ resource, module: name, hooks: own })),
-  );
-  return Map.groupBy(hooks, ({ resource }) => resource);
-}

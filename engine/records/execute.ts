@@ -58,7 +58,7 @@ export const retryingDeadlocks = <T>(work: () => Promise<T>, tries = 1): Promise
   });
 
 /** Runs the steps of a plan in one transaction. @throws HttpError for any failure */
-async function runSteps(
+export async function runSteps(
   database: Database,
   { organization, caller }: OperationPlan,
   { lane, reserve, run }: TransactionSteps,

@@ -13,7 +13,7 @@ interface ById extends OperationPlan {
 }
 
 /** The actions for which hooks lock existing records. */
-type LockedAction = 'update' | 'delete' | 'restore';
+type LockedAction = 'read' | 'update' | 'delete' | 'restore';
 
 /** Statements that lock records and return them with all fields. Records on which the caller cannot perform the action are omitted. */
 export interface LockedRecords {
@@ -60,7 +60,12 @@ export function compileLockedRecords(context: OperationContext, full: OperationC
         mode: action === 'delete' ? 'update' : 'no key update',
       });
     });
-  const locks = { update: lockOf('update'), delete: lockOf('delete'), restore: lockOf('restore') };
+  const locks = {
+    read: lockOf('read'),
+    update: lockOf('update'),
+    delete: lockOf('delete'),
+    restore: lockOf('restore'),
+  };
   return {
     byIds: (action, plan) => locks[action].bind(plan),
     byMatch: (match, plan) =>

@@ -1,3 +1,4 @@
+import type { JsonSchema } from '../fields/index.ts';
 import type { HookValues } from './hook-values.ts';
 
 /** Which records {@link HookRecords.find} returns, as in the body of `POST /R/query`. */
@@ -139,4 +140,45 @@ export interface ModuleHooks {
   /** Name of the module. */
   readonly module: string;
   readonly hooks: ResourceHooks;
+}
+
+/** What an action receives. */
+export interface ActionContext extends HookContext {
+  /** The body, which matches the action's schema. Integers beyond 2^53 are bigint. */
+  readonly input: HookValues;
+  /** ID of the record; undefined for an action of the collection. */
+  readonly id: bigint | undefined;
+  /** The record as the caller sees it, locked until the action has finished; undefined for an action of the collection. */
+  readonly record: HookValues | undefined;
+}
+
+/**
+ * An action of a resource that a module adds: `POST /R/{id}/actions/NAME`, or `POST /R/actions/NAME` for an action of the collection.
+ * It runs in one transaction.
+ */
+export interface ResourceAction {
+  /** What the action does, as a sentence for the description of the API. */
+  readonly description: string;
+  /** Text of its button, for example "Convert lead". Default: derived from its name. */
+  readonly label?: string;
+  /** Whether the action belongs to the collection instead of one record. */
+  readonly ofCollection?: true;
+  /** The grant on the resource that callers need. Default: `update`, or `create` for actions of the collection. */
+  readonly permission?: 'read' | 'create' | 'update' | 'delete';
+  /** JSON Schema of the body, which is an object. Absent if the action needs no body. */
+  readonly input?: JsonSchema;
+  /** JSON Schema of the result. Default: any object. */
+  readonly output?: JsonSchema;
+  /** Performs the action and returns the response, or undefined for an empty object. A {@link Rejection} rejects it with 400. */
+  readonly run: (context: ActionContext) => Awaitable<HookValues | undefined>;
+}
+
+/** What a module adds to resources. */
+export interface ModuleCode {
+  /** Name of the module. */
+  readonly name: string;
+  /** Functions that run with every write of a resource's records, by resource. */
+  readonly hooks?: Readonly<Record<string, ResourceHooks>>;
+  /** Actions by resource, then by name: lower case, with hyphens between words. */
+  readonly actions?: Readonly<Record<string, Readonly<Record<string, ResourceAction>>>>;
 }

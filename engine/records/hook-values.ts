@@ -1,5 +1,6 @@
 import {
   decimalText,
+  documentText,
   ExactNumber,
   type Field,
   integerText,
@@ -102,3 +103,6 @@ function jsonValue(value: unknown): unknown {
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, jsonValue(inner)]));
   return value;
 }
+
+/** Returns values that a module returns, as JSON. */
+export const hookValuesJson = (values: HookValues): string => documentText(fromHookValues(new Map(), values));

@@ -203,7 +203,7 @@ export function withHooks<
 }
 
 /** Runs work and then, unless it is part of another write, the hooks after all writes of the transaction. */
-async function inHookTransaction<T>(
+export async function inHookTransaction<T>(
   executor: TransactionExecutor,
   plan: OperationPlan & HookedPlan,
   hooks: InstanceHooks,
@@ -359,7 +359,7 @@ export function compileBeforeHooks(context: OperationContext): RunBefore {
         };
       });
       if (writes.length === 0) continue;
-      const target = { module, resource, executor, plan, hooks, customFields };
+      const target = { module, executor, plan, hooks, customFields };
       const decide = (number: number, result: unknown, hook: string) => {
         if (result === undefined) return;
         if (result instanceof HttpError) failures.set(number, result);
@@ -371,7 +371,7 @@ export function compileBeforeHooks(context: OperationContext): RunBefore {
           );
       };
       if (beforeWrites !== undefined) {
-        const results = await callHook(target, 'beforeWrites', (given) =>
+        const results = await callModule(target, `beforeWrites of ${resource}`, (given) =>
           beforeWrites({ ...given, writes: writes.map(({ write }) => write) }),
         );
         if (results === undefined) continue;
@@ -391,7 +391,9 @@ export function compileBeforeHooks(context: OperationContext): RunBefore {
           try {
             decide(
               number,
-              await callHook(target, 'beforeWrite', (given) => beforeWrite({ ...given, ...current })),
+              await callModule(target, `beforeWrite of ${resource}`, (given) =>
+                beforeWrite({ ...given, ...current }),
+              ),
               'beforeWrite',
             );
           } catch (cause) {
@@ -464,25 +466,26 @@ async function lockedRecords(
   );
 }
 
-/** The hook to call, and the write that it belongs to. */
-interface HookTarget {
+/** For which write a module's code runs. */
+interface ModuleTarget {
   readonly module: string;
-  readonly resource: string;
   readonly executor: TransactionExecutor;
   readonly plan: OperationPlan;
   readonly hooks: InstanceHooks;
   readonly customFields?: CustomFields | undefined;
 }
 
-/** Calls a hook. @throws HttpError 400 if it rejects the write; 500 if it fails, takes too long or never stops writing */
-async function callHook<T>(
-  { module, resource, executor, plan: { caller }, hooks, customFields }: HookTarget,
-  hook: string,
+/**
+ * Calls a module's code. @param place names the hook or the action
+ * @throws HttpError 400 if it rejects the request; 500 if it fails, takes too long or never stops writing
+ */
+export async function callModule<T>(
+  { module, executor, plan: { caller }, hooks, customFields }: ModuleTarget,
+  place: string,
   call: (context: HookContext) => T | Promise<T>,
 ): Promise<T> {
   const state = running.get(executor) ?? { depth: 0 };
-  const fail = (reason: string, cause?: unknown) =>
-    errors.moduleFailed(module, `${hook} of ${resource}`, reason, cause);
+  const fail = (reason: string, cause?: unknown) => errors.moduleFailed(module, place, reason, cause);
   if (state.depth >= maxRounds) throw fail('it writes records whose hooks write records without end');
   const lease = leaseExecutor(executor);
   const nested = { depth: state.depth + 1 };
@@ -640,11 +643,15 @@ async function runAfterHooks(
     module,
     hooks: { afterWrite, afterWrites },
   } of hooks.byResource.get(resource) ?? []) {
-    const target = { module, resource, executor, plan, hooks, customFields: plan.hookInput?.customFields };
+    const target = { module, executor, plan, hooks, customFields: plan.hookInput?.customFields };
     if (afterWrites !== undefined)
-      await callHook(target, 'afterWrites', (context) => afterWrites({ ...context, writes }));
+      await callModule(target, `afterWrites of ${resource}`, (context) =>
+        afterWrites({ ...context, writes }),
+      );
     if (afterWrite !== undefined)
       for (const write of writes)
-        await callHook(target, 'afterWrite', (context) => afterWrite({ ...context, ...write }));
+        await callModule(target, `afterWrite of ${resource}`, (context) =>
+          afterWrite({ ...context, ...write }),
+        );
   }
 }

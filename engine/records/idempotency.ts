@@ -8,6 +8,7 @@ import {
   type Placeholder,
   prepare,
   type Row,
+  rowDecoder,
   rowKinds,
   type Statement,
 } from '../sql/index.ts';
@@ -77,6 +78,10 @@ const caller = ({ caller: { principal } }: OperationPlan) => `${principal.kind}:
 const key = ({ idempotency }: KeyedPlan) => idempotency?.key ?? null;
 const bodyHash = ({ idempotency }: IdempotentPlan) => idempotency?.bodyHash ?? null;
 
+/** Returns the text that identifies a plan's key in advisory locks. */
+const lockText = (plan: KeyedPlan, path: string): string =>
+  JSON.stringify(['idempotency', plan.organization, caller(plan), path, key(plan)]);
+
 /** A write that runs at most once per key. */
 interface IdempotentWrite {
   /** The path that keys are scoped to, without the API prefix. */
@@ -118,9 +123,7 @@ export function idempotentStatement<P extends IdempotentPlan>(
 ): string {
   const organization = organizationOf(placeholder);
   const scope = [`${placeholder(caller)}::text`, literal(path), `${placeholder(key)}::text`];
-  const lock = placeholder((plan) =>
-    JSON.stringify(['idempotency', plan.organization, caller(plan), path, key(plan)]),
-  );
+  const lock = placeholder((plan) => lockText(plan, path));
   const tag = `"tag" || ${literal(mark)}`;
   const expressions = [
     // Does not wait for the lock, so that a concurrent request receives 409 immediately. The lock is released
@@ -146,6 +149,64 @@ export const storeResponse = (plan: KeyedPlan, path: string, json: string): Stat
     const conditions = keyConditions([`${$(caller)}::text`, literal(path), `${$(key)}::text`]);
     return `update "crm_idempotency" k set "record" = ${$(() => json)}::text where k."organization_id" = ${organizationOf($)} and ${conditions}`;
   }).bind(plan);
+
+/** Statements for a write that consists of several statements in one transaction and runs at most once per key. */
+export interface KeyStatements {
+  /** Tries to lock the plan's key until the transaction ends. */
+  readonly lock: Statement;
+  /** Selects the stored response. */
+  readonly find: Statement;
+  /** Returns the statement that stores the response. */
+  readonly store: (json: string) => Statement;
+}
+
+const decodeLock = rowDecoder({ isFree: cell.flag });
+const decodeStored = rowDecoder({ json: cell.text, bodyHash: cell.text });
+
+/** Returns the statements for a plan with a key. @param path the path that keys are scoped to, without the API prefix */
+export function keyStatements(plan: IdempotentPlan, path: string): KeyStatements {
+  const scopeOf = ($: Placeholder<IdempotentPlan>) => [
+    `${$(caller)}::text`,
+    `${$(() => path)}::text`,
+    `${$(key)}::text`,
+  ];
+  const prepareKey = (write: ($: Placeholder<IdempotentPlan>) => string): Statement =>
+    prepare<IdempotentPlan>('', 'write', write).bind(plan);
+  return {
+    lock: prepareKey(
+      ($) =>
+        `select pg_try_advisory_xact_lock(hashtextextended(${$((own) => lockText(own, path))}::text, 0))::text`,
+    ),
+    find: prepareKey(
+      ($) =>
+        `select k."record", k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organizationOf($)} and ${keyConditions(scopeOf($))}`,
+    ),
+    store: (json) =>
+      prepareKey(
+        ($) =>
+          `insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") values (${organizationOf($)}, ${scopeOf($).join(', ')}, ${$(bodyHash)}::text, ${$(() => json)}::text, 0, '')`,
+      ),
+  };
+}
+
+/**
+ * Locks a key, and returns the stored response to an earlier request, if any.
+ * @param run runs a statement in the transaction
+ * @throws HttpError 409 while the first request is still running; 422 if the key was used with another body
+ */
+export async function answerStored(
+  run: (statement: Statement) => Promise<TextRows>,
+  { lock, find }: KeyStatements,
+  { idempotency }: IdempotentPlan,
+): Promise<string | undefined> {
+  const [locked = []] = await run(lock);
+  if (!decodeLock(locked).isFree) throw errors.stillRunning();
+  const [row] = await run(find);
+  if (row === undefined) return undefined;
+  const { json, bodyHash: stored } = decodeStored(row);
+  if (stored !== idempotency?.bodyHash) throw errors.keyReused();
+  return json;
+}
 
 /** Returns an SQL condition that is true if a response is stored for a plan's key. @param path the path that keys are scoped to */
 export function isStoredSql(placeholder: Placeholder<KeyedPlan>, path: string): string {

@@ -32,6 +32,14 @@ export {
   uncoveredGrants,
   wildcard,
 } from './access.ts';
+export {
+  type ActionInput,
+  actionPath,
+  actionsOfResource,
+  compileAction,
+  type ModuleAction,
+  type RunAction,
+} from './actions.ts';
 export { groupsOf, measuresOf, valueSchemas } from './aggregate-names.ts';
 export { maxGroups } from './aggregate-sql.ts';
 export { maxItems } from './batch.ts';
@@ -82,14 +90,17 @@ export {
   removalActions,
 } from './history.ts';
 export {
+  type ActionContext,
   type CompletedWrite,
   type FindOptions,
   type HookCaller,
   type HookContext,
   type HookRecords,
+  type ModuleCode,
   type ModuleHooks,
   type PlannedWrite,
   Rejection,
+  type ResourceAction,
   type ResourceHooks,
 } from './hook-types.ts';
 export type { HookValues } from './hook-values.ts';
@@ -166,6 +177,7 @@ export {
   type RecordResult,
   type RecordValues,
   recordValues,
+  replayedHeader,
 } from './results.ts';
 export { type CallerScope, trashSql, visibleLimitSql, visibleSql } from './rows.ts';
 export { sequenceFields, sequenceName, sequenceTables } from './sequences.ts';

@@ -208,6 +208,8 @@ export interface DescribedResource {
 
 /** The body that an operation accepts. */
 export interface BodyRequirements {
+  /** Whether an absent body stands for an empty object. */
+  readonly acceptsEmpty?: boolean;
   /** Accepted content types, `application/json` by default. */
   readonly types?: readonly string[];
   /** Maximum size in bytes, if it differs from the default. */

@@ -20,8 +20,9 @@ export const mergePatchTypes: readonly string[] = [...jsonTypes, 'application/me
 export function readBody(
   contentType: string | undefined,
   bytes: unknown,
-  { types = jsonTypes, maxValues }: BodyRequirements = {},
+  { types = jsonTypes, maxValues, acceptsEmpty }: BodyRequirements = {},
 ): Body {
+  if (acceptsEmpty && (!Buffer.isBuffer(bytes) || bytes.length === 0)) return {};
   if (!Buffer.isBuffer(bytes) || bytes.length === 0) throw errors.invalidJson('the body is empty');
   const { type, parameters } = safeParse(contentType?.trim() ?? '');
   if (!types.includes(type) || !/^utf-?8$/i.test(parameters.charset ?? 'utf-8')) {

@@ -1,6 +1,5 @@
 // Resources and modules with hooks, for tests.
-import type { Module } from '../../engine/modules/module.ts';
-import { Rejection } from '../../engine/records/index.ts';
+import { type ModuleCode, Rejection } from '../../engine/records/index.ts';
 import type { Source } from '../../engine/yaml/load.ts';
 
 /** Resources whose records have hooks: projects, and tasks that are written together with them. */
@@ -52,7 +51,7 @@ export interface HookCall {
 }
 
 /** Modules whose hooks record their calls in `calls`. */
-export function hookedModules(calls: HookCall[]): readonly Pick<Module, 'name' | 'hooks'>[] {
+export function hookedModules(calls: HookCall[]): readonly ModuleCode[] {
   const note = (hook: string, action: string, values: HookCall['values']) => {
     calls.push({ hook, action, values });
   };
@@ -100,6 +99,49 @@ export function hookedModules(calls: HookCall[]): readonly Pick<Module, 'name' |
           beforeWrites: ({ writes }) => {
             for (const { action, input, previous } of writes) note('projects', action, { input, previous });
             return writes.map(({ input }) => input);
+          },
+        },
+      },
+    },
+    {
+      name: 'planning',
+      actions: {
+        tasks: {
+          close: {
+            description: 'Closes a task.',
+            input: {
+              type: 'object',
+              properties: { hours: { type: 'number', minimum: 0 }, note: { type: 'string' } },
+              required: ['hours'],
+              additionalProperties: false,
+            },
+            output: { type: 'object', properties: { title: { type: 'string' } } },
+            run: async ({ id, record, input, records, caller }) => {
+              note('action', 'close', { id, record, input, caller });
+              if (id === undefined) throw new Error('it is an action of a record');
+              if (record?.title === 'open forever') throw new Rejection('Never close it', { hint: 'Wait.' });
+              const task = await records.update('tasks', id, { title: 'closed', hours: String(input.hours) });
+              await records.create('projects', { name: `after ${id}` });
+              return { title: task.title, points: task.points, big: 2n ** 60n };
+            },
+          },
+          'count-margins': {
+            description: 'Counts the margins.',
+            label: 'Count margins',
+            permission: 'read',
+            run: ({ record }) => ({ hasMargin: record !== undefined && 'margin' in record }),
+          },
+        },
+        projects: {
+          plan: {
+            description: 'Creates a project with tasks.',
+            ofCollection: true,
+            run: async ({ records }) => {
+              const project = await records.create('projects', { name: 'planned' });
+              for (const title of ['x', 'forbidden'])
+                await records.create('tasks', { title, project_id: project.id });
+              return undefined;
+            },
           },
         },
       },

@@ -10,7 +10,7 @@ import type { Resource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
-import type { Module } from '../../engine/modules/module.ts';
+import type { ModuleCode } from '../../engine/records/index.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import type { Source } from '../../engine/yaml/load.ts';
 import { createKey } from '../../plugins/access/api-keys/keys.ts';
@@ -91,7 +91,7 @@ export function temporaryFolder(): { path: string; remove: () => void } {
 /**
  * Starts a service. Its tables are created from the compiled model, because migrations have their own tests. Its
  * limits are {@link patient} unless the environment sets others or names a database.
- * @param options `modules` are used instead of the shipped modules' hooks; `ownServer` starts a separate PostgreSQL server, because transactions in other databases delay the
+ * @param options `modules` are used instead of the hooks and actions of the shipped modules; `ownServer` starts a separate PostgreSQL server, because transactions in other databases delay the
  * change feed
  */
 export async function startInstance(
@@ -100,7 +100,7 @@ export async function startInstance(
     sources?: readonly Source[];
     environment?: Record<string, string>;
     ownServer?: boolean;
-    modules?: readonly Pick<Module, 'name' | 'hooks'>[];
+    modules?: readonly ModuleCode[];
   } = {},
 ): Promise<Instance> {
   const folder = temporaryFolder();

@@ -1,0 +1,46 @@
+import type { FastifyInstance } from 'fastify';
+import type { Resource } from '../compile/index.ts';
+import type { Database } from '../database/index.ts';
+import { actionPath, customFieldsIn, type TextSigner } from '../records/index.ts';
+import { authorize } from './authorize.ts';
+import { decodeBody } from './compression.ts';
+import { rejectOtherMethods } from './methods.ts';
+import { RequestInput } from './operation-input.ts';
+
+/** Adds the routes of a resource's actions. @param path base path of the resource */
+export function actionRoutes(
+  app: FastifyInstance,
+  {
+    resource,
+    database,
+    path,
+    signing,
+  }: {
+    readonly resource: Resource;
+    readonly database: Database;
+    readonly path: string;
+    readonly signing: TextSigner;
+  },
+): void {
+  for (const action of resource.actions) {
+    const { module, name, permission, input: schema } = action;
+    const url = `${path}${actionPath(action)}`;
+    app.route({
+      method: 'POST',
+      url,
+      onRequest: authorize(app, resource, permission),
+      preValidation: decodeBody,
+      handler: async (request, reply) => {
+        const input = new RequestInput(request, reply, { acceptsEmpty: schema === undefined }, signing);
+        const { caller } = input;
+        const customFields = customFieldsIn(database, resource, caller);
+        input.customFields = customFields instanceof Promise ? await customFields : customFields;
+        const run = resource.viewFor(caller.principal.grants).actionNamed(module, name);
+        const { json, isReplayed } = await run(database, input);
+        if (isReplayed) reply.header('idempotency-replayed', 'true');
+        return json;
+      },
+    });
+    rejectOtherMethods(app, url, ['POST']);
+  }
+}

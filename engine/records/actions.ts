@@ -1,0 +1,126 @@
+import type { Database, TextRows } from '../database/index.ts';
+import { errors } from '../errors.ts';
+import { documentIssue } from '../fields/index.ts';
+import { cell, prepare, rowDecoder } from '../sql/index.ts';
+import type { Action } from './access.ts';
+import { runSteps } from './execute.ts';
+import type { TransactionExecutor } from './executor.ts';
+import { compileLockedRecords, decodeLocked } from './hook-rows.ts';
+import type { ModuleCode, ResourceAction } from './hook-types.ts';
+import { fieldsByName, hookValuesJson, parseHookValues, toHookValues } from './hook-values.ts';
+import { callModule, inHookTransaction } from './hooks.ts';
+import { answerStored, type IdempotentPlan, keyStatements } from './idempotency.ts';
+import type { CreateInput, OperationContext } from './operation.ts';
+import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import { organizationOf } from './rows.ts';
+
+/** An action of a module. */
+export interface ModuleAction extends ResourceAction {
+  /** Name of the module. */
+  readonly module: string;
+  readonly name: string;
+  /** The required grant on the resource. */
+  readonly permission: Action & NonNullable<ResourceAction['permission']>;
+}
+
+/** The input of an action. `id` is absent for actions of the collection. */
+export interface ActionInput extends CreateInput {
+  readonly id?: string;
+}
+
+/** The result of an action, as JSON. */
+interface ActionResult {
+  readonly json: string;
+  /** Whether an earlier request with the same idempotency key performed the action. */
+  readonly isReplayed: boolean;
+}
+
+/** Performs an action in one transaction. @throws HttpError 400 for an invalid input; 404 if the record does not exist */
+export type RunAction = (database: Database, input: ActionInput) => Promise<ActionResult>;
+
+/** Returns the actions of a resource, in the order of the modules. */
+export const actionsOfResource = (
+  modules: readonly ModuleCode[],
+  resource: string,
+): readonly ModuleAction[] =>
+  modules.flatMap(({ name: module, actions = {} }) =>
+    Object.entries(actions[resource] ?? {}).map(([name, action]) => ({
+      permission: action.ofCollection ? 'create' : 'update',
+      ...action,
+      module,
+      name,
+    })),
+  );
+
+/** The path of an action, relative to its resource's path. */
+export const actionPath = ({ name, ofCollection }: Pick<ModuleAction, 'name' | 'ofCollection'>): string =>
+  `${ofCollection ? '' : '/:id'}/actions/${name}`;
+
+const decodeResult = rowDecoder({ json: cell.text, isReplayed: cell.flag });
+
+/** Records that an action was performed. */
+const entryOf = (plan: IdempotentPlan, resource: string, { name }: ModuleAction, id: string | undefined) =>
+  prepare<IdempotentPlan>('', 'write', ($) => {
+    const { kind, actor, name: author } = plan.caller.principal;
+    const values = [kind, actor, author, plan.caller.requestId, name, resource, id ?? null].map((value) =>
+      $(() => value),
+    );
+    const [actorKind, actorId, actorName, request, action, object, objectId] = values;
+    return `insert into "crm_ledger" ("organization_id", "actor_kind", "actor_id", "actor_name", "request_id", "action", "object", "object_id") values (${organizationOf($)}, ${actorKind}::text, ${actorId}::bigint, ${actorName}::text, ${request}::text, ${action}::text, ${object}::text, ${objectId}::bigint)`;
+  }).bind(plan);
+
+/** Compiles an action for callers with the same rights. */
+export function compileAction(context: OperationContext, action: ModuleAction): RunAction {
+  const { definition, hooks } = context;
+  if (hooks === undefined) throw new Error('an instance with actions has hooks');
+  const { module, name, permission, ofCollection, input: schema, run } = action;
+  const issueOf = documentIssue(schema ?? { type: 'object' });
+  const fields = fieldsByName(definition.fields);
+  const place = `the action ${name} of ${definition.name}`;
+  const locked = permission === 'delete' ? 'delete' : 'update';
+  let locks: ReturnType<typeof compileLockedRecords> | undefined;
+  /** Returns the record as the caller sees it, locked. */
+  const lockRecord = async (executor: TransactionExecutor, plan: IdempotentPlan, id: string) => {
+    locks ??= compileLockedRecords(context, context);
+    const statement = locks.byIds(permission === 'read' ? 'read' : locked, { ...plan, ids: [id] });
+    const [row] = await executor.run(statement);
+    if (row === undefined) throw errors.recordNotFound(definition.singular);
+    return parseHookValues(fields, decodeLocked(row).json);
+  };
+  return async (database, input) => {
+    const issue = issueOf(input.body);
+    rejectRequest([
+      ...unknownParameters(input, commonParameters),
+      ...(issue === undefined ? [] : [issueInBody(issue)]),
+    ]);
+    const id = ofCollection ? undefined : recordId(context, { id: input.id ?? '' });
+    const plan: IdempotentPlan = { ...basePlan(input), idempotency: input.idempotency };
+    const path = `${definition.name}${actionPath(action).replace(':id', id ?? '')}`;
+    const key = plan.idempotency === undefined ? undefined : keyStatements(plan, path);
+    const perform = async (executor: TransactionExecutor): Promise<TextRows> => {
+      const stored = key && (await answerStored(executor.run, key, plan));
+      if (stored !== undefined) return [[stored, 'true']];
+      const record = id === undefined ? undefined : await lockRecord(executor, plan, id);
+      const target = { module, executor, plan, hooks, customFields: input.customFields };
+      const values = toHookValues(new Map(), input.body);
+      const result = await callModule(target, place, (given) =>
+        run({ ...given, input: values, id: id === undefined ? undefined : BigInt(id), record }),
+      );
+      const json = hookValuesJson(result ?? {});
+      await executor.run(entryOf(plan, definition.name, action, id));
+      if (key !== undefined) await executor.run(key.store(json));
+      return [[json, 'false']];
+    };
+    const rows = await runSteps(database, plan, {
+      lane: 'batch',
+      run: (executor) => inHookTransaction(executor, plan, hooks, () => perform(executor)),
+    });
+    return decodeResult(rows[0] ?? []);
+  };
+}
+
+/** Returns the issue of a part of the body. */
+function issueInBody({ path, reason }: NonNullable<ReturnType<ReturnType<typeof documentIssue>>>) {
+  const field = path === '' ? 'body' : path.replace(/^\./, '');
+  return { field, message: `${path === '' ? 'the body' : field} ${reason}` };
+}

@@ -1,0 +1,172 @@
+// Actions: requests that modules add to resources. Each runs in one transaction.
+import assert from 'node:assert/strict';
+import { before, beforeEach, test } from 'node:test';
+import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { errorOf } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const calls: HookCall[] = [];
+const sources = await sourcesWith(...hookedSources);
+const modules = hookedModules(calls);
+
+onBothDrivers(
+  'Actions',
+  (instance) => {
+    let acme: Organization;
+    before(async () => {
+      acme = await instance().organization('acme');
+    });
+    beforeEach(() => {
+      calls.length = 0;
+    });
+    const send = (request: string, body?: unknown, key = acme.key, headers = {}): Promise<Answer> =>
+      instance().call(request.replace(' ', ' /api/v1/'), {
+        key,
+        headers,
+        ...(body !== undefined && { body }),
+      });
+    const succeed = async (...parameters: Parameters<typeof send>) => {
+      const answer = await send(...parameters);
+      assert.ok(answer.status < 300, answer.text);
+      return answer.json;
+    };
+    const create = async (body: object) => Number((await succeed('POST tasks', body)).id);
+    const count = async (path: string) => ((await succeed(`GET ${path}`)).data as readonly unknown[]).length;
+
+    test('an action of a record receives it, writes in one transaction and returns a result', async () => {
+      const id = await create({ title: 'a', points: 5 });
+      calls.length = 0;
+      const answer = await send(`POST tasks/${id}/actions/close`, { hours: 1.5 });
+      assert.equal(answer.status, 200, answer.text);
+      assert.equal(answer.text, '{"title":"closed","points":5,"big":1152921504606846976}');
+      const [call] = calls.filter(({ hook }) => hook === 'action');
+      assert.deepEqual([call?.values.id, call?.values.input], [BigInt(id), { hours: 1.5 }]);
+      assert.equal((call?.values.record as { readonly title: string } | undefined)?.title, 'a');
+      // The hooks of the records that it writes run, too.
+      assert.ok(calls.some(({ hook }) => hook === 'before'));
+      const task = await succeed(`GET tasks/${id}`);
+      assert.deepEqual([task.title, task.hours], ['closed', 1.5]);
+    });
+
+    test('the change log names the action and its author', async () => {
+      const id = await create({ title: 'a' });
+      await succeed(`POST tasks/${id}/actions/close`, { hours: 1 });
+      const rows = await instance().database.run({
+        name: '',
+        text: 'select action, object, actor_kind, version::text from crm_ledger where object_id = $1::bigint and object = $2 order by id',
+        values: [String(id), 'tasks'],
+      });
+      assert.deepEqual(
+        rows.map((row) => row.map((cell) => (cell === null ? null : String(cell)))),
+        [
+          ['create', 'tasks', 'key', '1'],
+          ['update', 'tasks', 'key', '2'],
+          ['close', 'tasks', 'key', null],
+        ],
+      );
+    });
+
+    test('an action that fails writes nothing', async () => {
+      const before = await count('projects?page=1');
+      const answer = await send('POST projects/actions/plan');
+      assert.equal(answer.status, 400);
+      assert.deepEqual(errorOf(answer).fields, [{ field: 'title', message: 'forbidden is not a title' }]);
+      assert.equal(await count('projects?page=1'), before);
+    });
+
+    test('the body must match the schema', async () => {
+      const id = await create({ title: 'a' });
+      const invalid = async (body: unknown) => {
+        const answer = await send(`POST tasks/${id}/actions/close`, body);
+        assert.equal(answer.status, 400, answer.text);
+        return errorOf(answer).fields ?? errorOf(answer).code;
+      };
+      assert.deepEqual(await invalid({}), [{ field: 'body', message: 'the body must contain "hours"' }]);
+      assert.deepEqual(await invalid({ hours: 'x' }), [
+        { field: 'hours', message: 'hours must be a number' },
+      ]);
+      assert.deepEqual(await invalid({ hours: -1 }), [{ field: 'hours', message: 'hours must be >= 0' }]);
+      assert.deepEqual(await invalid({ hours: 1, x: 2 }), [
+        { field: 'body', message: 'the body must not contain "x"' },
+      ]);
+      assert.equal(await invalid(undefined), 'invalid_json');
+      assert.equal(await invalid('[1]'), 'invalid_json');
+    });
+
+    test('a rejection has a hint of its own', async () => {
+      const id = await create({ title: 'open forever' });
+      const answer = await send(`POST tasks/${id}/actions/close`, { hours: 1 });
+      assert.deepEqual(
+        [answer.status, answer.json.error, answer.json.code, answer.json.hint],
+        [400, 'Never close it. Wait.', 'rejected_by_module', 'Wait.'],
+      );
+    });
+
+    test('an idempotency key performs an action once', async () => {
+      const id = await create({ title: 'a' });
+      const headers = { 'idempotency-key': `close-${id}` };
+      const first = await send(`POST tasks/${id}/actions/close`, { hours: 1 }, acme.key, headers);
+      await succeed(`PATCH tasks/${id}`, { title: 'reopened' });
+      calls.length = 0;
+      const second = await send(`POST tasks/${id}/actions/close`, { hours: 1 }, acme.key, headers);
+      assert.deepEqual([second.text, second.headers.get('idempotency-replayed')], [first.text, 'true']);
+      assert.deepEqual(calls, []);
+      assert.equal((await succeed(`GET tasks/${id}`)).title, 'reopened');
+      const other = await send(`POST tasks/${id}/actions/close`, { hours: 2 }, acme.key, headers);
+      assert.deepEqual([other.status, errorOf(other).code], [422, 'idempotency_key_reused']);
+    });
+
+    test('requests at the same time with the same key perform it once', async () => {
+      const id = await create({ title: 'a' });
+      const headers = { 'idempotency-key': `race-${id}` };
+      const answers = await Promise.all(
+        Array.from({ length: 5 }, () =>
+          send(`POST tasks/${id}/actions/close`, { hours: 1 }, acme.key, headers),
+        ),
+      );
+      const statuses = answers.map(({ status }) => status);
+      assert.ok(statuses.includes(200), String(statuses));
+      assert.ok(
+        statuses.every((status) => status === 200 || status === 409),
+        String(statuses),
+      );
+      assert.equal(calls.filter(({ hook }) => hook === 'action').length, 1);
+    });
+
+    test('the caller needs the grant, and access to the record', async () => {
+      const id = await create({ title: 'a', margin: 3 });
+      const reader = await acme.keyWith([{ object: 'tasks', actions: ['read'] }]);
+      assert.equal((await send(`POST tasks/${id}/actions/close`, { hours: 1 }, reader)).status, 403);
+      const counted = await succeed(`POST tasks/${id}/actions/count-margins`, undefined, reader);
+      assert.deepEqual(counted, { hasMargin: false });
+      assert.deepEqual(await succeed(`POST tasks/${id}/actions/count-margins`), { hasMargin: true });
+      const owner = await acme.keyWith([{ object: 'tasks', actions: ['read:own', 'update:own'] }]);
+      assert.equal((await send(`POST tasks/${id}/actions/close`, { hours: 1 }, owner)).status, 404);
+      const other = await instance().organization('other');
+      assert.equal((await send(`POST tasks/${id}/actions/close`, { hours: 1 }, other.key)).status, 404);
+      // The hook's own access is limited to the caller's grants: it cannot create projects.
+      const writer = await acme.keyWith([{ object: 'tasks', actions: ['read', 'update'] }]);
+      const answer = await send(`POST tasks/${id}/actions/close`, { hours: 1 }, writer);
+      assert.deepEqual([answer.status, answer.json.grant], [403, 'projects:create']);
+      assert.equal((await succeed(`GET tasks/${id}`)).title, 'a');
+      assert.equal((await send('POST tasks/999999/actions/close', { hours: 1 })).status, 404);
+      assert.equal((await send('POST tasks/x/actions/close', { hours: 1 })).status, 404);
+    });
+
+    test('actions are described', async () => {
+      const { json } = await instance().call('GET /docs/openapi.json');
+      const paths = json.paths as Readonly<
+        Record<string, { readonly post: Readonly<Record<string, unknown>> }>
+      >;
+      const close = paths['/api/v1/tasks/{id}/actions/close']?.post;
+      assert.deepEqual([close?.operationId, close?.summary], ['closeTask', 'Close']);
+      assert.equal(close?.description, 'Closes a task. Requires the `update` grant on `tasks`.');
+      assert.equal(paths['/api/v1/projects/actions/plan']?.post.operationId, 'planProjects');
+      assert.equal(paths['/api/v1/projects/actions/plan']?.post.requestBody, undefined);
+      const other = await send('GET tasks/1/actions/close');
+      assert.deepEqual([other.status, other.headers.get('allow')], [405, 'POST, OPTIONS']);
+    });
+  },
+  { sources, modules },
+);

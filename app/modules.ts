@@ -16,6 +16,7 @@ import { activityModule } from '../plugins/admin-ui/activity/index.ts';
 import { recordPagesModule } from '../plugins/admin-ui/records/index.ts';
 import { savedViewsModule } from '../plugins/admin-ui/saved-views/index.ts';
 import { adminUiModule } from '../plugins/admin-ui/shell/index.ts';
+import { afterCommitModule } from '../plugins/after-commit/index.ts';
 import { explorerModule } from '../plugins/api/explorer/index.ts';
 import { idempotency } from '../plugins/api/idempotency/index.ts';
 import { usageModule } from '../plugins/api/usage/index.ts';
@@ -62,6 +63,7 @@ export const modules: readonly Module<Services, Instance, DoctorTarget, Config>[
   customFieldsModule,
   ...webhookModules,
   changeLogModule,
+  afterCommitModule,
   activityModule,
   erasureModule,
   trashModule,

@@ -31,6 +31,7 @@ import {
 } from '../records/index.ts';
 import { buildEntity } from './entity.ts';
 import { linkEntities } from './links.ts';
+import { afterResources, checkModuleCode, hooksByResource } from './module-code.ts';
 import { type AddedResponses, type Fragment, openApiFragment } from './openapi.ts';
 
 /** The operations on a resource for callers with the same rights, and what these callers see of the resource. */
@@ -73,6 +74,7 @@ const maxContexts = 50;
  * @param effects effects that run with every write
  * @param added responses that modules add to every operation, for the OpenAPI description
  * @param modules the instance's modules, of which only hooks and actions are used
+ * @throws UserError if the hooks or actions are invalid
  */
 export function compileResource(
   definitions: readonly ResourceDefinition[],
@@ -81,6 +83,7 @@ export function compileResource(
   added: readonly AddedResponses[] = [],
   modules: readonly ModuleCode[] = [],
 ): readonly Resource[] {
+  checkModuleCode(modules, definitions, effects);
   const referrers = new Map(definitions.map(({ name }) => [name, referrersOf(name, definitions)]));
   const resourceNamed = (name: string): Resource => {
     const resource = resources.find((candidate) => candidate.name === name);
@@ -139,33 +142,6 @@ export function compileResource(
 }
 
 /**
- * Returns the resources whose writes can cause hooks after a write: those with such hooks, those that records with hooks refer to, and
- * those whose requests can contain records with hooks.
- */
-function afterResources(
-  definitions: readonly ResourceDefinition[],
-  referrers: OperationContext['referrers'],
-  hooks: InstanceHooks['byResource'],
-): ReadonlySet<string> {
-  const result = new Set(
-    [...hooks].flatMap(([name, all]) =>
-      all.some(({ hooks: { afterWrite, afterWrites } }) => afterWrite ?? afterWrites) ? [name] : [],
-    ),
-  );
-  for (let size = -1; size !== result.size; ) {
-    size = result.size;
-    for (const { name, expansion } of definitions) {
-      const causes = [
-        ...(referrers.get(name) ?? []).map(({ resource }) => resource),
-        ...expansion.flatMap(({ isWritable, to }) => (isWritable === true && to !== undefined ? [to] : [])),
-      ];
-      if (causes.some((cause) => result.has(cause))) result.add(name);
-    }
-  }
-  return result;
-}
-
-/**
  * Compiles a view. Its operations are compiled on first use, because many callers of {@link Resource.viewFor} need only the
  * definition or the context.
  */
@@ -195,15 +171,6 @@ function compileView(context: OperationContext, actions: readonly ModuleAction[]
     },
   });
 }
-
-/** Returns the hooks of modules by resource, in the order of the modules. */
-const hooksByResource = (modules: readonly ModuleCode[]): InstanceHooks['byResource'] =>
-  Map.groupBy(
-    modules.flatMap(({ name: module, hooks = {} }) =>
-      Object.entries(hooks).map(([resource, own]) => ({ resource, module, hooks: own })),
-    ),
-    ({ resource }) => resource,
-  );
 
 const asHookView = (view: ResourceView): HookView => hookView(view.context, () => view.operations);
 

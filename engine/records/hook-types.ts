@@ -113,6 +113,28 @@ export interface ResourceHooks {
   readonly afterWrites?: (
     context: HookContext & { readonly writes: readonly CompletedWrite[] },
   ) => Awaitable<void>;
+  /**
+   * Runs after the transaction of each change was committed, at least once and in the order of the change log, also after a crash. Mail
+   * and requests to other systems belong here. After an error it is tried again, with growing intervals, and later changes wait.
+   */
+  readonly afterCommit?: (change: CommittedChange) => Awaitable<void>;
+}
+
+/** A change in the change log. */
+export interface CommittedChange extends CompletedWrite {
+  /** Identifies the change. It is the same each time that the hook is called for the change. */
+  readonly position: string;
+  readonly resource: string;
+  /** Names of the changed fields. */
+  readonly changed: readonly string[];
+  /** ID of the organization. */
+  readonly organization: bigint;
+  /** The author of the change. */
+  readonly actor: Pick<HookCaller, 'kind' | 'id' | 'name'>;
+  /** Returns access to the organization's records without limits. Every call is a transaction of its own. */
+  readonly asSystem: HookRecords['asSystem'];
+  /** Aborted when the hook has exceeded its time limit. */
+  readonly signal: AbortSignal;
 }
 
 /** Options of a {@link Rejection}. */

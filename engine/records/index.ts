@@ -89,8 +89,10 @@ export {
   pastTenses,
   removalActions,
 } from './history.ts';
+export { hookRecords } from './hook-records.ts';
 export {
   type ActionContext,
+  type CommittedChange,
   type CompletedWrite,
   type FindOptions,
   type HookCaller,
@@ -103,7 +105,7 @@ export {
   type ResourceAction,
   type ResourceHooks,
 } from './hook-types.ts';
-export type { HookValues } from './hook-values.ts';
+export { fieldsByName, type HookValues, toHookValues } from './hook-values.ts';
 export { hookView } from './hook-views.ts';
 export { systemContext } from './hooks.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';

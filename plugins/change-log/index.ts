@@ -14,7 +14,7 @@ import { feedSigning } from './position.ts';
 import { changeLogRetention } from './retention.ts';
 
 export { ensureEpoch, renewEpoch } from './epoch.ts';
-export { assertRetained, feedEnd, nowSql } from './feed.ts';
+export { assertRetained, type FeedPage, feedEnd, feedReader, nowSql } from './feed.ts';
 export { feedCursors, feedSigning, type UnverifiedPosition } from './position.ts';
 
 /** Services used by the change log. */

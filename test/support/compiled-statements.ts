@@ -6,6 +6,7 @@ import type { Resource } from '../../engine/compile/compile.ts';
 import { projectFolder } from '../../engine/config/variables.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { compileExcerpts } from '../../engine/records/excerpts.ts';
+import { compileLockedRecords } from '../../engine/records/hook-rows.ts';
 import {
   type Caller,
   compileChange,
@@ -37,6 +38,7 @@ const ofPlatform = 'for tables that do not contain records';
  */
 export const statementFiles: Readonly<Record<string, readonly [places: number, statements: string]>> = {
   'engine/modules/retention.ts': [2, ofPlatform],
+  'engine/records/actions.ts': [1, 'records that a caller performed an action'],
   'engine/records/aggregate.ts': [1, operation],
   'engine/records/batch.ts': [1, helper],
   'engine/records/bulk.ts': [2, operation],
@@ -46,7 +48,12 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'engine/records/delete-referrers.ts': [2, `${operation}; findDependents is for erasures, ${ofModules}`],
   'engine/records/export.ts': [2, operation],
   'engine/records/history.ts': [4, `${operation}; compileChange and compileChangeStates are ${outside}`],
-  'engine/records/idempotency.ts': [1, ofPlatform],
+  'engine/records/hook-rows.ts': [2, outside],
+  'engine/records/hooks.ts': [
+    2,
+    `the changes of a transaction, for its hooks; stored responses, ${ofPlatform}`,
+  ],
+  'engine/records/idempotency.ts': [2, ofPlatform],
   'engine/records/list.ts': [3, operation],
   'engine/records/lock.ts': [1, outside],
   'engine/records/locks.ts': [3, `${operation}; compileFindLock is ${outside}`],
@@ -143,6 +150,7 @@ export async function otherStatements(
   const change = compileChange(context);
   const states = compileChangeStates(context);
   const moves = matchingStates(context);
+  const locked = compileLockedRecords(context, context);
   const excerpts = compileExcerpts(context, { many: 100, one: 1000 });
   const changeInput = { ...input, position: '1-1' };
   const plan = { organization, caller };
@@ -165,6 +173,13 @@ export async function otherStatements(
     ['matchingStates', [moves.statement(moves.plan(changeInput, filters.parse({ name: 'x' }, [])))]],
     ['compileFindLock', await statementsOf((database) => compileFindLock(context)(database, input))],
     ['compileLock', [compileLock(context, 'update')(input)]],
+    [
+      'compileLockedRecords',
+      (definition.trash === undefined
+        ? (['read', 'update', 'delete'] as const)
+        : (['read', 'update', 'delete', 'restore'] as const)
+      ).map((action) => locked.byIds(action, { ...plan, ids: [id] })),
+    ],
     ['compilePurge', await statementsOf((database) => runOperation(database, compilePurge(context), input))],
     [
       'compileTransitionScopes',

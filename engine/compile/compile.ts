@@ -43,6 +43,8 @@ export interface ResourceView {
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
   readonly uploads: CompiledUploads;
+  /** The actions that modules add. */
+  readonly actions: readonly ModuleAction[];
   /** Returns a module's action, compiled for these callers. Throws if it does not exist. */
   readonly actionNamed: (module: string, name: string) => RunAction;
 }
@@ -50,8 +52,6 @@ export interface ResourceView {
 /** A compiled resource with everything needed to handle its requests, computed once at startup. */
 export interface Resource extends ResourceView {
   readonly entity: EntitySchema;
-  /** The actions that modules add. */
-  readonly actions: readonly ModuleAction[];
   /** Link tables of the resource's references fields. */
   readonly linkEntities: readonly EntitySchema[];
   /** OpenAPI description of the resource. */
@@ -123,7 +123,6 @@ export function compileResource(
       const base = compileView(contextOf(definition.name), actions);
       return Object.freeze({
         ...base,
-        actions,
         entity: buildEntity(definition, definitions),
         linkEntities: linkEntities(definition),
         openApi: openApiFragment(definition, {
@@ -154,6 +153,7 @@ function compileView(context: OperationContext, actions: readonly ModuleAction[]
     name: definition.name,
     definition,
     context,
+    actions,
     get operations() {
       operations ??= compileOperations(context);
       return operations;

@@ -9,6 +9,7 @@ import {
   formatOf,
   hasDeleteRules,
   hasLimits,
+  labelOfAction,
   lockingReferences,
   type ModuleAction,
   type Operation,
@@ -433,19 +434,20 @@ function describeOperation(
 /** Returns the OpenAPI description of a module's action, by method. */
 function describeAction(
   { definition, recordName, pluralName }: DescribedResource,
-  { name, description, label, permission, input, output = { type: 'object' }, ofCollection }: ModuleAction,
+  action: ModuleAction,
   {
     isFormer,
     headers,
     added,
   }: { readonly isFormer: boolean } & Pick<OpenApiContext, 'added'> & Pick<DescriptionContext, 'headers'>,
 ): Readonly<Record<string, JsonSchema>> {
+  const { name, description, permission, input, output = { type: 'object' }, ofCollection } = action;
   const operationId = `${camel(name)}${ofCollection ? pluralName : recordName}`;
   return {
     post: {
       operationId: isFormer ? `${operationId}Formerly` : operationId,
       ...(isFormer && { deprecated: true }),
-      summary: label ?? labelOf(name),
+      summary: labelOfAction(action),
       description: `${description} Requires the \`${permission}\` grant on \`${definition.name}\`.`,
       tags: [definition.name],
       parameters: ['Prefer', 'org', 'IdempotencyKey'].map((parameter) => ref('parameters', parameter)),
@@ -473,10 +475,6 @@ function describeAction(
 
 /** Converts a name with hyphens to camel case. */
 const camel = (name: string): string => name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
-
-/** Returns the default label of an action. */
-const labelOf = (name: string): string =>
-  `${name.charAt(0).toUpperCase()}${name.slice(1).replaceAll('-', ' ')}`;
 
 /** Returns the error responses of an operation. */
 function failures(

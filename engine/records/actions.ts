@@ -1,6 +1,6 @@
 import type { Database, TextRows } from '../database/index.ts';
 import { errors } from '../errors.ts';
-import { documentIssue } from '../fields/index.ts';
+import { documentIssue, humanize } from '../fields/index.ts';
 import { cell, prepare, rowDecoder } from '../sql/index.ts';
 import type { Action } from './access.ts';
 import { runSteps } from './execute.ts';
@@ -55,6 +55,10 @@ export const actionsOfResource = (
 /** The path of an action, relative to its resource's path. */
 export const actionPath = ({ name, ofCollection }: Pick<ModuleAction, 'name' | 'ofCollection'>): string =>
   `${ofCollection ? '' : '/:id'}/actions/${name}`;
+
+/** Returns the label of an action: its `label`, or a label derived from its name. */
+export const labelOfAction = ({ label, name }: Pick<ModuleAction, 'label' | 'name'>): string =>
+  label ?? humanize(name.replaceAll('-', '_'));
 
 const decodeResult = rowDecoder({ json: cell.text, isReplayed: cell.flag });
 

@@ -37,6 +37,7 @@ export {
   actionPath,
   actionsOfResource,
   compileAction,
+  labelOfAction,
   type ModuleAction,
   type RunAction,
 } from './actions.ts';

@@ -24,6 +24,7 @@ import {
   type ImportOptions,
   type ImportSummary,
   idempotencyOf,
+  type ModuleAction,
   type Principal,
   pageValues,
   type RecordLock,
@@ -104,6 +105,15 @@ export interface Calls {
   readonly lockOn: (resource: ResourceView, id: string) => Promise<RecordLock | undefined>;
   /** Merges a record into one with this entity tag. @throws HttpError 412 if that record's tag is different */
   readonly merge: (resource: ResourceView, id: string, from: string, tag: string) => Promise<DataRecord>;
+  /**
+   * Performs an action of a module once per key.
+   * @param input `id` is the record's ID, for actions of a record
+   */
+  readonly act: (
+    resource: ResourceView,
+    action: ModuleAction,
+    input: { readonly id: string | undefined; readonly body: Body; readonly key: string },
+  ) => Promise<void>;
   /** Restores a record from the trash. */
   readonly restore: (resource: ResourceView, id: string) => Promise<DataRecord>;
   /** Deletes a record from the trash. */
@@ -271,6 +281,14 @@ export function prepareCalls(
         };
         const result = await runOperation(database, resource.operations.merge, input);
         return withOwnValues(resource, recordValues(result));
+      },
+      act: async (resource, { module, name, permission }, { id, body, key }) => {
+        permit(resource, permission);
+        await resource.actionNamed(module, name)(database, {
+          ...{ caller, body, ...(id !== undefined && { id }) },
+          idempotency: idempotencyOf(key, JSON.stringify(body)),
+          customFields: await customFields(resource),
+        });
       },
       restore: async (resource, id) => {
         permit(resource, 'restore');

@@ -6,6 +6,7 @@ import { conditionParameters, listParameters, type Query } from '../../../engine
 import { maxBulk } from '../../../engine/records/index.ts';
 import type { SavedView } from '../saved-views/index.ts';
 import { type AddedFilter, filterMenu, type ListView } from '../shell/index.ts';
+import { actionLinks } from './action-pages.ts';
 import type { Calls } from './calls.ts';
 import { boardFields, filterChips, filterFields, quickFilters } from './list-filters.ts';
 import { canMerge } from './merge-pages.ts';
@@ -179,6 +180,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
     next: cursor === undefined ? undefined : link((next) => next.set('cursor', cursor)),
     downloads: [
+      ...actionLinks(input, undefined),
       ...(hasBoard ? [{ label: 'Board', icon: 'columns-3' as const, href: `${path}/board` }] : []),
       {
         label: 'Export CSV',

@@ -18,6 +18,7 @@ import {
   show,
   signedIn,
 } from '../shell/index.ts';
+import { actionPages } from './action-pages.ts';
 import { boardPages } from './board-page.ts';
 import { prepareCalls } from './calls.ts';
 import { withCustomFields } from './custom-values.ts';
@@ -86,6 +87,7 @@ export function dataPages(
     'records-kept': 'Nothing was deleted, because you cannot delete any of the records.',
     'records-restored': '{} restored with new IDs.',
     'record-merged': 'The records were merged into {}.',
+    'action-done': '{} completed.',
     'record-returned': '{} restored.',
     'records-returned': '{} restored.',
     'record-purged': '{} deleted permanently.',
@@ -188,6 +190,7 @@ export function dataPages(
     boardPages(routes);
     deletePages(routes);
     mergePages(routes);
+    actionPages(routes);
     trashPages(routes);
     notePages(routes);
     recordPages(routes);

@@ -13,6 +13,7 @@ import {
   returnQuery,
   type ValueForm,
 } from '../shell/index.ts';
+import { actionLinks } from './action-pages.ts';
 import { excerptLengths } from './calls.ts';
 import { deletionText } from './delete-pages.ts';
 import { readStored, suggestionsFor } from './form-state.ts';
@@ -237,10 +238,12 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
           icon: 'pencil',
         },
       }),
-    ...(canMerge(context) &&
-      lock === undefined && {
-        links: [{ label: `Merge another ${resourceNoun(resource)}`, href: `${path}/${id}/merge` }],
-      }),
+    links: [
+      ...actionLinks(context, id),
+      ...(canMerge(context) && lock === undefined
+        ? [{ label: `Merge another ${resourceNoun(resource)}`, href: `${path}/${id}/merge` }]
+        : []),
+    ],
     badges: fields
       .filter(({ values, aliasOf }) => values?.isSuggestion === false && aliasOf === undefined)
       .map((recordField) =>

@@ -16,11 +16,11 @@ import { activityModule } from '../plugins/admin-ui/activity/index.ts';
 import { recordPagesModule } from '../plugins/admin-ui/records/index.ts';
 import { savedViewsModule } from '../plugins/admin-ui/saved-views/index.ts';
 import { adminUiModule } from '../plugins/admin-ui/shell/index.ts';
-import { afterCommitModule } from '../plugins/after-commit/index.ts';
 import { explorerModule } from '../plugins/api/explorer/index.ts';
 import { idempotency } from '../plugins/api/idempotency/index.ts';
 import { usageModule } from '../plugins/api/usage/index.ts';
 import { changeLogModule } from '../plugins/change-log/index.ts';
+import { hooksModule } from '../plugins/hooks/index.ts';
 import { backupModule } from '../plugins/operations/backup/index.ts';
 import { demoModule } from '../plugins/operations/demo/index.ts';
 import { doctorModule } from '../plugins/operations/doctor/index.ts';
@@ -63,7 +63,7 @@ export const modules: readonly Module<Services, Instance, DoctorTarget, Config>[
   customFieldsModule,
   ...webhookModules,
   changeLogModule,
-  afterCommitModule,
+  hooksModule,
   activityModule,
   erasureModule,
   trashModule,

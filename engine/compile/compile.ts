@@ -102,6 +102,7 @@ export function compileResource(
     actionsOf: new Map(definitions.map(({ name }) => [name, actionsOfResource(modules, name)])),
     ...(hasCode && {
       hooks: {
+        observer: {},
         byResource: hooks,
         afterResources: afterResources(definitions, referrers, hooks),
         fullContext: (name) => contextOf(name),

@@ -32,6 +32,7 @@ import type {
   Caller,
   CompiledOperation,
   InstanceHooks,
+  ModuleCall,
   OperationContext,
   OperationInput,
   OperationPlan,
@@ -496,13 +497,22 @@ export async function callModule<T>(
     records: hookRecords({ module, caller, customFields, executor: lease.executor, hooks }),
     signal,
   };
+  const start = performance.now();
+  const report = (result: ModuleCall['result']) =>
+    hooks.observer.call?.({ module, place, seconds: (performance.now() - start) / 1000, result });
   try {
-    const result = call(context);
-    return result instanceof Promise ? await Promise.race([result, timeout(signal)]) : result;
+    const given = call(context);
+    const result = given instanceof Promise ? await Promise.race([given, timeout(signal)]) : given;
+    report('completed');
+    return result;
   } catch (cause) {
-    if (cause instanceof HttpError) throw cause;
-    const rejected = asRejection(cause);
-    if (rejected !== undefined) throw rejection(rejected);
+    const rejected = cause instanceof HttpError ? cause : asRejection(cause);
+    report(
+      rejected === undefined || (rejected instanceof HttpError && rejected.status >= 500)
+        ? 'failed'
+        : 'rejected',
+    );
+    if (rejected !== undefined) throw rejected instanceof HttpError ? rejected : rejection(rejected);
     throw fail(
       signal.aborted ? `it took longer than ${hookTimeoutMs / 1000} seconds` : 'it threw an error',
       cause,

@@ -140,6 +140,7 @@ export {
   type Idempotency,
   type InstanceHooks,
   type ListInput,
+  type ModuleCall,
   type Operation,
   type OperationContext,
   type OperationPlan,

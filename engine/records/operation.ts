@@ -106,8 +106,20 @@ export interface Idempotency {
   readonly bodyHash: string;
 }
 
+/** A call of a module's hook or action. */
+export interface ModuleCall {
+  readonly module: string;
+  /** The hook or action, for example "beforeWrite of leads". */
+  readonly place: string;
+  readonly seconds: number;
+  /** `rejected` if the module rejected the request. */
+  readonly result: 'completed' | 'rejected' | 'failed';
+}
+
 /** The hooks of an instance, and the compiled resources that they access. */
 export interface InstanceHooks {
+  /** Called after each call of a hook or action. Modules can set `call`. */
+  readonly observer: { call?: (call: ModuleCall) => void };
   /** The hooks of each resource that has any, in the order of the modules. */
   readonly byResource: ReadonlyMap<string, readonly ModuleHooks[]>;
   /** Names of the resources whose writes can cause hooks after the write, also of other resources. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
 import type { CommittedChange, ModuleCode } from '../../engine/records/index.ts';
-import { hookCheck } from '../../plugins/after-commit/check.ts';
+import { hookCheck } from '../../plugins/hooks/check.ts';
 import { hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';

@@ -35,8 +35,8 @@ export interface CommitHooks {
 }
 
 /** Returns the hooks of each module that has any. */
-export function commitHooks(hooks: InstanceHooks | undefined): readonly CommitHooks[] {
-  const entries = [...(hooks?.byResource ?? [])].flatMap(([resource, all]) =>
+export function commitHooks(hooks: InstanceHooks): readonly CommitHooks[] {
+  const entries = [...hooks.byResource].flatMap(([resource, all]) =>
     all.flatMap(({ module, hooks: { afterCommit } }) =>
       afterCommit === undefined ? [] : [{ resource, module, afterCommit }],
     ),
@@ -195,9 +195,19 @@ export function commitRunner(
       const change = parseExactJson(json, Number.POSITIVE_INFINITY) as FeedChange;
       const hook = own.byResource.get(change.resource);
       if (hook !== undefined && Date.parse(change.at) >= place.since) {
+        const start = performance.now();
+        const report = (result: 'completed' | 'failed') =>
+          hooks.observer.call?.({
+            module: place.module,
+            place: `afterCommit of ${change.resource}`,
+            seconds: (performance.now() - start) / 1000,
+            result,
+          });
         try {
           await call(place, hook, change);
+          report('completed');
         } catch (cause) {
+          report('failed');
           attempts++;
           const details = {
             module: place.module,

@@ -1,33 +1,36 @@
-// After commit: calls the hooks of modules for changes in the change log, at least once and in order. May import engine, change-log.
+// Hooks: measures hooks and actions of modules, and calls the hooks for committed changes, at least once and in order.
+// May import engine, change-log.
 
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { hookCheck } from './check.ts';
+import { callMeter, observeCalls } from './metrics.ts';
 import { commitHooks, commitRunner } from './run.ts';
 import { places } from './tables.ts';
 
-/** Services used by hooks after commits. */
-interface AfterCommitServices {
+/** Services used by hooks. */
+interface HookServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
 }
 
+const hooksOf = (resources: readonly Resource[]) => resources[0]?.context.hooks;
+
 /** Interval at which new changes are read, in milliseconds. */
 const pollMs = 250;
 
-/** Calls the `afterCommit` hooks of modules. */
-export const afterCommitModule: Module<
-  AfterCommitServices,
-  unknown,
-  Pick<AfterCommitServices, 'database'>
-> = {
-  name: 'after-commit',
+/** Measures the hooks and actions of modules, and calls their `afterCommit` hooks. */
+export const hooksModule: Module<HookServices, unknown, Pick<HookServices, 'database'>> = {
+  name: 'hooks',
   tables: [places],
+  metrics: ({ resources }) => [callMeter(hooksOf(resources)).metrics],
   register: (app, { database, resources }) => {
-    const hooks = resources[0]?.context.hooks;
+    const hooks = hooksOf(resources);
+    if (hooks === undefined) return;
+    observeCalls(app, hooks);
     const modules = commitHooks(hooks);
-    if (hooks === undefined || modules.length === 0) return;
+    if (modules.length === 0) return;
     const { start, run } = commitRunner(
       { database, resources, hooks, log: (details, message) => app.log.error(details, message) },
       modules,

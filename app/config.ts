@@ -1,76 +1,27 @@
-import { join } from 'node:path';
-import {
-  type Environment,
-  flagVariable,
-  instanceFolder,
-  integerVariable,
-  pathVariable,
-  projectFolder,
-  readVariables,
-  shippedFolder,
-  textVariable,
-  type VariableValues,
-} from '../engine/config/index.ts';
-import { databaseVariables } from '../engine/database/index.ts';
-import { effectVariables } from '../engine/effects/index.ts';
+import { type Environment, readVariables, type Variables } from '../engine/config/index.ts';
 import { UserError } from '../engine/errors.ts';
-import { httpVariables } from '../engine/http/index.ts';
-import { keyVariables } from '../plugins/access/api-keys/index.ts';
-import { sessionVariables } from '../plugins/access/identity/index.ts';
-import { rateLimitingVariables } from '../plugins/access/rate-limiting/index.ts';
-import { secretsVariables } from '../plugins/access/secrets/index.ts';
-import { operationsVariables } from '../plugins/operations/monitoring/index.ts';
-import { tracingVariables } from '../plugins/operations/tracing/index.ts';
-import { settingsVariables } from '../webhooks/settings/index.ts';
+import { loadModules } from './load-modules.ts';
+import { modules } from './modules.ts';
+import type { Config } from './services.ts';
+import { variables } from './variables.ts';
 
-/** Environment variables that configure the process. */
-const processVariables = {
-  /** Address to listen on. */
-  host: textVariable('HOST', '127.0.0.1'),
-  /** Port to listen on. 0 selects a free port. */
-  port: integerVariable('PORT', 3000, [0, 65_535]),
-  /**
-   * Time after SIGTERM during which the service still serves requests but reports that it is not ready, in
-   * milliseconds. The default is 2000 if ADMIN_PORT is set and 0 otherwise, because only the admin port
-   * reports readiness.
-   */
-  stopDelayMs: integerVariable('STOP_DELAY_MS', undefined, [0, 600_000]),
-  /** Time after which an unresponsive worker is killed and replaced, in milliseconds. */
-  workerTimeoutMs: integerVariable('WORKER_TIMEOUT_MS', 10_000, [1000, 600_000]),
-  /** Whether migrations are applied at start. On the embedded database, they are always applied. */
-  migrateOnStart: flagVariable('MIGRATE_ON_START', false),
-  /** Folder of resource definitions. */
-  resources: pathVariable('RESOURCES_DIR', () => join(instanceFolder(), 'resources'), 'a folder'),
-  /** Folder of the shipped definitions that the instance's definitions extend, or null. */
-  shippedResources: shippedFolder('RESOURCES_DIR', 'resources'),
-  /** Folder of the demo organization's records. */
-  samples: pathVariable('SAMPLES_DIR', () => join(projectFolder, 'samples'), 'a folder'),
-};
+export type { Config } from './services.ts';
 
-/** Every environment variable that the service reads. */
-export const variables = {
-  ...processVariables,
-  ...operationsVariables,
-  ...tracingVariables,
-  ...databaseVariables,
-  ...httpVariables,
-  ...effectVariables,
-  ...secretsVariables,
-  ...sessionVariables,
-  ...keyVariables,
-  ...rateLimitingVariables,
-  ...settingsVariables,
-};
-
-/** The values of the environment variables, and the environment for `${NAME}` in config.yaml. */
-export type Config = VariableValues<typeof variables> & {
-  readonly stopDelayMs: number;
-  readonly environment: Environment;
-};
+/** Returns the variables that the service reads, including the variables of the modules in config.yaml. */
+export const variablesOf = ({ modules: all }: Pick<Config, 'modules'>): Variables => ({
+  ...variables,
+  ...Object.fromEntries(
+    all
+      .filter((module) => !modules.includes(module))
+      .flatMap(({ name, variables: own = {} }) =>
+        Object.entries(own).map(([key, variable]) => [`${name}.${key}`, variable]),
+      ),
+  ),
+});
 
 /**
  * Reads the environment at start. Blank variables count as unset, but a blank value is an error if the variable's
- * default would select another instance. No other code reads process.env.
+ * default would select another instance. No other code reads process.env. The modules are only the engine's own.
  * @throws UserError with one line per invalid variable
  */
 export function readConfig(environment: Environment = process.env): Config {
@@ -81,5 +32,17 @@ export function readConfig(environment: Environment = process.env): Config {
   }
   if (issues.length > 0) throw new UserError(issues.join('\n'));
   const stopDelayMs = values.stopDelayMs ?? (values.adminPort === undefined ? 0 : 2000);
-  return Object.freeze({ ...values, stopDelayMs, environment });
+  return Object.freeze({ ...values, stopDelayMs, environment, modules });
+}
+
+/**
+ * Reads the environment like {@link readConfig}, and loads the modules in config.yaml.
+ * @param version distinguishes the versions of modules that are edited while the process runs
+ * @throws UserError with one line per invalid variable or module
+ */
+export async function loadConfig(environment: Environment = process.env, version?: number): Promise<Config> {
+  const config = readConfig(environment);
+  const usedVariables = Object.values(variables).map(({ name }) => name);
+  const own = await loadModules(config, { usedVariables, version });
+  return own.length === 0 ? config : Object.freeze({ ...config, modules: [...modules, ...own] });
 }

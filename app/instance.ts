@@ -15,31 +15,35 @@ import {
 import { instanceSecrets } from '../plugins/access/secrets/index.ts';
 import { configuredSlugs, readSettings } from '../webhooks/settings/index.ts';
 import { assertEnvironment } from './commands/config-command.ts';
-import { type Config, readConfig } from './config.ts';
+import type { Config } from './config.ts';
 import { modules } from './modules.ts';
 import { buildService, divideResources, loadResources } from './serve/build.ts';
-import type { Instance } from './services.ts';
+import type { Instance, ModuleList } from './services.ts';
 
-/** Returns the schemas of all tables in an instance with these resources. */
-export const entitiesFor = (resources: readonly Resource[]): readonly EntitySchema[] =>
-  entitiesOf(modelOf(resources));
+/** Returns the schemas of all tables in an instance. See {@link modelOf}. */
+export const entitiesFor = (resources: readonly Resource[], list?: ModuleList): readonly EntitySchema[] =>
+  entitiesOf(modelOf(resources, list));
 
-/** Returns an instance's model, which consists of these resources and the tables of effects and modules. */
-export const modelOf = (resources: readonly Resource[]): Model => ({
+/**
+ * Returns an instance's model, which consists of these resources and the tables of effects and modules.
+ * @param list the configuration with the instance's modules (default: only the engine's own modules)
+ */
+export const modelOf = (
+  resources: readonly Resource[],
+  { modules: all }: ModuleList = { modules },
+): Model => ({
   resources,
-  tables: [...effectTables, ...sequenceTables, ...modules.flatMap(({ tables = [] }) => tables)],
+  tables: [...effectTables, ...sequenceTables, ...all.flatMap(({ tables = [] }) => tables)],
 });
 
 /**
  * Opens the instance and its database. Migrates the embedded database, and PostgreSQL if MIGRATE_ON_START is set.
  * @throws UserError if the database cannot be opened or migrations are missing
  */
-export async function openInstance(
-  config: Config & Pick<DatabaseConfig, 'serves'> = readConfig(),
-): Promise<Instance> {
+export async function openInstance(config: Config & Pick<DatabaseConfig, 'serves'>): Promise<Instance> {
   await assertEnvironment(config);
   const all = await loadResources(config);
-  const model = modelOf(all);
+  const model = modelOf(all, config);
   await assertMigrationsComplete(config, model);
   if (config.databaseAddress !== undefined && config.migrateOnStart) await migrate(config, model);
   const database = await openDatabase(config, entitiesOf(model));
@@ -70,8 +74,8 @@ export function exitImmediately({ message }: Error): void {
 }
 
 /** Opens the instance, runs work and closes the database. */
-export async function withInstance<T>(work: (instance: Instance) => Promise<T>): Promise<T> {
-  const instance = await openInstance();
+export async function withInstance<T>(config: Config, work: (instance: Instance) => Promise<T>): Promise<T> {
+  const instance = await openInstance(config);
   try {
     return await work(instance);
   } finally {

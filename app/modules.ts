@@ -1,6 +1,6 @@
 import type { Resource } from '../engine/compile/index.ts';
 import type { FieldRequirements } from '../engine/definition/index.ts';
-import { isServed, type Module } from '../engine/modules/index.ts';
+import { isServed } from '../engine/modules/index.ts';
 import { apiKeysModule } from '../plugins/access/api-keys/index.ts';
 import { identityModule } from '../plugins/access/identity/index.ts';
 import { loginModule } from '../plugins/access/login/index.ts';
@@ -33,13 +33,13 @@ import { organizationsModule } from '../plugins/tenants/organizations/index.ts';
 import { quotasModule } from '../plugins/tenants/quotas/index.ts';
 import { trashModule } from '../plugins/tenants/trash/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
-import type { Config } from './config.ts';
-import type { DoctorTarget, Instance, Services } from './services.ts';
+import type { InstanceModule, ModuleList } from './services.ts';
 
 /**
- * An instance's modules, in the order in which they are registered and appear in the navigation and the help.
+ * The engine's own modules, in the order in which they are registered and appear in the navigation and the help. The modules
+ * in config.yaml follow them, see `Config.modules`.
  */
-export const modules: readonly Module<Services, Instance, DoctorTarget, Config>[] = [
+export const modules: readonly InstanceModule[] = [
   // Must be first, because it measures the routes of all other modules.
   operationsModule,
   tracingModule,
@@ -76,15 +76,21 @@ export const modules: readonly Module<Services, Instance, DoctorTarget, Config>[
 ];
 
 /** Returns the modules that an instance serves. @param resources all resources, including retired ones */
-export function servedModules(resources: readonly Resource[]): typeof modules {
+export function servedModules(
+  { modules: all }: ModuleList,
+  resources: readonly Resource[],
+): readonly InstanceModule[] {
   const retired = resources.filter(({ definition }) => definition.isRetired);
-  return modules.filter((module) => isServed(module, retired));
+  return all.filter((module) => isServed(module, retired));
 }
 
 /** Returns the fields that served modules access by name. @param resources all resources, including retired ones */
-export const neededFields = (resources: readonly Resource[]): readonly FieldRequirements[] => {
+export const neededFields = (
+  list: ModuleList,
+  resources: readonly Resource[],
+): readonly FieldRequirements[] => {
   const retired = resources.filter(({ definition }) => definition.isRetired).map(({ name }) => name);
-  return servedModules(resources)
+  return servedModules(list, resources)
     .flatMap(({ needs = [] }) => needs)
     .filter(({ resource }) => !retired.includes(resource));
 };
@@ -93,9 +99,12 @@ export const neededFields = (resources: readonly Resource[]): readonly FieldRequ
  * Returns the retired resource because of which a module is not served, or undefined if the module is served.
  * @param module the module's name
  */
-export function retiredNeed(resources: readonly Resource[], module: string): string | undefined {
-  const needed =
-    modules.find(({ name, isDivisible }) => name === module && isDivisible !== true)?.needs ?? [];
+export function retiredNeed(
+  { modules: all }: ModuleList,
+  resources: readonly Resource[],
+  module: string,
+): string | undefined {
+  const needed = all.find(({ name, isDivisible }) => name === module && isDivisible !== true)?.needs ?? [];
   return resources.find(
     ({ name, definition }) => definition.isRetired && needed.some(({ resource }) => resource === name),
   )?.name;

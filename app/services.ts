@@ -1,13 +1,31 @@
 import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../engine/compile/index.ts';
+import type { Environment, VariableValues } from '../engine/config/index.ts';
 import type { Database } from '../engine/database/index.ts';
 import type { JsonSchema } from '../engine/fields/index.ts';
-import type { Metrics } from '../engine/modules/index.ts';
+import type { Metrics, Module } from '../engine/modules/index.ts';
 import type { InstanceSecrets } from '../plugins/access/secrets/index.ts';
 import type { Mailer } from '../plugins/operations/mail/index.ts';
 import type { ConfiguredSlugs } from '../plugins/tenants/organizations/index.ts';
 import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
-import type { Config } from './config.ts';
+import type { variables } from './variables.ts';
+
+/**
+ * The values of the environment variables, the environment for `${NAME}` in config.yaml, and the modules, which define the rest
+ * of the configuration.
+ */
+export type Config = VariableValues<typeof variables> & {
+  readonly stopDelayMs: number;
+  readonly environment: Environment;
+  /** The engine's own modules, followed by the modules in config.yaml. */
+  readonly modules: readonly InstanceModule[];
+};
+
+/** A module of an instance. */
+export type InstanceModule = Module<Services, Instance, DoctorTarget, Config>;
+
+/** The modules of an instance, in the order of their registration. */
+export type ModuleList = Pick<Config, 'modules'>;
 
 /** An open instance, as passed to module commands. */
 export interface Instance {

@@ -7,7 +7,7 @@ import { UserError } from '../../engine/errors.ts';
 import { type FieldType, fieldTypes } from '../../engine/fields/index.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
 import { type Source, suggestion, withEntry, withItem, YamlError } from '../../engine/yaml/index.ts';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import { readDefinitions } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { refreshSchemas, schemaLine } from './editors.ts';
@@ -65,7 +65,7 @@ async function addField(
   type: string,
   { filter, ...options }: FieldOptions,
 ): Promise<CommandResult> {
-  const config = readConfig();
+  const config = await loadConfig();
   const { resources } = config;
   const sources = await readDefinitions(config);
   const definitions = checkSources(sources);
@@ -97,7 +97,7 @@ async function addField(
 }
 
 async function addResource(name: string, { singular, description }: ResourceOptions): Promise<CommandResult> {
-  const config = readConfig();
+  const config = await loadConfig();
   const file = fileOf(config.resources, name);
   if (existsSync(file)) throw new UserError(`${file} already exists`);
   const text = `${schemaLine(name)}${stringify({

@@ -3,8 +3,7 @@ import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { stateOf } from '../../engine/schema/index.ts';
 import { type SettingsFile, unsetVariables } from '../../webhooks/settings/index.ts';
 import type { Config } from '../config.ts';
-import { modules } from '../modules.ts';
-import type { DoctorTarget } from '../services.ts';
+import type { DoctorTarget, ModuleList } from '../services.ts';
 import { misspellingWarnings, secretsInFile } from './config-command.ts';
 
 const variables: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
@@ -99,8 +98,8 @@ const migrations: DoctorCheck<Pick<DoctorTarget, 'config' | 'database'>> = {
   },
 };
 
-/** All `crm doctor` checks. */
-export const checks: readonly DoctorCheck<DoctorTarget>[] = [
+/** Returns all `crm doctor` checks. */
+export const checksOf = ({ modules }: ModuleList): readonly DoctorCheck<DoctorTarget>[] => [
   variables,
   unsetReferences,
   settingsPermissions,

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { projectFolder } from '../../engine/config/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
-import { readConfig } from '../config.ts';
+import { loadConfig } from '../config.ts';
 import { describeInstance, loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 
@@ -538,7 +538,7 @@ async function writeClient({
 }
 
 async function localDescription(): Promise<Document> {
-  const config = readConfig();
+  const config = await loadConfig();
   return (await describeInstance({ config, resources: await loadResources(config) })) as unknown as Document;
 }
 

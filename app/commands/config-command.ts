@@ -12,7 +12,7 @@ import {
   type SettingsFile,
   variableReferences,
 } from '../../webhooks/settings/index.ts';
-import { type Config, readConfig, variables } from '../config.ts';
+import { type Config, loadConfig, variablesOf } from '../config.ts';
 import type { Instance } from '../services.ts';
 
 /** Adds the `config` command. */
@@ -22,7 +22,7 @@ export function configCommand({ program, run }: CommandLine<Instance>): void {
     .description('show the effective configuration and the source of each setting; hides secrets')
     .option('--show', 'accepted for compatibility; has no effect')
     .addOption(jsonResult())
-    .action(({ json }) => run(json, configInForce(readConfig())));
+    .action(({ json }) => run(json, loadConfig().then(configInForce)));
 }
 
 /** A row of the output table. */
@@ -35,7 +35,7 @@ interface Row {
 /** Returns the effective environment variables and settings, without secrets. */
 export async function configInForce(config: Config): Promise<CommandResult> {
   const file = await readSettingsFile(config);
-  const environment = effectiveVariables(variables, config.environment).map(
+  const environment = effectiveVariables(variablesOf(config), config.environment).map(
     ({ name, value, isSet }): Row => ({ name, value, from: isSet ? 'environment' : 'default' }),
   );
   const settings = leaves(file.unresolved).map((leaf) => settingRow(leaf, file.parsed, config));
@@ -71,7 +71,7 @@ const standardNames = ['OTEL_BLRP_SCHEDULE_DELAY'];
 export async function assertEnvironment(config: Config): Promise<void> {
   const { environment, databaseAddress, passwordFile } = config;
   const knownNames = [
-    ...Object.values(variables).map(({ name }) => name),
+    ...Object.values(variablesOf(config)).map(({ name }) => name),
     ...leaves(defaults).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
   ];
   const problems: string[] = [];
@@ -99,12 +99,9 @@ export async function assertEnvironment(config: Config): Promise<void> {
 }
 
 /** Returns a warning for each variable that is probably misspelled. */
-export const misspellingWarnings = (
-  { environment }: Config,
-  { unresolved: settings }: SettingsFile,
-): string[] =>
-  misspelledNames(environment, [
-    ...Object.values(variables).map(({ name }) => name),
+export const misspellingWarnings = (config: Config, { unresolved: settings }: SettingsFile): string[] =>
+  misspelledNames(config.environment, [
+    ...Object.values(variablesOf(config)).map(({ name }) => name),
     ...leaves(settings).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
   ]);
 

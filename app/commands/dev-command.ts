@@ -1,7 +1,7 @@
 import { UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
 import { createDemo } from '../../plugins/operations/demo/index.ts';
-import { readConfig } from '../config.ts';
+import { loadConfig } from '../config.ts';
 import { startDevServer } from '../dev/dev-server.ts';
 import { exampleResource, startupBanner } from '../serve/startup-banner.ts';
 import { stopOnSignals } from '../serve/stop.ts';
@@ -18,7 +18,7 @@ export function devCommand({ program, run }: CommandLine<Instance>): void {
 
 /** Starts the server and reports edits on standard error. @returns the output to print once it is listening */
 async function dev(): Promise<CommandResult> {
-  const config = readConfig();
+  const config = await loadConfig();
   if (config.workers > 1) throw new UserError('crm dev runs a single process. Unset WORKERS.');
   const { url, resources, database, press, close } = await startDevServer(config, (text) =>
     process.stderr.write(`${text}\n`),

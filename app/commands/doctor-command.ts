@@ -23,12 +23,12 @@ import { assertMigrationsComplete } from '../../engine/schema/index.ts';
 import { YamlError } from '../../engine/yaml/index.ts';
 import { instanceSecrets, secretFile } from '../../plugins/access/secrets/index.ts';
 import { assertServed, readSettingsFile } from '../../webhooks/settings/index.ts';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import { entitiesFor, modelOf } from '../instance.ts';
-import { retiredNeed } from '../modules.ts';
+import { modules, retiredNeed } from '../modules.ts';
 import { loadResources } from '../serve/build.ts';
 import type { DoctorTarget, Instance } from '../services.ts';
-import { checks } from './checks.ts';
+import { checksOf } from './checks.ts';
 import { checkModules } from './model-commands.ts';
 
 /** The result of `crm doctor`. */
@@ -69,10 +69,11 @@ async function runDoctor(environment: Environment = process.env): Promise<Doctor
     'config',
     'the environment',
     'See "Environment variables" in docs/administrators.md.',
-    async () => readConfig(environment),
+    () => loadConfig(environment),
   );
   const { config } = examination.parts;
   if (config !== undefined) await loadFiles(examination, config);
+  const checks = checksOf(config ?? { modules });
   const needsDatabase = ({ needs }: DoctorCheck<DoctorTarget>) =>
     needs.includes('database') || needs.includes('secrets');
   // Checks without a database run first, because an open embedded database locks its folder for other processes.
@@ -122,10 +123,12 @@ async function loadFiles(examination: Examination, config: Config): Promise<void
   const advice = 'Correct it, and run "crm check" to validate all definitions.';
   await loadPart(examination, 'resources', 'the definitions', advice, async () => {
     const resources = await loadResources(config);
-    checkModules(resources);
+    checkModules(config, resources);
     if (parts.settingsFile !== undefined)
-      assertServed(parts.settingsFile, config.environment, (module) => retiredNeed(resources, module));
-    await assertMigrationsComplete(config, modelOf(resources));
+      assertServed(parts.settingsFile, config.environment, (module) =>
+        retiredNeed(config, resources, module),
+      );
+    await assertMigrationsComplete(config, modelOf(resources, config));
     return resources;
   });
 }
@@ -175,7 +178,7 @@ async function open(config: Config, { parts: { resources = [] } }: Examination):
     connectTimeoutMs: Math.min(config.connectTimeoutMs, timeoutMs / 2),
     statementTimeoutMs: Math.min(config.statementTimeoutMs, timeoutMs / 2),
   };
-  const opening = openDatabase({ ...config, ...limits }, entitiesFor(resources));
+  const opening = openDatabase({ ...config, ...limits }, entitiesFor(resources, config));
   try {
     return await withTimeout(timeoutMs, opening, timeoutMessage);
   } catch (cause) {

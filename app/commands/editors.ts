@@ -5,7 +5,7 @@ import { editorSchemas, fileStem, readSources } from '../../engine/definition/in
 import { fileReason, UserError } from '../../engine/errors.ts';
 import { type CommandLine, jsonResult } from '../../engine/modules/index.ts';
 import { settingsEditorSchema } from '../../webhooks/settings/index.ts';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import { readDefinitions } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 
@@ -14,7 +14,7 @@ const folderOf = ({ resources }: Pick<Config, 'resources'>): string => join(reso
 /** Resource names do not start with "_", so this file cannot collide with a resource's schema. */
 const settingsSchema = '_config.json';
 
-type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile'>;
+type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile' | 'modules'>;
 
 /** Adds the `schema` command. */
 export function schemaCommand({ program, run }: CommandLine<Instance>): void {
@@ -22,7 +22,7 @@ export function schemaCommand({ program, run }: CommandLine<Instance>): void {
     .command('schema')
     .description('write JSON Schemas that let editors complete and check definitions and config.yaml')
     .addOption(jsonResult())
-    .action(({ json }) => run(json, schema(readConfig())));
+    .action(({ json }) => run(json, loadConfig().then(schema)));
 }
 
 async function schema(config: Config) {
@@ -46,7 +46,7 @@ export async function writeSchemas(config: EditedFiles): Promise<string[]> {
   const folder = folderOf(config);
   const schemas = new Map(
     [...editorSchemas(await readDefinitions(config))].map(([name, schema]) => [`${name}.json`, schema]),
-  ).set(settingsSchema, settingsEditorSchema);
+  ).set(settingsSchema, settingsEditorSchema(config));
   try {
     await mkdir(folder, { recursive: true });
     for (const [name, schema] of schemas) {

@@ -26,11 +26,11 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { describeLostGrant, findLostGrants } from '../../plugins/access/profiles/index.ts';
 import { asyncApiDocument, type OpenApiDocument } from '../../plugins/api/explorer/index.ts';
 import { assertServed, readSettingsFile } from '../../webhooks/settings/index.ts';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import { entitiesFor, modelOf } from '../instance.ts';
 import { neededFields, retiredNeed } from '../modules.ts';
 import { describeInstance, divideResources, loadResources } from '../serve/build.ts';
-import type { Instance } from '../services.ts';
+import type { Instance, ModuleList } from '../services.ts';
 import { assertEnvironment, configWarnings } from './config-command.ts';
 import { refreshSchemas } from './editors.ts';
 import { type IntentOptions, intentOf, intentOptions, lostGrantsTitle } from './plan-commands.ts';
@@ -87,13 +87,13 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
 
 /** Runs `check`: validates definitions, environment and settings without the instance's database. */
 async function check(withPlans: boolean): Promise<CommandResult> {
-  const config = readConfig();
+  const config = await loadConfig();
   await assertEnvironment(config);
   const resources = await loadResources(config);
-  checkModules(resources);
-  await assertMigrationsComplete(config, modelOf(resources));
+  checkModules(config, resources);
+  await assertMigrationsComplete(config, modelOf(resources, config));
   const file = await readSettingsFile(config);
-  const reasonOf = (module: string) => retiredNeed(resources, module);
+  const reasonOf = (module: string) => retiredNeed(config, resources, module);
   assertServed(file, config.environment, reasonOf);
   const { partners } = file.settings;
   const notes = configWarnings(config, file, reasonOf);
@@ -121,7 +121,7 @@ async function plansOf(config: Config, resources: readonly Resource[]): Promise<
   const dataFolder = mkdtempSync(join(tmpdir(), 'crm-plans-'));
   try {
     const embedded = { ...config, databaseAddress: undefined, dataFolder: join(dataFolder, 'data') };
-    const database = await openDatabase(embedded, entitiesFor(resources));
+    const database = await openDatabase(embedded, entitiesFor(resources, config));
     try {
       await applyPending(database, embedded);
       const plans = await explainStatements(resources, database);
@@ -155,15 +155,15 @@ const plansTable = (plans: readonly StatementPlan[]): string =>
  * request.
  * @throws UserError listing each missing field
  */
-export const checkModules = (resources: readonly Resource[]): void =>
+export const checkModules = (list: ModuleList, resources: readonly Resource[]): void =>
   checkRequirements(
     resources.map(({ definition }) => definition),
-    neededFields(resources),
+    neededFields(list, resources),
   );
 
 /** Returns the instance's OpenAPI document. */
 async function instanceDocument(): Promise<JsonSchema> {
-  const config = readConfig();
+  const config = await loadConfig();
   return describeInstance({ config, resources: await loadResources(config) });
 }
 
@@ -184,15 +184,15 @@ const asyncApi = async (): Promise<CommandResult> =>
 
 /** Runs `docs`: prints a description of the resources as Markdown. */
 async function docs(): Promise<CommandResult> {
-  const { resources } = divideResources(await loadResources(readConfig()));
+  const { resources } = divideResources(await loadResources(await loadConfig()));
   const markdown = resourceDocs(resources);
   return { json: { markdown }, text: markdown };
 }
 
 /** Runs `citus`: prints the statements to run once on the coordinator after `migrate`. */
 async function citus(): Promise<CommandResult> {
-  const config = readConfig();
-  const { kinds, statements } = await citusModel(config, modelOf(await loadResources(config)));
+  const config = await loadConfig();
+  const { kinds, statements } = await citusModel(config, modelOf(await loadResources(config), config));
   return {
     json: { tables: Object.fromEntries(kinds), statements },
     text: statements.map((statement) => `${statement};`).join('\n'),
@@ -206,17 +206,22 @@ interface MigrateOptions extends IntentOptions {
 
 /** Runs `migrate`: applies migrations, writes one (`--create`) or shows their status (`--status`). */
 async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
-  const config = readConfig();
+  const config = await loadConfig();
   await assertEnvironment(config);
   const resources = await loadResources(config);
   if (options.status) return migrationStatus(config, resources);
   if (options.create === undefined) {
-    await assertMigrationsComplete(config, modelOf(resources));
+    await assertMigrationsComplete(config, modelOf(resources, config));
     return applyMigrations(config, resources);
   }
-  checkModules(resources);
+  checkModules(config, resources);
   const intent = intentOf(options);
-  const { file, statements } = await createMigration(config, modelOf(resources), options.create, intent);
+  const { file, statements } = await createMigration(
+    config,
+    modelOf(resources, config),
+    options.create,
+    intent,
+  );
   if (file === undefined && (intent.using?.size ?? 0) > 0)
     throw new UserError(
       'the definitions have not changed since the last migration, so there is nothing to convert. To change a migration that has not been applied, delete its .ts and .json files first.',
@@ -237,7 +242,7 @@ async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
 
 /** Applies all pending migrations, and reports grants that allow nothing with the definitions. */
 async function applyMigrations(config: Config, resources: readonly Resource[]): Promise<CommandResult> {
-  const { applied, grants } = await withDatabase(config, modelOf(resources), async (database) => ({
+  const { applied, grants } = await withDatabase(config, modelOf(resources, config), async (database) => ({
     applied: await applyPending(database, config),
     grants: await findLostGrants(tablesOf(database), resources),
   }));
@@ -254,7 +259,7 @@ async function applyMigrations(config: Config, resources: readonly Resource[]): 
 
 /** Runs `migrate --status`. Sets exit code 1 if migrations are pending or the database differs from them. */
 async function migrationStatus(config: Config, resources: readonly Resource[]): Promise<CommandResult> {
-  const model = modelOf(resources);
+  const model = modelOf(resources, config);
   const state = await withDatabase(config, model, (database) => stateOf(database, config));
   const { pending, unfinished, problems, waiting, drift } = state;
   const lines = [

@@ -115,6 +115,7 @@ async function createInstance(path: string, { engine, template }: NewOptions): P
     resources: join(folder, 'resources'),
     shippedResources: join(projectFolder, 'resources'),
     settingsFile: join(folder, 'config.yaml'),
+    modules: [],
   });
   const migrations = await firstMigration(folder);
   return {
@@ -136,7 +137,7 @@ async function firstMigration(folder: string): Promise<readonly string[]> {
     migrations: join(folder, 'migrations'),
     platformMigrations: join(projectFolder, 'migrations'),
   };
-  const { file } = await createMigration(config, modelOf(await loadResources(config)), 'initial');
+  const { file } = await createMigration(config, modelOf(await loadResources(config), config), 'initial');
   return file === undefined
     ? []
     : [file, file.replace(/\.ts$/, '.json')].map((path) => relative(folder, path));

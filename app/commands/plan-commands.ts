@@ -20,7 +20,7 @@ import { literal } from '../../engine/sql/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { describeLostGrant, findLostGrants, type LostGrant } from '../../plugins/access/profiles/index.ts';
 import { findUsage, type KeyUsage } from '../../plugins/api/usage/index.ts';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import { modelOf } from '../instance.ts';
 import { neededFields } from '../modules.ts';
 import { loadResources } from '../serve/build.ts';
@@ -321,7 +321,7 @@ export function planCommands({ program, run }: CommandLine<Instance>): void {
 }
 
 async function plan(options: PlanOptions): Promise<CommandResult> {
-  const config = readConfig();
+  const config = await loadConfig();
   const { migrationPlan, notCounted } = await createPlan(config, options);
   const { statements, api, database, grants } = migrationPlan;
   const isClean =
@@ -346,7 +346,13 @@ export async function planOn(
   intent: Intent,
   database: Database,
 ): Promise<PlanWithUsage> {
-  const migrationPlan = await planChanges(config, model, neededFields(model.resources), intent, database);
+  const migrationPlan = await planChanges(
+    config,
+    model,
+    neededFields(config, model.resources),
+    intent,
+    database,
+  );
   const lostNames = migrationPlan.api.flatMap(({ loses }) => loses ?? []);
   const tables = tablesOf(database);
   return {
@@ -361,11 +367,11 @@ async function createPlan(
   config: Config,
   options: PlanOptions,
 ): Promise<{ readonly migrationPlan: PlanWithUsage; readonly notCounted: string | undefined }> {
-  const model = modelOf(await loadResources(config));
+  const model = modelOf(await loadResources(config), config);
   const intent = intentOf(options);
   const offline = async (notCounted: string) => ({
     migrationPlan: {
-      ...(await planChanges(config, model, neededFields(model.resources), intent, undefined)),
+      ...(await planChanges(config, model, neededFields(config, model.resources), intent, undefined)),
       keys: [],
       grants: [],
     },

@@ -2,10 +2,10 @@ import { debuglog, styleText } from 'node:util';
 import type { Command } from '@commander-js/extra-typings';
 import { UserError } from '../../engine/errors.ts';
 import type { CommandLine } from '../../engine/modules/index.ts';
-import { readConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import { withInstance } from '../instance.ts';
 import { modules } from '../modules.ts';
-import type { Instance } from '../services.ts';
+import type { Instance, ModuleList } from '../services.ts';
 import { version } from '../version.ts';
 import { createProgram, withExamples } from './cli-reference.ts';
 import { completionCommand } from './completion.ts';
@@ -37,11 +37,15 @@ const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand
  * Returns the function that adds the command with this first word. For any other word, returns the functions for all
  * commands, including module commands.
  */
-function commandAdders(word: string | undefined): readonly AddCommand[] {
-  const match = ownCommands.find(([words]) => words.some((name) => name === word));
-  if (match !== undefined) return [match[1]];
-  return [...ownCommands.map(([, add]) => add), ...modules.flatMap(({ commands }) => commands ?? [])];
+function commandAdders(word: string | undefined, { modules: all }: ModuleList): readonly AddCommand[] {
+  const match = ownCommand(word);
+  if (match !== undefined) return [match];
+  return [...ownCommands.map(([, add]) => add), ...all.flatMap(({ commands }) => commands ?? [])];
 }
+
+/** Returns the function that adds the command with this first word, unless a module adds it. */
+const ownCommand = (word: string | undefined): AddCommand | undefined =>
+  ownCommands.find(([words]) => words.some((name) => name === word))?.[1];
 
 /** Logs the stack trace of an unexpected error if NODE_DEBUG=crm is set. */
 const debug = debuglog('crm');
@@ -70,6 +74,8 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
   }
 };
 
+const asError = (cause: unknown): Error => (cause instanceof Error ? cause : new Error(String(cause)));
+
 /** PostgreSQL's SQLSTATE for a full disk. */
 const diskFull = '53100';
 
@@ -87,8 +93,31 @@ const unexpected = ({ code, message }: NodeJS.ErrnoException): string => {
  */
 export async function buildProgram(word?: string): Promise<Command> {
   const program = createProgram(version);
-  const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of commandAdders(word)) await add(line);
+  // The engine's own commands load the configuration when they run. Modules add commands, so they are loaded first.
+  const loaded = ownCommand(word) === undefined ? await loadConfig().catch(asError) : undefined;
+  const config = (): Config => {
+    if (loaded === undefined || loaded instanceof Error)
+      throw loaded ?? new Error(`"${word}" loads its own configuration`);
+    return loaded;
+  };
+  const line: CommandLine<Instance> = {
+    program,
+    config,
+    run,
+    withInstance: async (work) => withInstance(loaded === undefined ? await loadConfig() : config(), work),
+  };
+  const list = loaded === undefined || loaded instanceof Error ? { modules } : loaded;
+  for (const add of commandAdders(word, list)) await add(line);
+  // The command might belong to a module that cannot be loaded.
+  const isUnknown = !program.commands.some((command) => command.name() === word);
+  if (word !== undefined && isUnknown && loaded instanceof Error) {
+    const json = process.argv.includes('--json') || undefined;
+    program
+      .command(word, { hidden: true })
+      .allowUnknownOption()
+      .allowExcessArguments()
+      .action(() => run(json, Promise.reject(loaded)));
+  }
   completionCommand(program);
   return withExamples(program);
 }

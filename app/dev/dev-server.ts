@@ -11,8 +11,9 @@ import type { Source } from '../../engine/yaml/index.ts';
 import { refreshSchemas } from '../commands/editors.ts';
 import { checkModules } from '../commands/model-commands.ts';
 import { planOn, planText } from '../commands/plan-commands.ts';
-import type { Config } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import { modelOf, openInstance } from '../instance.ts';
+import { type ModuleFiles, readModuleFiles } from '../load-modules.ts';
 import {
   buildService,
   compileResources,
@@ -42,18 +43,28 @@ const unchangedNote = 'The previous definitions are still served.';
  * other plans must be confirmed with a key press.
  * @param print receives messages for the user
  */
-export async function startDevServer(config: Config, print: (text: string) => void): Promise<DevServer> {
+export async function startDevServer(initial: Config, print: (text: string) => void): Promise<DevServer> {
+  /** The configuration with the latest modules that could be loaded. */
+  let config = initial;
   await writeAdditions(config);
   // Replicas would lag behind migrations.
   const instance = await openInstance({ ...config, serves: true, replicaAddresses: [] });
   // The text of a named statement can change with the definitions, so statements are not prepared by name.
   const database = withoutStatementNames(instance.database);
   const appOf = async (resources: readonly Resource[]): Promise<FastifyInstance> => {
-    const app = await buildService({ ...instance, database, ...divideResources(resources) });
+    const app = await buildService({
+      ...instance,
+      config: { ...instance.config, modules: config.modules },
+      database,
+      ...divideResources(resources),
+    });
     await app.ready();
     return app;
   };
-  let servedText = textOf(await readDefinitions(config));
+  const first = await readFiles(config);
+  let servedText = first.served;
+  let modulesText = first.modules.text;
+  let version = 0;
   const listener = createSwitchableListener(
     await appOf([...instance.resources, ...(instance.retiredResources ?? [])]),
   );
@@ -87,14 +98,18 @@ export async function startDevServer(config: Config, print: (text: string) => vo
   /** Reads the saved files and serves them, or reports why they cannot be served. */
   const processEdits = async (): Promise<void> => {
     const startedAt = performance.now();
-    const { sources, text } = await settledFiles(config);
+    const { sources, text, served, modules } = await settledFiles(config);
     if (text === lastText) return;
     lastText = text;
     pendingPlan = undefined;
+    if (modules.text !== modulesText) {
+      config = await loadConfig(config.environment, ++version);
+      modulesText = modules.text;
+    }
     await refreshSchemas(config);
     const resources = compileResources(config, sources);
-    checkModules(resources);
-    const plan = await planOn(config, modelOf(resources), {}, database);
+    checkModules(config, resources);
+    const plan = await planOn(config, modelOf(resources, config), {}, database);
     // The plan reads the migrations again. If files have changed since, for example by a pull, it would compare the
     // previous definitions with new migrations. The watcher reports the change.
     if ((await readFiles(config)).text !== text) {
@@ -102,7 +117,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
       return;
     }
     const pending = [...(plan.database?.pending ?? []), ...(plan.database?.unfinished ?? [])];
-    const isSame = textOf(sources) === servedText;
+    const isSame = served === servedText;
     if (isSame && pending.length === 0) {
       if (isBehind) print('The files are valid, and their definitions are already served.');
       isBehind = false;
@@ -112,7 +127,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
       reportBehind(`${planText(plan, undefined)}\n\n${unchangedNote}`);
       return;
     }
-    const change = { resources, plan, text: textOf(sources), startedAt };
+    const change = { resources, plan, text: served, startedAt };
     const changesTables = plan.statements.length > 0 || pending.length > 0;
     const isEmbedded = config.databaseAddress === undefined;
     if (!changesTables || (isEmbedded && onlyAdds(plan))) {
@@ -172,8 +187,8 @@ export async function startDevServer(config: Config, print: (text: string) => vo
     clearTimeout(timer);
     timer = setTimeout(queue, settleMs, processEdits);
   };
-  const watchers: FSWatcher[] = [config.resources, config.migrations].map((folder) =>
-    watch(folder, onChange),
+  const watchers: FSWatcher[] = [config.resources, config.migrations, ...first.modules.folders].map(
+    (folder) => watch(folder, onChange),
   );
 
   return {
@@ -221,13 +236,18 @@ async function settledFiles(config: Config): Promise<Files> {
 
 interface Files {
   readonly sources: readonly Source[];
+  readonly modules: ModuleFiles;
+  /** The definitions and modules as a single string, for comparison. */
+  readonly served: string;
   /** All files as a single string, for comparison. */
   readonly text: string;
 }
 
 async function readFiles(config: Config): Promise<Files> {
   const sources = await readDefinitions(config);
-  return { sources, text: textOf(sources) + readdirSync(config.migrations).join() };
+  const modules = await readModuleFiles(config);
+  const served = textOf(sources) + modules.text;
+  return { sources, modules, served, text: served + readdirSync(config.migrations).join() };
 }
 
 /** Returns whether git is changing files. It locks its index while doing so. */
@@ -263,7 +283,7 @@ const onlyAdds = ({ statements, checks, api }: MigrationPlan): boolean =>
 async function writeAdditions(config: Config): Promise<void> {
   if (config.databaseAddress !== undefined) return;
   const resources = await loadResources(config);
-  const plan = await planChanges(config, modelOf(resources), [], {}, undefined);
+  const plan = await planChanges(config, modelOf(resources, config), [], {}, undefined);
   if (plan.statements.length > 0 && plan.undecided.length === 0 && onlyAdds(plan))
     await writeMigration(config, resources, plan);
 }
@@ -280,7 +300,7 @@ async function writeMigration(
   const [firstChange] = api;
   const name =
     firstChange === undefined ? 'edit' : `${firstChange.kind}_${firstChange.name.replaceAll('.', '_')}`;
-  return (await createMigration(config, modelOf(resources), name.slice(0, 60))).file;
+  return (await createMigration(config, modelOf(resources, config), name.slice(0, 60))).file;
 }
 
 const changesOf = ({ api }: MigrationPlan): string =>

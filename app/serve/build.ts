@@ -33,8 +33,8 @@ import {
   withoutSlash,
 } from '../../webhooks/settings/index.ts';
 import type { Config } from '../config.ts';
-import { modules, retiredNeed, servedModules } from '../modules.ts';
-import type { Instance, Services } from '../services.ts';
+import { retiredNeed, servedModules } from '../modules.ts';
+import type { Instance, ModuleList, Services } from '../services.ts';
 import { version } from '../version.ts';
 
 declare module 'fastify' {
@@ -52,20 +52,20 @@ export const readDefinitions = async (
   ...(await readSources(config.resources)),
 ];
 
-/** Response headers and errors that modules add to record operations. */
-const addedResponses = modules.flatMap(({ responses = [] }) => responses);
+/** Returns the response headers and errors that modules add to record operations. */
+const addedResponses = ({ modules }: ModuleList) => modules.flatMap(({ responses = [] }) => responses);
 
 /** Checks and compiles resource definitions. @throws YamlError with every issue */
 export const compileResources = (
   config: Config,
   sources: readonly Source[],
-  code: readonly ModuleCode[] = modules,
+  code: readonly ModuleCode[] = config.modules,
 ): readonly Resource[] =>
   compileResource(
     checkSources(sources),
     apiPrefix,
     enabledEffects(config),
-    addedResponses.filter(({ isEnabled }) => isEnabled(config)),
+    addedResponses(config).filter(({ isEnabled }) => isEnabled(config)),
     code,
   );
 
@@ -94,7 +94,7 @@ export async function describeInstance({ config, resources: all }: DescribedInst
       ...openApi,
       examples: recordExamples(definition, samples.get(name)),
     })),
-    ...servedModules(all).flatMap(({ openApi = [] }) =>
+    ...servedModules(config, all).flatMap(({ openApi = [] }) =>
       typeof openApi === 'function' ? openApi(definitions) : openApi,
     ),
   ];
@@ -102,7 +102,9 @@ export async function describeInstance({ config, resources: all }: DescribedInst
   return openApiDocument(fragments, info, definitions);
 }
 
-type DescribedInstance = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
+type DescribedInstance = Pick<Instance, 'resources'> & {
+  readonly config: Pick<Config, 'samples' | 'modules'>;
+};
 
 /** Interval at which the process that runs background work logs pending notices, in milliseconds. */
 const noticesMs = 60_000;
@@ -138,9 +140,10 @@ export async function buildService(
   database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
   app.decorate('retentionRules', []);
   let newSettings: SettingsFile | undefined;
+  let servedEntries: readonly string[] | undefined;
   const all = [...resources, ...instance.retiredResources];
-  const served = servedModules(all);
-  const retiredNeedOf = (module: string) => retiredNeed(all, module);
+  const served = servedModules(config, all);
+  const retiredNeedOf = (module: string) => retiredNeed(config, all, module);
   const settings = await liveSettings(
     config,
     singleProcessLog(app),
@@ -155,6 +158,9 @@ export async function buildService(
     const file = newSettings;
     newSettings = undefined;
     if (file === undefined) return;
+    servedEntries ??= file.settings.modules;
+    if (String(file.settings.modules) !== String(servedEntries))
+      app.log.warn('the modules in config.yaml have changed. Restart the instance to load them.');
     for (const problem of disabledEndpoints(file, config.environment, retiredNeedOf))
       app.log.info(lineOf(problem));
     // Ignore the error, because other code reports an unresponsive database.
@@ -197,7 +203,7 @@ export async function buildService(
     cors(
       api,
       config.corsOrigins,
-      addedResponses.flatMap(({ headers }) => Object.keys(headers)),
+      addedResponses(config).flatMap(({ headers }) => Object.keys(headers)),
     );
     for (const resource of resources) {
       const { renamedFrom, alias } = resource.definition;

@@ -4,7 +4,7 @@ import { type CommandLine, type CommandResult, jsonResult } from '../../engine/m
 import { createDemo } from '../../plugins/operations/demo/index.ts';
 import { readSettingsFile } from '../../webhooks/settings/index.ts';
 import { assertEnvironment, misspellingWarnings } from '../commands/config-command.ts';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import type { Instance } from '../services.ts';
 import { type AdminListener, startAdminListener } from './listen.ts';
 import { startService } from './service.ts';
@@ -25,7 +25,7 @@ export function serveCommand({ program, run }: CommandLine<Instance>): void {
  * @returns the output to print once it is listening
  */
 async function serve(): Promise<CommandResult> {
-  const config = readConfig();
+  const config = await loadConfig();
   await assertEnvironment(config);
   // Workers would repeat the warnings.
   if (cluster.isPrimary) {

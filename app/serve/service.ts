@@ -46,7 +46,8 @@ async function registerAsNode(
   }: Pick<Instance, 'database' | 'resources' | 'retiredResources'>,
 ): Promise<void> {
   if (database.kind === 'embedded') return;
-  const code = { model: modelOf([...resources, ...retiredResources]), migrations: migrationNames(config) };
+  const model = modelOf([...resources, ...retiredResources], config);
+  const code = { model, migrations: migrationNames(config) };
   const check = (execute: Execute) => assertCompatible(execute, config, code);
   const node = await registerNode(database, code.migrations, { check, lost: exitImmediately });
   if (node === undefined) {

@@ -25,5 +25,6 @@ export {
   isServed,
   type Metrics,
   type Module,
+  type SectionRules,
 } from './module.ts';
 export { deleteExpired, type RetentionRule, retentionBatch, startRetention } from './retention.ts';

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { AddedResponses, Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
 import type { FieldRequirements, ResourceDefinition } from '../definition/index.ts';
+import type { JsonSchema } from '../fields/index.ts';
 import type { ModuleCode } from '../records/index.ts';
 import type { CommandLine } from './command-line.ts';
 
@@ -60,6 +61,12 @@ export interface Metrics {
 type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;
 
 /**
+ * Rules for a module's section in config.yaml: a JSON Schema for its text, or a function that receives its value, or an empty
+ * object if it is missing, and returns the settings. An error thrown by the function is reported at the section.
+ */
+export type SectionRules = JsonSchema | ((section: unknown) => unknown);
+
+/**
  * A part of an instance, other than its records, with its own folder.
  * @typeParam Services the parts of a running service that the module needs
  * @typeParam Instance the parts of an open instance that its commands need
@@ -74,6 +81,8 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly tables?: readonly EntitySchema[];
   /** The module's environment variables. */
   readonly variables?: Variables;
+  /** Rules for the module's section in config.yaml, whose key is the module's name. */
+  readonly settings?: SectionRules;
   /** OpenAPI fragment for the module's routes, or a function that returns it for the instance's resources. */
   readonly openApi?: Fragment | ((definitions: readonly ResourceDefinition[]) => Fragment);
   /** Headers and errors that the module adds to operations on records, for the OpenAPI document and CORS. */

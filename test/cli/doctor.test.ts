@@ -6,8 +6,9 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { checks } from '../../app/commands/checks.ts';
+import { checksOf } from '../../app/commands/checks.ts';
 import { readConfig } from '../../app/config.ts';
+import { modules } from '../../app/modules.ts';
 import { lockFolder } from '../../engine/database/lock.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { feedDelay } from '../../plugins/change-log/check.ts';
@@ -317,7 +318,7 @@ for (const driver of drivers) {
       const report = await doctor(environment);
       assert.deepEqual([...linesOf(report.wrong), ...linesOf(report.notes), ...report.skipped], []);
       // Four parts are not in the list of checks: environment, config.yaml, definitions and database.
-      assert.equal(report.checks, checks.length + 4);
+      assert.equal(report.checks, checksOf({ modules }).length + 4);
     });
 
     test('prints the same findings as text', async () => {

@@ -103,7 +103,7 @@ describe("an instance's schemas", () => {
     try {
       for (const [file, text] of Object.entries(texts)) writeFileSync(join(path, file), text);
       const settingsFile = join(path, '../settings.yaml');
-      const config = { resources: path, shippedResources: null, settingsFile };
+      const config = { resources: path, shippedResources: null, modules: [], settingsFile };
       assert.equal((await writeSchemas(config)).length, 5);
       assert.deepEqual(readdirSync(join(path, '.schemas')), [
         '_config.json',
@@ -122,7 +122,7 @@ describe("an instance's schemas", () => {
     }
     const { resources } = readConfig({});
     const schemas = editorSchemas(await readSources(resources));
-    for (const [name, schema] of [...schemas, ['_config', settingsEditorSchema] as const]) {
+    for (const [name, schema] of [...schemas, ['_config', settingsEditorSchema({})] as const]) {
       const written: unknown = JSON.parse(readFileSync(join(resources, '.schemas', `${name}.json`), 'utf8'));
       assert.deepEqual(written, JSON.parse(JSON.stringify(schema)), `${name}: run crm schema`);
     }

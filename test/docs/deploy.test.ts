@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import { DCLinter } from 'dclint';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
-import { variables } from '../../app/config.ts';
+import { variables } from '../../app/variables.ts';
 import { project } from '../support/process.ts';
 
 const read = (name: string) => readFileSync(join(project, name), 'utf8');

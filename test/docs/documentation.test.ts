@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { buildProgram } from '../../app/commands/program.ts';
-import { variables } from '../../app/config.ts';
+import { variables } from '../../app/variables.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { resourceSchema } from '../../engine/definition/sources.ts';
 import { errorCodes } from '../../engine/errors.ts';

@@ -6,7 +6,8 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { readConfig, variables } from '../../app/config.ts';
+import { readConfig } from '../../app/config.ts';
+import { variables } from '../../app/variables.ts';
 import { type Driver, drivers, postgresServer, send, temporaryFolder } from '../support/instance.ts';
 import {
   apart,

@@ -124,7 +124,7 @@ describe('error messages have locations', () => {
     );
   }
 
-  const marks = new Validator({ strict: false, validateFormats: false }).compile(settingsEditorSchema);
+  const marks = new Validator({ strict: false, validateFormats: false }).compile(settingsEditorSchema({}));
   /** Errors that a JSON Schema cannot express. */
   const beyondSchemas =
     /not a valid reference|2:30 {2}"\$\{" has no closing|"\{\{" has no closing|has no opening|Use a path/;

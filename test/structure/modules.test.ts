@@ -4,9 +4,9 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Command } from '@commander-js/extra-typings';
-import { checks } from '../../app/commands/checks.ts';
-import { variables } from '../../app/config.ts';
+import { checksOf } from '../../app/commands/checks.ts';
 import { modules } from '../../app/modules.ts';
+import { variables } from '../../app/variables.ts';
 import { effectVariables } from '../../engine/effects/effects.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
 import { type Instance, startInstance } from '../support/instance.ts';
@@ -25,6 +25,7 @@ test('the variables of effects are read and documented', () => {
 });
 
 test('checks have unique names and list each dependency once', () => {
+  const checks = checksOf({ modules });
   const names = checks.map(({ name }) => name);
   assert.deepEqual([...new Set(names)], names);
   for (const { name, needs } of checks) assert.deepEqual([...new Set(needs)], needs, name);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import type { FastifyInstance } from 'fastify';
-import { type Config, readConfig } from '../../app/config.ts';
+import { type Config, loadConfig, readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
 import { buildService, compileResources } from '../../app/serve/build.ts';
 import type { Resource } from '../../engine/compile/compile.ts';
@@ -116,12 +116,12 @@ export async function startInstance(
     ...options.environment,
   };
   const sources = options.sources ?? (await sourcesWith());
-  const chosen = readConfig(environment);
+  const chosen = await loadConfig(environment);
   const resources = compileResources(chosen, sources, options.modules);
   const tables: Content = {
-    key: `tables of ${JSON.stringify(sources)}`,
+    key: `tables of ${JSON.stringify([sources, chosen.modules.map(({ name }) => name)])}`,
     fill: async (place) => {
-      const empty = await openDatabase(readConfig({ ...patient, ...place }), entitiesFor(resources));
+      const empty = await openDatabase(readConfig({ ...patient, ...place }), entitiesFor(resources, chosen));
       await createTables(empty);
       await empty.close();
     },
@@ -133,8 +133,8 @@ export async function startInstance(
   // DATABASE_CONNECT_TIMEOUT_MS, which also limits the wait for a slot, does not limit connecting to this database.
   const url = `${made?.url}?connect_timeout=${patienceMs / 1000}`;
   const limits = options.environment?.DATABASE_URL === undefined ? patient : {};
-  const config = readConfig({ ...(made && { DATABASE_URL: url }), ...limits, ...environment });
-  const database = await openDatabase(config, entitiesFor(resources));
+  const config = await loadConfig({ ...(made && { DATABASE_URL: url }), ...limits, ...environment });
+  const database = await openDatabase(config, entitiesFor(resources, config));
   const app = await buildService({ config, resources, database, secrets: instanceSecrets(config) });
   const origin = await app.listen({ host: '127.0.0.1', port: 0 });
   const shipped = options.sources === undefined;

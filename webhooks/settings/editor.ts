@@ -1,6 +1,6 @@
 import type { JsonSchema } from '../../engine/fields/index.ts';
 import { hasKey, implies } from '../../engine/yaml/index.ts';
-import { shortestSecret } from './load.ts';
+import { type SettingsConfig, sectionSchemas, shortestSecret } from './load.ts';
 import schema from './settings.schema.json' with { type: 'json' };
 import { defaults } from './settings.ts';
 
@@ -15,10 +15,10 @@ const secret = {
   pattern: `^(?:[\\s\\S]*\\$\\{[\\s\\S]*|\\s*(?:\\S[\\s\\S]{${shortestSecret - 2},}\\S)?\\s*)$`,
 };
 
-/** JSON Schema for config.yaml, for use in editors, with defaults and dependencies between keys. */
-export const settingsEditorSchema: JsonSchema = {
+/** Returns the JSON Schema for config.yaml, for use in editors, with defaults and dependencies between keys. */
+export const settingsEditorSchema = ({ modules = [] }: Pick<SettingsConfig, 'modules'>): JsonSchema => ({
   ...schema,
-  properties: withDefaults(schema.properties, defaults),
+  properties: { ...withDefaults(schema.properties, defaults), ...sectionSchemas(modules) },
   $defs: {
     ...schema.$defs,
     secrets: { ...secrets, items: secret },
@@ -36,7 +36,7 @@ export const settingsEditorSchema: JsonSchema = {
       allOf: [implies(hasKey('sender', 'whatsapp_cloud'), { required: ['phone_number_id', 'access_token'] })],
     },
   },
-};
+});
 
 /** Adds defaults to schema properties. */
 function withDefaults(properties: JsonSchema, values: object): JsonSchema {

@@ -5,10 +5,15 @@ export { settingsEditorSchema } from './editor.ts';
 export { withoutTextConversion } from './expressions.ts';
 export { type LiveSettings, liveSettings } from './live.ts';
 export {
+  assertSectionSchema,
+  type ModuleEntry,
+  readModuleEntries,
   readSettings,
   readSettingsFile,
   type SettingsConfig,
   type SettingsFile,
+  sectionOf,
+  settingNames,
   settingsVariables,
   variableReferences,
 } from './load.ts';

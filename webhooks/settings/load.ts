@@ -6,6 +6,8 @@ import {
   type VariableValues,
 } from '../../engine/config/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
+import type { JsonSchema } from '../../engine/fields/index.ts';
+import type { SectionRules } from '../../engine/modules/index.ts';
 import {
   type Parsed,
   parseYaml,
@@ -22,14 +24,56 @@ import { defaults, type Payment, type RawPayment, type RawSettings, type Setting
 
 const hasShape = shape<RawSettings>(schema);
 
+/** A module that can have a section in config.yaml. */
+interface SectionOwner {
+  readonly name: string;
+  readonly settings?: SectionRules;
+}
+
+/** Names of the engine's own settings, which modules cannot use. */
+export const settingNames: readonly string[] = Object.keys(schema.properties);
+
+/** Returns the schemas of the modules' sections, keyed by the modules' names. */
+export const sectionSchemas = (modules: readonly SectionOwner[]): Readonly<Record<string, JsonSchema>> =>
+  Object.fromEntries(
+    modules.flatMap(({ name, settings }) =>
+      settings === undefined ? [] : [[name, typeof settings === 'function' ? {} : settings]],
+    ),
+  );
+
+/** Returns the names of the modules' sections that config.yaml must contain. */
+const requiredSections = (modules: readonly SectionOwner[]): string[] =>
+  Object.entries(sectionSchemas(modules)).flatMap(([name, { required }]) =>
+    Array.isArray(required) && required.length > 0 ? [name] : [],
+  );
+
+/** Returns the check for the engine's settings and the modules' sections. */
+const shapeWith = (modules: readonly SectionOwner[]): typeof hasShape =>
+  modules.every(({ settings }) => settings === undefined)
+    ? hasShape
+    : shape({
+        ...schema,
+        properties: { ...schema.properties, ...sectionSchemas(modules) },
+        required: requiredSections(modules),
+      });
+
+/** Checks whether a schema for a section is valid. @throws Error with the reason if it is not */
+export function assertSectionSchema(section: JsonSchema): void {
+  shape(section);
+}
+
 /** Environment variables for config.yaml. */
 export const settingsVariables = {
   /** Path of the settings file. The file can change while the instance is running. */
   settingsFile: pathVariable('CRM_CONFIG', () => join(instanceFolder(), 'config.yaml'), 'a file'),
 };
 
-/** Path of config.yaml, and the environment for its `${NAME}` references. */
-export type SettingsConfig = VariableValues<typeof settingsVariables> & { readonly environment: Environment };
+/** Path of config.yaml, the environment for its `${NAME}` references, and the rules for the sections of modules. */
+export type SettingsConfig = VariableValues<typeof settingsVariables> & {
+  readonly environment: Environment;
+  /** The instance's modules, of which some have sections in the file. */
+  readonly modules?: readonly SectionOwner[];
+};
 
 /**
  * Reads the instance's settings from config.yaml.
@@ -43,7 +87,31 @@ export async function readSettingsFile(config: SettingsConfig): Promise<Settings
   const source = await readYaml(config.settingsFile).catch((cause: NodeJS.ErrnoException) => {
     throw new UserError(`cannot read ${config.settingsFile}: ${fileReason(cause)}`);
   });
-  return parseSettingsFile(source, config.environment);
+  return parseSettingsFile(source, config.environment, config.modules);
+}
+
+/** An entry of `modules` in config.yaml. */
+export interface ModuleEntry {
+  /** The file or package. */
+  readonly specifier: string;
+  /** Returns an issue at the entry. */
+  readonly issue: (message: string) => YamlIssue;
+}
+
+/**
+ * Returns the entries of `modules` in config.yaml. Returns none if the file is invalid, because reading the settings reports
+ * that, and needs the modules.
+ */
+export async function readModuleEntries({ settingsFile }: SettingsConfig): Promise<readonly ModuleEntry[]> {
+  const source = await readYaml(settingsFile).catch(() => undefined);
+  const parsed = source === undefined ? undefined : parseYaml(source, []);
+  const { modules } = objectOf(parsed?.data);
+  if (parsed === undefined || !Array.isArray(modules)) return [];
+  return (modules as unknown[]).flatMap((specifier, index) =>
+    typeof specifier === 'string' && specifier !== '' && modules.indexOf(specifier) === index
+      ? { specifier, issue: (message: string) => parsed.issueAt({ path: ['modules', index] }, message) }
+      : [],
+  );
 }
 
 /** Parses settings from a string, in the same way as {@link readSettings}. */
@@ -58,7 +126,11 @@ export interface SettingsFile {
   readonly parsed: Parsed;
 }
 
-function parseSettingsFile(source: Source, environment: Environment): SettingsFile {
+function parseSettingsFile(
+  source: Source,
+  environment: Environment,
+  modules: readonly SectionOwner[] = [],
+): SettingsFile {
   const issues: YamlIssue[] = [];
   const parsed = parseYaml(source, issues);
   if (parsed === undefined) throw new YamlError(issues);
@@ -68,16 +140,19 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   // An invalid reference also violates the schema's pattern but must be reported only once.
   const reportedLocations = new Set(issues.map(({ line, column }) => `${line}:${column}`));
   const shapeIssues: YamlIssue[] = [];
-  const hasValidShape = hasShape(file, shapeIssues);
+  const hasValidShape = shapeWith(modules)(file, shapeIssues);
   issues.push(...shapeIssues.filter(({ line, column }) => !reportedLocations.has(`${line}:${column}`)));
   checkPayments(file, issues);
   checkSecrets(file, environment, issues);
   checkSenders(file, issues);
   checkResolved(file, environment, issues);
   if (!hasValidShape || issues.length > 0) throw new YamlError(sortIssues(issues));
-  const raw = file.data;
+  const raw: RawSettings = file.data;
+  const sections = sectionsOf(file.data, modules);
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
   const unresolved: Settings = {
+    ...sections,
+    modules: raw.modules ?? defaults.modules,
     partners: {
       inbound_leads: { ...defaults.partners.inbound_leads, ...partners.inbound_leads },
       booking_forms_whatsapp: {
@@ -99,8 +174,41 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
     retention: { ...defaults.retention, ...raw.retention },
     backups: { ...defaults.backups, ...raw.backups },
   };
-  return { settings: freeze(resolveReferences(unresolved, environment)) as Settings, unresolved, parsed };
+  const settings = resolveReferences(unresolved, environment) as Settings;
+  const parsedSections = parseSections(file, settings, modules);
+  return { settings: freeze({ ...settings, ...parsedSections }) as Settings, unresolved, parsed };
 }
+
+/** Returns the modules' sections in a settings file. */
+const sectionsOf = (data: unknown, modules: readonly SectionOwner[]): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.keys(sectionSchemas(modules)).map((name) => [name, objectOf(data)[name] ?? {}]));
+
+/**
+ * Returns the sections that modules parse with a function.
+ * @throws YamlError with each section that a function rejects
+ */
+function parseSections(
+  parsed: Parsed,
+  settings: Settings,
+  modules: readonly SectionOwner[],
+): Readonly<Record<string, unknown>> {
+  const issues: YamlIssue[] = [];
+  const entries = modules.flatMap(({ name, settings: rules }) => {
+    if (typeof rules !== 'function') return [];
+    try {
+      return [[name, rules(sectionOf(settings, name))] as const];
+    } catch (cause) {
+      const message = cause instanceof Error ? cause.message : String(cause);
+      issues.push(parsed.issueAt({ path: [name], key: true }, `${name}: ${message}`));
+      return [];
+    }
+  });
+  if (issues.length > 0) throw new YamlError(sortIssues(issues));
+  return Object.fromEntries(entries);
+}
+
+/** Returns a module's section in the settings. */
+export const sectionOf = (settings: Settings, module: string): unknown => objectOf(settings)[module];
 
 /** Adds an evaluator to each payment entry. A reload creates new evaluators with empty caches. */
 const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonly<Record<string, Payment>> =>

@@ -47,6 +47,8 @@ export interface SenderSettings {
 
 /** Contents of config.yaml, with defaults and resolved environment references. */
 export interface Settings {
+  /** Files and packages of the instance's own modules. */
+  readonly modules: readonly string[];
   readonly partners: {
     readonly inbound_leads: { readonly secrets: Secrets };
     readonly booking_forms_whatsapp: { readonly secrets: Secrets; readonly organization: string };
@@ -89,7 +91,8 @@ export interface Settings {
 type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string | boolean ? T[K] : Partial<T[K]> };
 
 /** Settings as they appear in the file: all keys are optional, and expressions are not compiled. */
-export type RawSettings = DeepPartial<Omit<Settings, 'partners'>> & {
+export type RawSettings = DeepPartial<Omit<Settings, 'partners' | 'modules'>> & {
+  readonly modules?: readonly string[];
   readonly partners?: Partial<Omit<Settings['partners'], 'payments'>> & {
     readonly payments?: Readonly<Record<string, RawPayment>>;
   };
@@ -100,6 +103,7 @@ export const withoutSlash = (url: string): string => url.replace(/\/$/, '');
 
 /** Default settings. A test checks that the default config.yaml has the same values. */
 export const defaults = {
+  modules: [],
   partners: {
     inbound_leads: { secrets: ['${INBOUND_SECRET}'] },
     booking_forms_whatsapp: { secrets: ['${BOOKING_FORMS_WHATSAPP_TOKEN}'], organization: 'demo' },

@@ -1,0 +1,286 @@
+// Modules in config.yaml: errors with their locations, and an instance with the module of docs/modules.md.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { configInForce } from '../../app/commands/config-command.ts';
+import { buildProgram } from '../../app/commands/program.ts';
+import { loadConfig, readConfig } from '../../app/config.ts';
+import { servedModules } from '../../app/modules.ts';
+import { readSettings } from '../../webhooks/settings/load.ts';
+import { onBothDrivers, temporaryFolder } from '../support/instance.ts';
+import { project, until } from '../support/process.ts';
+
+const folder = temporaryFolder();
+after(folder.remove);
+
+/** Writes files, and returns the environment of an instance with them. */
+function write(name: string, files: Readonly<Record<string, string>>): { CRM_CONFIG: string } {
+  const all = { 'package.json': '{ "type": "module" }', ...files };
+  for (const [path, text] of Object.entries(all)) {
+    const file = join(folder.path, name, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  }
+  return { CRM_CONFIG: join(folder.path, name, 'config.yaml') };
+}
+
+/** Returns the text of a module with this body. */
+const moduleOf = (body: string): string =>
+  `import { defineModule, defineModuleTable, identity, textVariable } from 'crm-engine';\nexport default defineModule({ ${body} } as never);\n`;
+
+/** Files of an instance with one module. */
+const withModule = (text: string, config = 'modules: [./acme.ts]\n') => ({
+  'config.yaml': config,
+  'acme.ts': text,
+});
+
+const failing: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, message: RegExp]>> =
+  {
+    'a missing file': [
+      { 'config.yaml': 'modules:\n  - ./acm.ts\n', 'acme.ts': '' },
+      /config\.yaml:2:5 {2}"\.\/acm\.ts" does not exist\. Did you mean "acme\.ts"\?$/,
+    ],
+    'a file of another kind': [
+      { 'config.yaml': 'modules: [./acme.py]\n' },
+      /config\.yaml:1:11 {2}"\.\/acme\.py" must be a JavaScript or TypeScript file \(\.ts, \.mts, \.js, \.mjs\)$/,
+    ],
+    'a missing package': [
+      { 'config.yaml': 'modules: [crm-acme]\n' },
+      /config\.yaml:1:11 {2}the package "crm-acme" is not installed in \S+\. Install it, or write "\.\/crm-acme" for a file\.$/,
+    ],
+    'no default export': [
+      withModule('export const a = 1;\n'),
+      /acme\.ts: has no default export\. Write "export default defineModule\(\{ … \}\)"\.$/,
+    ],
+    'another default export': [
+      withModule("export default { name: 'acme' };\n"),
+      /acme\.ts: the default export was not created by defineModule\./,
+    ],
+    'a syntax error in TypeScript': [
+      withModule('const a: number = 1;\nexport default {\n  x: = a,\n};\n'),
+      /acme\.ts:3:6: Expression expected$/,
+    ],
+    'a syntax error in JavaScript': [
+      {
+        'config.yaml': 'modules: [./acme.js]\n',
+        'acme.js': 'const a = 1;\nexport default {\n  x: = a,\n};\n',
+      },
+      /acme\.js:3:6: Unexpected token '='$/,
+    ],
+    'syntax that cannot be removed': [
+      withModule('\n  enum Color { Red }\nexport default Color;\n'),
+      /acme\.ts:2:3: TypeScript enum is not supported in strip-only mode\. Node\.js only removes types\./,
+    ],
+    'an exception': [
+      withModule("const f = () => {\n  throw new Error('no license\\nmore');\n};\nf();\n"),
+      /acme\.ts:2:9: failed to load: no license$/,
+    ],
+    'a missing import': [
+      withModule("import './missing.ts';\n"),
+      /acme\.ts: Cannot find module '\S+missing\.ts' imported from \S+acme\.ts$/,
+    ],
+    'an unknown key': [
+      withModule(moduleOf("name: 'acme', registre: () => {}")),
+      /acme\.ts: registre: unknown key\. Did you mean "register"\?$/,
+    ],
+    'values of the wrong type': [
+      withModule(moduleOf("name: 'Acme', register: 1, tables: [{}], checks: [{ name: 'x', needs: [] }]")),
+      /acme\.ts: name: must be lowercase words separated by "-", with at most 30 characters\n\S+acme\.ts: register: must be a function\n\S+acme\.ts: tables\[0\]: must be a table \(EntitySchema\)\n\S+acme\.ts: checks\[0\]\.run: is missing$/,
+    ],
+    'no name': [withModule(moduleOf('register: () => {}')), /acme\.ts: name: is missing$/],
+    'the name of a module of the engine': [
+      withModule(moduleOf("name: 'teams'")),
+      /acme\.ts: name: "teams" is the name of one of the engine's modules\. Choose another name\.$/,
+    ],
+    'the name of a setting': [
+      withModule(moduleOf("name: 'mail'")),
+      /acme\.ts: name: "mail" is the name of one of the engine's/,
+    ],
+    'a name twice': [
+      {
+        'config.yaml': 'modules: [./acme.ts, ./other.ts]\n',
+        'acme.ts': moduleOf("name: 'acme'"),
+        'other.ts': moduleOf("name: 'acme'"),
+      },
+      /other\.ts: name: "acme" is also the name of \S*acme\.ts$/,
+    ],
+    'a table with another name': [
+      withModule(moduleOf("name: 'acme-visits', tables: [defineModuleTable('visits', { id: identity })]")),
+      /acme\.ts: tables\[0\]: the name of the table "visits" must be crm_acme_visits or start with crm_acme_visits_$/,
+    ],
+    'a table of the engine': [
+      withModule(moduleOf("name: 'api', tables: [defineModuleTable('crm_api_keys', { id: identity })]")),
+      /acme\.ts: tables\[0\]: the table "crm_api_keys" already belongs to the module api-keys$/,
+    ],
+    'a variable of the engine': [
+      withModule(moduleOf("name: 'acme', variables: { port: textVariable('PORT', '') }")),
+      /acme\.ts: variables\.port: PORT is one of the engine's variables\. Choose another name\.$/,
+    ],
+    'settings that are not a schema': [
+      withModule(moduleOf("name: 'acme', settings: { type: 'objekt' }")),
+      /acme\.ts: settings: is not a valid JSON Schema: /,
+    ],
+  };
+
+describe('loading fails with one line and a location for', () => {
+  for (const [name, [files, message]] of Object.entries(failing)) {
+    test(name, async () => {
+      await assert.rejects(loadConfig(write(name.replaceAll(' ', '-'), files)), {
+        name: /^(?:User|Yaml)Error$/,
+        message,
+      });
+    });
+  }
+});
+
+const schema = `{ type: 'object', additionalProperties: false, required: ['url'], properties: { url: { type: 'string' }, limit: { type: 'integer', minimum: 1 } } }`;
+
+describe('the settings of a module', () => {
+  const read = async (config: string) =>
+    readSettings(
+      await loadConfig({
+        ...write('settings', withModule(moduleOf(`name: 'acme', settings: ${schema}`), config)),
+        ACME_URL: 'https://acme.example',
+      }),
+    );
+
+  test('are checked, and can refer to variables', async () => {
+    const settings = await read('modules: [./acme.ts]\nacme: { url: "${ACME_URL}", limit: 5 }\n');
+    assert.deepEqual((settings as unknown as { acme: unknown }).acme, {
+      url: 'https://acme.example',
+      limit: 5,
+    });
+  });
+
+  test('are rejected with their location', async () => {
+    await assert.rejects(read('modules: [./acme.ts]\nacme:\n  ulr: x\n  limit: 0\n'), {
+      message:
+        /config\.yaml:3:3 {2}unknown key "ulr"\. Did you mean "url"\?\n.*:4:10 {2}limit must be at least 1$/,
+    });
+    await assert.rejects(read('modules: [./acme.ts]\nacmee: { url: x }\n'), {
+      message: /unknown key "acmee"\. Did you mean "acme"\?/,
+    });
+    await assert.rejects(read('modules: [./acme.ts]\n'), {
+      message: /config\.yaml:1:1 {2}the file needs "acme"$/,
+    });
+  });
+
+  test('are shown by crm config, together with the variables', async () => {
+    const config = await loadConfig({
+      ...write(
+        'shown',
+        withModule(
+          moduleOf(
+            `name: 'acme', settings: ${schema}, variables: { source: textVariable('ACME_SOURCE', 'web') }`,
+          ),
+          'modules: [./acme.ts]\nacme: { url: here }\n',
+        ),
+      ),
+      ACME_SUORCE: 'x',
+    });
+    const { text } = await configInForce(config);
+    assert.match(text, /^acme\.url +here +\S+config\.yaml:2$/m);
+    assert.match(text, /^ACME_SOURCE +web +default$/m);
+    assert.match(text, /ACME_SUORCE is not a known variable\. Did you mean ACME_SOURCE\?/);
+  });
+});
+
+test('instances with different modules can run in one process', async () => {
+  const [one, two] = await Promise.all(
+    ['one', 'two'].map((name) =>
+      loadConfig(
+        write(name, {
+          'config.yaml': `modules: [./b.ts, ./a.js]\n`,
+          'b.ts': moduleOf(`name: '${name}-b'`),
+          'a.js': moduleOf(`name: '${name}-a'`).replace(' as never', ''),
+        }),
+      ),
+    ),
+  );
+  const names = (config = readConfig({})) => servedModules(config, []).map(({ name }) => name);
+  assert.deepEqual(names(one), [...names(), 'one-b', 'one-a']);
+  assert.deepEqual(names(two), [...names(), 'two-b', 'two-a']);
+});
+
+test('packages are resolved from the instance, with a main export for require or only for import', async () => {
+  const { CRM_CONFIG } = write('packages', {
+    'package.json': '{ "type": "module", "dependencies": { "crm-engine": "*" } }',
+    'config.yaml': 'modules: [acme-one, "@acme/two"]\n',
+    'node_modules/acme-one/package.json': '{ "name": "acme-one", "type": "module", "main": "index.js" }',
+    'node_modules/acme-one/index.js': moduleOf("name: 'one'").replace(' as never', ''),
+    'node_modules/@acme/two/package.json':
+      '{ "name": "@acme/two", "type": "module", "exports": { ".": { "import": "./lib/two.js" } } }',
+    'node_modules/@acme/two/lib/two.js': moduleOf("name: 'two'").replace(' as never', ''),
+  });
+  const previous = process.cwd();
+  process.chdir(dirname(CRM_CONFIG));
+  try {
+    const { modules } = await loadConfig({ CRM_CONFIG });
+    assert.deepEqual(
+      modules.slice(-2).map(({ name }) => name),
+      ['one', 'two'],
+    );
+  } finally {
+    process.chdir(previous);
+  }
+});
+
+/** Returns the files of the examples in docs/modules.md, keyed by path. */
+const exampleFiles = (): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    [
+      ...readFileSync(join(project, 'docs/modules.md'), 'utf8').matchAll(
+        /^```ts\n\/\/ (\S+)\n([\s\S]*?)^```$/gm,
+      ),
+    ].map(([, path = '', text = '']) => [path, text]),
+  );
+
+const example = write('example', {
+  'config.yaml': 'modules: [./modules/visits.ts]\nvisits: { keep_days: 7 }\n',
+  ...exampleFiles(),
+});
+
+onBothDrivers(
+  'the module in docs/modules.md',
+  (instance) => {
+    const path = '/api/v1/visits';
+
+    test('adds a route with the grants of its object, and a table', async () => {
+      const organization = await instance().organization('visited');
+      const { key } = organization;
+      const send = (page: unknown, sender = key) =>
+        instance().call(`POST ${path}`, { key: sender, body: { page } });
+      assert.equal((await send('home')).status, 204);
+      assert.equal((await send('home')).status, 204);
+      assert.equal((await send('home', await organization.keyWith([]))).status, 403);
+      assert.equal((await send(5)).json.code, 'invalid_input');
+      assert.equal((await instance().call(`POST ${path}`, { body: { page: 'home' } })).status, 401);
+    });
+
+    test('reloads its settings, and reports that other modules need a restart', async () => {
+      const { app } = instance();
+      writeFileSync(example.CRM_CONFIG, 'modules: [./modules/visits.ts]\nvisits: { keep_days: 0 }\n');
+      await until(() => app.settingsProblem() !== undefined, 'the settings are rejected');
+      assert.match(
+        String(app.settingsProblem()),
+        /config\.yaml:2:1 {2}visits: keep_days must be a number of days$/,
+      );
+      writeFileSync(example.CRM_CONFIG, 'modules: [./modules/visits.ts]\n');
+      await until(() => app.settingsProblem() === undefined, 'the settings are valid');
+    });
+
+    test('adds a command', async () => {
+      const previous = process.env.CRM_CONFIG;
+      process.env.CRM_CONFIG = example.CRM_CONFIG;
+      try {
+        const program = await buildProgram('visits');
+        assert.ok(program.commands.some((command) => command.name() === 'visits'));
+      } finally {
+        if (previous === undefined) delete process.env.CRM_CONFIG;
+        else process.env.CRM_CONFIG = previous;
+      }
+    });
+  },
+  { environment: example },
+);

@@ -284,6 +284,9 @@ function previousField({ api, renamed }: PreviousModel, table: string, column: s
   return api[formerName(renamed.tables, table)]?.fields[formerName(renamed.columns?.[table], column)];
 }
 
+/** Returns whether a table belongs to a module. The names of resources cannot contain this prefix. */
+const isModuleTable = (table: string): boolean => table.startsWith('crm_');
+
 /** Returns the unconfirmed drops. @throws UserError if `drop` contains a name that was not removed */
 function undecidedDrops(
   previous: PreviousModel,
@@ -301,6 +304,12 @@ function undecidedDrops(
     if (isLinkTable(name)) return [];
     const current = after[name];
     if (current !== undefined) return removedColumns(name, previous, current, definitions.get(name));
+    if (isModuleTable(name)) {
+      const text = `the table "${name}" was removed, so its rows would be dropped. Choose one:
+  restore the module with ${name} in config.yaml: keep its rows
+  --allow-drop ${name}    with this command: drop its rows`;
+      return [{ name, text }];
+    }
     const [candidate] = addedTables;
     const rename =
       candidate === undefined
@@ -319,7 +328,7 @@ function undecidedDrops(
   for (const name of drop) {
     if (names.includes(name)) continue;
     throw new UserError(
-      `--allow-drop ${name}: no removed field or resource has this name${suggestion(name, names)}`,
+      `--allow-drop ${name}: no removed field, resource or table has this name${suggestion(name, names)}`,
     );
   }
   return removed.filter(({ name }) => !drop.includes(name)).map(({ text }) => text);
@@ -367,6 +376,12 @@ function removedColumns(
   });
   const drops = removed.map((column) => {
     const name = `${table}.${column}`;
+    if (isModuleTable(table)) {
+      const text = `the column "${column}" was removed, so the values of ${name} would be dropped. Choose one:
+  restore "${column}" in the module with ${table}: keep the values
+  --allow-drop ${name}    with this command: drop its values`;
+      return { name, text };
+    }
     const file = definition?.file ?? '';
     const former = previousField(previous, table, column);
     const type = `${typeOf(before, column, tables[linkTable(table, column)], former)}${groupOf(former)}`;

@@ -1,13 +1,16 @@
 // Tasks in the admin UI with a maximum number of clicks and keys. Typed text does not count.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Locator, Page } from 'playwright-core';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import type { Organization } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
 import { fresh, makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { eventsTo, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { steps } from '../support/steps.ts';
 
@@ -15,6 +18,9 @@ const assignableOwner = {
   file: 'resources/own-leads.yaml',
   text: 'extends: leads\nfields:\n  owner_id: { assignable: true }\n',
 };
+
+const receiver = await startReceiver();
+after(() => receiver.close());
 
 /** A user who counts clicks and keys. */
 function userOf(page: Page) {
@@ -222,6 +228,82 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await page.getByText('1–1 of 1').waitFor();
   });
 
+  test('merge two duplicates: 3 clicks', async () => {
+    const { acme, page } = await enter();
+    await create(acme, 'leads', { last_name: 'Bishop' });
+    await create(acme, 'leads', { first_name: 'Zoë', last_name: 'Quast', company: 'Polarwatch' });
+    const kept = await create(acme, 'leads', { first_name: 'Zoë', last_name: 'Quast' });
+    await go(page, acme, 'data/leads');
+    await page.getByRole('searchbox', { name: 'Search leads' }).focus();
+    const { used, click, press, type } = userOf(page);
+    await type('quast');
+    await press('Enter');
+    await page.getByText('1–2 of 2').waitFor();
+    await click(page.getByLabel('Select all rows'));
+    await click(page.getByRole('button', { name: 'Merge selected' }));
+    await click(page.getByRole('button', { name: 'Merge leads' }));
+    await page.getByRole('status').getByText('merged').waitFor();
+    await page.getByText('1–1 of 1').waitFor();
+    assert.equal((await read(acme, `leads/${kept}`)).company, 'Polarwatch');
+    assert.deepEqual(used, { clicks: 3, keys: 1 });
+  });
+
+  test('import 500 rows with semicolons and foreign column names: 5 clicks', async () => {
+    const { acme, page } = await enter();
+    await go(page, acme, 'data/leads');
+    const rows = Array.from(
+      { length: 500 },
+      (_, index) => `Müller ${index};Firma ${index};m${index}@a.example`,
+    );
+    const buffer = Buffer.from(['Nachname;Betrieb;E-Mail', ...rows, ''].join('\r\n'));
+    const { used, click, choose } = userOf(page);
+    await click(page.getByRole('link', { name: 'Import CSV' }));
+    const chooser = page.waitForEvent('filechooser');
+    await click(page.getByLabel('File', { exact: true }));
+    await (await chooser).setFiles({ name: 'kunden.csv', mimeType: 'text/csv', buffer });
+    assert.equal(await page.getByLabel('Column “E-Mail”').inputValue(), 'email');
+    await choose(page.getByLabel('Column “Nachname”'), 'Last name');
+    await page.waitForLoadState();
+    await choose(page.getByLabel('Column “Betrieb”'), 'Company');
+    await page.waitForLoadState();
+    await click(page.getByRole('button', { name: 'Import 500 records' }));
+    await page.getByText('1–20 of 500').waitFor();
+    assert.deepEqual(used, { clicks: 5, keys: 0 });
+    const { data } = await read(acme, 'leads?email=m7@a.example');
+    const [lead] = data as { last_name: string; company: string }[];
+    assert.deepEqual([lead?.last_name, lead?.company], ['Müller 7', 'Firma 7']);
+  });
+
+  test('find why a webhook failed: 2 clicks; retry: 1 click', async () => {
+    const { acme, page } = await enter();
+    const path = `/${fresh('hook')}`;
+    receiver.behave(path, 503);
+    const subscription = { url: `${receiver.url}${path}`, resources: ['leads'] };
+    const key = await acme.keyWith([
+      { object: 'events', actions: ['*'] },
+      { object: '*', actions: ['*'] },
+    ]);
+    const made = await world().instance.call('POST /events/subscriptions', { key, body: subscription });
+    assert.equal(made.status, 201, made.text);
+    const lead = await create(acme, 'leads', { last_name: 'Ames' });
+    const deliveries = async () =>
+      (await world().instance.call(`GET /events/subscriptions/${made.json.id}/deliveries`, { key })).text;
+    await until(async () => (await deliveries()).includes('503'), 'the first attempt');
+    await go(page, acme, '');
+    const { used, click } = userOf(page);
+    await click(page.getByRole('link', { name: /^Show deliveries to / }));
+    await page.getByText('the receiver responded with 503').waitFor();
+    await click(page.getByRole('link', { name: new RegExp(` leads ${lead} v1$`) }));
+    await page.getByText('HTTP 503').waitFor();
+    assert.deepEqual(used, { clicks: 2, keys: 0 });
+    receiver.behave(path, 204);
+    const retry = userOf(page);
+    await retry.click(page.getByRole('button', { name: /^Retry now/ }));
+    await page.getByRole('status').getByText('queued again.').waitFor();
+    await until(async () => (await deliveries()).includes('done'), 'the retry');
+    assert.deepEqual(retry.used, { clicks: 1, keys: 0 });
+  });
+
   test('log a note: 2 clicks, or 1 click and Ctrl and Enter', async () => {
     const { acme, page } = await enter();
     const id = await create(acme, 'leads', { last_name: 'Ames' });
@@ -357,4 +439,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
   });
 };
 
-inBrowser('tasks in the admin UI', suite, { sources: await sourcesWith(assignableOwner) });
+inBrowser('tasks in the admin UI', suite, {
+  sources: await sourcesWith(assignableOwner),
+  environment: settingsFile(eventsTo(receiver.port)).environment,
+});

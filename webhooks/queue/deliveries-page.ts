@@ -49,7 +49,9 @@ interface Deliveries {
   readonly queue: Queue;
 }
 
-const isDone = ({ status }: QueueItem): boolean => status !== 'waiting';
+/** Returns whether an item waits for another attempt. */
+const isRetrying = ({ status, attempts }: Pick<QueueItem, 'status' | 'attempts'>): boolean =>
+  status === 'waiting' && attempts > 0;
 
 /** Declares a queue's items, newest first, with buttons to replay one item or all failed items. */
 const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries) =>
@@ -128,8 +130,8 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
     },
     rowActions: {
       replay: {
-        label: 'Replay',
-        isOffered: isDone,
+        label: (item) => (isRetrying(item) ? 'Retry now' : 'Replay'),
+        isOffered: (item) => item.status !== 'waiting' || isRetrying(item),
         done: { [`${name}-replayed`]: '{} queued again.' },
         run: ({ organization, actor, transact }, _form, { id }) =>
           transact((tables) => replayItem(tables, queue, actor, organization, id)),
@@ -193,7 +195,7 @@ const stateHues: Readonly<Record<string, number>> = { waiting: 8, done: 6, dead:
 const labelOf = (status: string): string => stateLabels[status] ?? status;
 
 const stateOf = ({ status, attempts, error }: QueueItem): DisplayValue => ({
-  text: `${status === 'waiting' && attempts > 0 ? 'Retrying' : labelOf(status)}${attempts > 0 ? `, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}` : ''}`,
+  text: `${isRetrying({ status, attempts }) ? 'Retrying' : labelOf(status)}${attempts > 0 ? `, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}` : ''}`,
   state: status === 'dead' ? 'bad' : status === 'done' ? 'good' : 'quiet',
   below: error === '' ? null : error,
 });

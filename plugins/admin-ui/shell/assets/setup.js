@@ -67,6 +67,21 @@ if (valueForm !== null) {
     if (target.matches('select') && !usesKeyboard) valueForm.requestSubmit();
   });
 }
+// An import's file is checked when it is chosen, and again when a column's field is chosen with the pointer.
+const importForm = document.querySelector('form[enctype="multipart/form-data"]');
+if (importForm !== null) {
+  let usesKeyboard = false;
+  importForm.addEventListener('keydown', () => {
+    usesKeyboard = true;
+  });
+  importForm.addEventListener('pointerdown', () => {
+    usesKeyboard = false;
+  });
+  importForm.addEventListener('submit', keepPosition);
+  importForm.addEventListener('change', ({ target }) => {
+    if (target.type === 'file' || !usesKeyboard) importForm.requestSubmit();
+  });
+}
 // A note is saved with Ctrl or Command and Enter.
 document.getElementById('note')?.addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();

@@ -55,7 +55,11 @@ const maxBytes = 8 * 1024;
 const validMs = 5 * 60_000;
 
 /** The input of a bulk change. */
-type BulkInput = ListInput & BodyInput;
+type BulkInput = ListInput &
+  BodyInput & {
+    /** Whether a request without filters applies to all records. Default: such a request is rejected. */
+    readonly acceptsAll?: boolean;
+  };
 
 /** The plan for a bulk change. */
 export interface BulkPlan extends OperationPlan, Pick<OperationInput, 'customFields'> {
@@ -248,7 +252,8 @@ function compileBulk(context: OperationContext, method: string, change: BulkChan
       );
       rejectRequest(issues);
       const { filters, search } = parsedQuery;
-      if (filters.length === 0 && search.length === 0) throw errors.filterRequired();
+      if (input.acceptsAll !== true && filters.length === 0 && search.length === 0)
+        throw errors.filterRequired();
       const body = bodyOf(strictInput);
       const { kind, actor, organization } = caller.principal;
       const request = JSON.stringify(

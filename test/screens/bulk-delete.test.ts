@@ -74,7 +74,7 @@ onBothDrivers(
       await create('home', 1200);
       await create('other', 3);
       const list = await admin.get(`${path}?area=home`);
-      assert.match(list.text, /name="step" value="all">.*?Delete all 1,200 that match</);
+      assert.match(list.text, /name="step" value="all">.*?Delete all that match</);
       for (const query of ['', '?area=', '?area=other', '?sort=id'])
         assert.doesNotMatch((await admin.get(`${path}${query}`)).text, /that match</, query);
       const page = await question('home');
@@ -85,6 +85,28 @@ onBothDrivers(
       assert.equal(messageOf(after), '1,200 chores deleted.');
       assert.doesNotMatch(after.text, /\/undo"/, 'more records than a request restores');
       assert.deepEqual([await countOf('home'), await countOf('other')], [0, 3]);
+    });
+
+    test('an unfiltered list has the same confirmation, which counts the records that the member can delete', async () => {
+      await create('whole', 25, { score: 1 });
+      await create('whole', 5, { score: 50 });
+      const person = await limitedPerson(instance(), acme, [
+        'chores:list',
+        'chores:read',
+        'chores:delete:small',
+      ]);
+      const browser = await signIn(instance(), person);
+      const { text } = await browser.get(`${path}?area=whole`);
+      const selection = new URLSearchParams({ at: '', query: 'area=whole' });
+      for (const [, id = ''] of text.matchAll(/name="id" value="(\d+)"/g)) selection.append('id', id);
+      const selected = await browser.get(`${path}/delete?${selection}`);
+      assert.match(selected.text, /value="all">Delete all 25 chores in the list</);
+      const page = await browser.get(`${path}/delete?${new URLSearchParams({ query: '', step: 'all' })}`);
+      const all = Number(/^Delete (\d+) chores\?$/.exec(titleOf(page))?.[1] ?? assert.fail(titleOf(page)));
+      assert.match(page.text, /If one of them cannot be deleted, none of them is deleted/);
+      const after = await follow(await confirm(page, browser), browser);
+      assert.equal(messageOf(after).trim(), `${all} chores deleted.`);
+      assert.equal(await countOf('whole'), 5);
     });
 
     test('the records can be restored', async () => {

@@ -313,7 +313,8 @@ export function prepareCalls(
       removeMatching: async (resource, filters, confirm) => {
         permit(resource, 'delete');
         return runOperation(database, resource.operations.bulkRemove, {
-          ...{ caller, body: {}, signing, query: { ...filters, ...(confirm !== undefined && { confirm }) } },
+          ...{ caller, body: {}, signing, acceptsAll: true },
+          query: { ...filters, ...(confirm !== undefined && { confirm }) },
           customFields: await customFields(resource),
         });
       },

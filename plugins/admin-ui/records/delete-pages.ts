@@ -18,13 +18,13 @@ const maxNamed = 20;
 export function deletePages({ get, post }: DataRoutes): void {
   get('/delete', (context) => {
     const form = context.request.query as Form;
-    return isOfAll(context, form) ? confirmMatching(context, form) : confirmMany(context, form);
+    return isOfAll(form) ? confirmMatching(context, form) : confirmMany(context, form);
   });
   post('/delete', async (context) => {
     const { request, reply, resource, calls } = context;
     const form = (request.body ?? {}) as Form;
-    if (isOfAll(context, form)) return removeMatching(context, form);
-    const ids = field(form, 'step') === 'all' ? await matchingIds(context, form) : selectedIds(form);
+    if (isOfAll(form)) return removeMatching(context, form);
+    const ids = selectedIds(form);
     if (ids.length === 0) return confirmMany(context, form);
     const { deleted, failed } = await calls.removeMany(resource, ids);
     const [first] = deleted;
@@ -52,18 +52,17 @@ export function deletePages({ get, post }: DataRoutes): void {
   });
 }
 
-/** Returns whether a form applies to all records that match the filters of the list from which the user started. */
-const isOfAll = (context: DataRequest, form: Form): boolean =>
-  field(form, 'step') === 'all' && conditionsIn(context, form) !== undefined;
+/** Returns whether a form applies to all records of the list from which the user started. */
+const isOfAll = (form: Form): boolean => field(form, 'step') === 'all';
 
-/** Returns the filters of the list from which the user started, or undefined if it is not filtered. */
-const conditionsIn = ({ resource }: DataRequest, form: Form) =>
-  conditionsOf(resource, new URLSearchParams(field(form, 'query')));
+/** Returns the filters of the list from which the user started. An unfiltered list has none. */
+const conditionsIn = ({ resource }: DataRequest, form: Form): Query =>
+  conditionsOf(resource, new URLSearchParams(field(form, 'query'))) ?? {};
 
 /** Deletes all records that match the filters of the list, or explains why none was deleted. */
 async function removeMatching(context: DataRequest, form: Form) {
   const { request, reply, resource, calls } = context;
-  const conditions = conditionsIn(context, form) ?? {};
+  const conditions = conditionsIn(context, form);
   const { items } = await calls.list(resource, filtersIn(context, form));
   let count: number;
   try {
@@ -90,7 +89,7 @@ async function removeMatching(context: DataRequest, form: Form) {
  */
 async function confirmMatching(context: DataRequest, form: Form, rejection?: HttpError) {
   const { request, resource, calls, titles, references, path, reply, sendPage } = context;
-  const conditions = conditionsIn(context, form) ?? {};
+  const conditions = conditionsIn(context, form);
   const { count, confirm = '' } = await calls.removeMatching(resource, conditions);
   const back = returnUrl(context, form);
   if (count === 0) return redirectDone(request, reply, back, 'records-kept');
@@ -148,23 +147,6 @@ function filtersIn({ resource }: DataRequest, form: Form): Query {
   return filters;
 }
 
-/** Returns the IDs of the records on all pages of the list from which the user started, up to a batch's maximum. */
-async function matchingIds(context: DataRequest, form: Form): Promise<readonly string[]> {
-  const { resource, calls } = context;
-  const filters = filtersIn(context, form);
-  const ids: string[] = [];
-  for (let cursor: string | undefined; ids.length < maxItems; ) {
-    const { items, next } = await calls.list(resource, {
-      ...filters,
-      ...(cursor !== undefined && { cursor }),
-    });
-    ids.push(...items.map(({ id }) => textOf(id)));
-    if (next === undefined) break;
-    cursor = next;
-  }
-  return ids.slice(0, maxItems);
-}
-
 async function confirmMany(context: DataRequest, form: Form) {
   const { resource, calls, titles, references, path, reply, sendPage } = context;
   if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
@@ -184,12 +166,11 @@ async function confirmMany(context: DataRequest, form: Form) {
   const { items, total } = await calls.list(resource, filtersIn(context, form));
   // Offered to users who have selected the whole first page.
   const isPageSelected = items.length > 0 && items.every(({ id }) => ids.includes(textOf(id)));
-  const conditions = conditionsIn(context, form);
-  const limit = conditions === undefined ? maxItems : maxBulk;
-  const canDeleteAll = isPageSelected && total > ids.length && total <= limit;
-  // The button deletes without another confirmation, so its label needs the exact number.
-  const matching =
-    canDeleteAll && conditions !== undefined ? await calls.removeMatching(resource, conditions) : undefined;
+  const canDeleteAll = isPageSelected && total > ids.length && total <= maxBulk;
+  // The button deletes without another confirmation, so its label needs the number of records that the member can delete.
+  const matching = canDeleteAll
+    ? await calls.removeMatching(resource, conditionsIn(context, form))
+    : undefined;
   return sendPage(
     {
       kind: 'confirm',
@@ -204,9 +185,10 @@ async function confirmMany(context: DataRequest, form: Form) {
         ...(matching?.confirm === undefined ? [] : [{ name: 'confirm', value: matching.confirm }]),
       ],
       submit: `Delete ${countNoun(resource, ids.length)}`,
-      also: canDeleteAll
-        ? { label: `Delete all ${countNoun(resource, matching?.count ?? total)} in the list`, value: 'all' }
-        : undefined,
+      also:
+        matching !== undefined && matching.count > 0
+          ? { label: `Delete all ${countNoun(resource, matching.count)} in the list`, value: 'all' }
+          : undefined,
       cancel: back,
     },
     { at: returnQuery(field(form, 'at')) },

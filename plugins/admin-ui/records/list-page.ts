@@ -167,7 +167,8 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
             query: String(parameters),
             all:
               total > items.length && total <= maxBulk && conditionsOf(resource, parameters) !== undefined
-                ? `Delete all ${numbers.format(total)} that match`
+                ? // The member might be allowed to delete only some of them. The confirmation counts these records.
+                  'Delete all that match'
                 : undefined,
             pair: canMerge(input) ? { label: 'Merge selected', href: `${path}/merge` } : undefined,
           }

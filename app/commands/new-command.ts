@@ -12,6 +12,7 @@ import { loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { version } from '../version.ts';
 import { writeSchemas } from './editors.ts';
+import { createModule } from './new-module.ts';
 
 /**
  * Whether this code runs from `dist` in a packed package. A clone runs its TypeScript source, and its
@@ -81,7 +82,12 @@ export function newCommand({ program, run }: CommandLine<Instance>): void {
       ).choices(templates),
     )
     .addOption(jsonResult())
-    .action((folder, { json, ...options }) => run(json, createInstance(folder, options)));
+    .action((folder, { json, ...options }) => run(json, createInstance(folder, options)))
+    .command('module')
+    .description('create a module with a test, and add it to config.yaml')
+    .argument('<name>', 'lowercase words separated by "-", for example convert-lead')
+    .addOption(jsonResult())
+    .action((name, { json }) => run(json, createModule(name)));
 }
 
 /** Names of the folders in `templates/`, whose files a new instance can contain. */
@@ -173,7 +179,7 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
         .replace(/^-+|-+$/g, '') || 'my-crm',
     private: true,
     type: 'module',
-    scripts: { start: `${exec}crm serve`, dev: `${exec}crm dev`, crm: `${exec}crm` },
+    scripts: { start: `${exec}crm serve`, dev: `${exec}crm dev`, crm: `${exec}crm`, test: 'node --test' },
     dependencies: { [packageName]: engine },
     allowScripts: { argon2: true },
   };
@@ -216,7 +222,8 @@ npm run -s crm -- --help
   were first created.
 - \`resources/.schemas/\`: JSON Schemas that editors use to complete and check these files. They are not in git;
   \`npm run -s crm -- schema\` generates them.
-- \`config.yaml\`: settings for partners, messages and email.
+- \`config.yaml\`: settings for partners, messages and email, and your modules. \`npm run -s crm -- new module convert-lead\` creates a
+  module with a test, which \`npm test\` runs.
 - \`data/\`: the embedded database, unless \`DATABASE_URL\` is set. Back it up.
 
 To upgrade, install the new version, review \`npm run -s crm -- plan\`, and restart. If the new version changes built-in

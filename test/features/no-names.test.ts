@@ -9,9 +9,10 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { readSources } from '../../engine/definition/sources.ts';
 
 const root = join(import.meta.dirname, '../..');
+// Text catalogues are sentences for users, in which these words have other meanings.
 const files = ['engine', 'plugins'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => name.endsWith('.ts') && !/[\\/]texts[\\/]/.test(name))
     .map((name) => `${folder}/${name}`),
 );
 

@@ -10,6 +10,7 @@ import { passkeyLogin } from './passkey.ts';
 import { personalPages } from './personal-pages.ts';
 import { resetPages } from './reset.ts';
 import { secondStep } from './second-step.ts';
+import { loginTexts } from './texts/index.ts';
 
 export { addLoginLinks } from './login.ts';
 
@@ -25,11 +26,10 @@ export const loginModule: Module<LoginServices> = {
       'session-ended': 'Session ended.',
       'name-changed': 'Name saved.',
       'password-changed': 'Password changed. All other sessions have been logged out.',
-      'logged-out': 'You have been logged out.',
-      'reset-mailed':
-        'If a user with that email address exists, an email with a link and a code is on its way. The link is valid for an hour.',
-      'password-reset': 'Password changed. All sessions have been logged out. Log in with the new password.',
-      'invite-accepted': 'Welcome. Log in with your email address and password.',
+      'logged-out': loginTexts.later('loggedOut'),
+      'reset-mailed': loginTexts.later('resetMailed'),
+      'password-reset': loginTexts.later('passwordReset'),
+      'invite-accepted': loginTexts.later('invitationAccepted'),
     });
     loginPages(app, services);
     secondStep(app, services);

@@ -7,6 +7,7 @@ import { json, jsonId, rejectOtherMethods } from '../../../engine/http/index.ts'
 import { pageSize } from '../../../engine/query/index.ts';
 import { grantedActions, readBody } from '../../../engine/records/index.ts';
 import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import type { Language } from '../../admin-ui/shell/index.ts';
 import type { Mailer } from '../../operations/mail/index.ts';
 import {
   cookieName,
@@ -56,12 +57,15 @@ interface LoginLink {
 declare module 'fastify' {
   interface FastifyInstance {
     /** Functions that return the links on the login page according to the current configuration. */
-    loginLinks: (() => readonly LoginLink[])[];
+    loginLinks: ((language: Language) => readonly LoginLink[])[];
   }
 }
 
 /** Adds links to the login page. */
-export function addLoginLinks(app: FastifyInstance, links: () => readonly LoginLink[]): void {
+export function addLoginLinks(
+  app: FastifyInstance,
+  links: (language: Language) => readonly LoginLink[],
+): void {
   app.loginLinks.push(links);
 }
 

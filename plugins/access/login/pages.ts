@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { errors, HttpError, UserError } from '../../../engine/errors.ts';
+import { HttpError, UserError } from '../../../engine/errors.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import {
   type Form,
   field,
+  languageOf,
   membershipsOf,
   personOf,
   recentMemberships,
@@ -17,6 +18,7 @@ import { maxPersonName } from '../identity/index.ts';
 import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
 import { type Candidate, pickBy } from './candidates.ts';
 import { byPassword, type LoginServices, sessionRoute } from './login.ts';
+import { loginTexts } from './texts/index.ts';
 
 const view = viewsIn(import.meta.dirname);
 
@@ -31,9 +33,11 @@ declare module 'fastify' {
 export function loginPages(app: FastifyInstance, { config, database }: LoginServices): void {
   const showLogin = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
     const next = more.next ?? safeNext((request.query as { next?: unknown }).next);
-    const links = app.loginLinks.flatMap((getLinks) => getLinks());
+    const language = languageOf(request);
+    const links = app.loginLinks.flatMap((getLinks) => getLinks(language));
     return render(request, reply, view('login'), {
-      title: 'Log in to CRM',
+      language,
+      title: loginTexts(language)('logInTitle'),
       waysIn: links
         .filter(({ isLoginMethod }) => isLoginMethod)
         .map((link) => ({ ...link, path: `${link.path}?next=${encodeURIComponent(String(next))}` })),
@@ -72,12 +76,13 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
     } catch (error) {
       if (!(error instanceof HttpError) || (error.status !== 401 && error.status !== 429)) throw error;
       const organizations = candidates.flatMap(({ memberships }) => [...memberships.values()]);
+      const t = loginTexts(languageOf(request));
       const problem =
         error.status === 429
-          ? 'Too many attempts. Try again in 15 minutes.'
+          ? t('tooManyAttempts')
           : candidates.length > 0
-            ? 'Several users have this email address. Choose the organization and enter the password again.'
-            : errors.wrongPassword().message;
+            ? t('severalUsers')
+            : t('wrongPassword');
       reply.code(error.status);
       if (error.status === 429) reply.headers(error.extra.headers ?? {});
       return showLogin(request, reply, {
@@ -101,7 +106,8 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
 
   const showInvite = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
     render(request, reply, view('invite'), {
-      title: 'Accept an invitation',
+      language: languageOf(request),
+      title: loginTexts(languageOf(request))('acceptTitle'),
       id: (request.params as { id: string }).id,
       ...more,
     });

@@ -1,10 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { HttpError } from '../../../engine/errors.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { type Form, field, redirectGetToForm, safeNext } from '../../admin-ui/shell/index.ts';
+import { type Form, field, languageOf, redirectGetToForm, safeNext } from '../../admin-ui/shell/index.ts';
 import { findMemberships } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { byPasskey, type LoginServices, sessionRoute } from './login.ts';
+import { loginTexts } from './texts/index.ts';
 
 /** Registers the routes for logging in with a passkey, which requires neither a password nor a code. */
 export function passkeyLogin(app: FastifyInstance, { database }: LoginServices): void {
@@ -29,7 +30,7 @@ export function passkeyLogin(app: FastifyInstance, { database }: LoginServices):
         reply.code(error.status).headers(error.extra.headers ?? {});
       }
       request.log.warn({ address: request.ip, code: 'passkey' }, 'login rejected');
-      const problem = 'This passkey is not registered here, or the page has expired. Try again.';
+      const problem = loginTexts(languageOf(request))('passkeyUnknown');
       return app.showLogin(request, reply, { next, problem });
     },
   );

@@ -3,11 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { HttpError, UserError } from '../../../engine/errors.ts';
 import { transaction } from '../../../engine/tables/index.ts';
-import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
+import { type Form, field, languageOf, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
 import { linkWithCode, mailTemplate } from '../../operations/mail/index.ts';
 import { createMailedResets, parseEmail, redeemReset } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { addLoginLinks, type LoginServices } from './login.ts';
+import { loginTexts } from './texts/index.ts';
 
 const view = viewsIn(import.meta.dirname);
 
@@ -43,13 +44,14 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     }
   };
 
-  addLoginLinks(app, () =>
-    mailer.sendsLinks() ? [{ path: '/setup/forgot', label: 'Forgot your password?' }] : [],
+  addLoginLinks(app, (language) =>
+    mailer.sendsLinks() ? [{ path: '/setup/forgot', label: loginTexts(language)('forgotTitle') }] : [],
   );
 
   const showForgot = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
     render(request, reply, view('forgot'), {
-      title: 'Forgot your password?',
+      language: languageOf(request),
+      title: loginTexts(languageOf(request))('forgotTitle'),
       on: mailer.sendsLinks(),
       ...more,
     });
@@ -64,7 +66,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       if (!(error instanceof HttpError)) throw error;
       reply.code(error.status).headers(error.extra.headers ?? {});
       return showForgot(request, reply, {
-        problem: 'Too many attempts. Try again in 15 minutes.',
+        problem: loginTexts(languageOf(request))('tooManyAttempts'),
       });
     }
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));
@@ -78,7 +80,8 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
 
   const showReset = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
     render(request, reply, view('reset'), {
-      title: 'Reset your password',
+      language: languageOf(request),
+      title: loginTexts(languageOf(request))('resetTitle'),
       id: (request.params as { id: string }).id,
       ...more,
     });
@@ -91,7 +94,8 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     const code = field(form, 'code');
     try {
       const password = field(form, 'new');
-      if (password !== field(form, 'again')) throw new UserError('the new passwords do not match');
+      if (password !== field(form, 'again'))
+        throw new UserError(loginTexts(languageOf(request))('passwordsDiffer'));
       await transaction(database, (tables) =>
         redeemReset(tables, { requestId: request.id, audited: config.audit }, { publicId, code, password }),
       );

@@ -1,10 +1,19 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../../../engine/errors.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
+import {
+  type Form,
+  field,
+  languageOf,
+  render,
+  type Text,
+  type ViewData,
+  viewsIn,
+} from '../../admin-ui/shell/index.ts';
 import { type AuthenticatedUser, findMemberships, hasSecondFactor } from '../identity/index.ts';
 import { tickets } from '../secrets/index.ts';
 import { type LoginServices, sessionRoute } from './login.ts';
+import { loginTexts } from './texts/index.ts';
 
 const view = viewsIn(import.meta.dirname);
 
@@ -38,7 +47,11 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
   });
 
   const showStep = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
-    render(request, reply, view('second-step'), { title: 'Second factor', ...more });
+    render(request, reply, view('second-step'), {
+      language: languageOf(request),
+      title: loginTexts(languageOf(request))('secondFactor'),
+      ...more,
+    });
   const readFirstStep = (request: FastifyRequest) => firstSteps.open(request.cookies[cookie]);
   const restart = (reply: FastifyReply) => reply.redirect('/setup/login', 303);
 
@@ -53,7 +66,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
       const first = await readFirstStep(request);
       if (first === undefined) return restart(reply);
       const { user, method, next } = first;
-      const reject = (status: number, code: string, problem: string) => {
+      const reject = (status: number, code: string, problem: Text) => {
         request.log.warn({ address: request.ip, users: [user.id], code }, 'login rejected');
         reply.code(status);
         return showStep(request, reply, { problem });
@@ -61,7 +74,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
       try {
         const kind = await app.checkCode(user.id, field((request.body ?? {}) as Form, 'code'));
         if (kind === undefined) {
-          return await reject(401, 'second_factor_required', 'The code is wrong or has already been used.');
+          return await reject(401, 'second_factor_required', loginTexts(languageOf(request))('wrongCode'));
         }
         const candidate = { user, memberships: await findMemberships(tablesOf(database), user.id) };
         await app.logInAs(request, reply, candidate, { method: `${method} and ${kind}`, secondFactor: true });
@@ -71,7 +84,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
         if (error.status === 401) return restart(reply);
         if (error.status !== 429) throw error;
         reply.headers(error.extra.headers ?? {});
-        const problem = 'Too many attempts. Try again in 15 minutes.';
+        const problem = loginTexts(languageOf(request))('tooManyAttempts');
         return reject(429, error.code, problem);
       }
       reply.clearCookie(cookie, cookieOptions(request));

@@ -7,6 +7,7 @@ import { addLoginLinks } from '../login/index.ts';
 import { tickets } from '../secrets/index.ts';
 import { findOrLinkUser, type ProviderClaims } from './linking.ts';
 import { isAvailable, type ProviderSettings, providers } from './providers.ts';
+import { openIdTexts } from './texts/index.ts';
 
 /** Services required for logging in through a provider. */
 export interface OpenIdServices extends IdentityServices {
@@ -54,10 +55,10 @@ export function openIdPages(
 
   const availableProviders = () =>
     Object.entries(login().providers).filter(([, settings]) => isAvailable(settings));
-  addLoginLinks(app, () =>
+  addLoginLinks(app, (language) =>
     availableProviders().map(([id, { name }]) => ({
       path: `${base}/${id}`,
-      label: `Log in with ${name}`,
+      label: openIdTexts(language)('logInWith', { provider: name }),
       isLoginMethod: true,
     })),
   );

@@ -17,6 +17,14 @@ export {
 export { addObjects, sectionList, userList } from './add-objects.ts';
 export { defineObject } from './admin-object.ts';
 export { assetsIn } from './assets.ts';
+export {
+  type Catalogue,
+  defineTexts,
+  type Language,
+  type Text,
+  type TextIn,
+  type TranslationOf,
+} from './catalogue.ts';
 export { type FilterField, filterMenu } from './filter.ts';
 export { claimForm, type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
@@ -31,7 +39,7 @@ export {
   parametersOf,
   rowsPerPage,
 } from './listing.ts';
-export { localeOf } from './locale.ts';
+export { languageOf, localeOf } from './locale.ts';
 export type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
 export { recentMemberships, rememberOrganization } from './recent.ts';
 export {

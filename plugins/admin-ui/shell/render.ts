@@ -3,9 +3,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { projectFolder } from '../../../engine/config/index.ts';
 import type { Membership } from '../../access/identity/index.ts';
 import { membershipsOf } from './access.ts';
+import type { Language, TextIn } from './catalogue.ts';
 import { navigationOf } from './frame.ts';
 import { recentMemberships, rememberOrganization } from './recent.ts';
 import { shortcuts } from './shortcuts.ts';
+import { shellTexts } from './texts/index.ts';
 import {
   type AnyPage,
   type DisplayValue,
@@ -35,7 +37,7 @@ interface UndoButton {
 
 /** A message shown after an action. `{}` is replaced with the subject's name. */
 export interface DoneMessage {
-  readonly text: string;
+  readonly text: string | TextIn;
   /** Returns the button that undoes the action, or undefined if it cannot be undone. */
   readonly undo: (request: FastifyRequest, subject: Subject) => UndoButton | undefined;
 }
@@ -50,10 +52,10 @@ declare module 'fastify' {
 /** Adds messages for `?done=`. A text without a function cannot be undone. */
 export function addDoneTexts(
   app: FastifyInstance,
-  texts: Readonly<Record<string, string | DoneMessage>>,
+  texts: Readonly<Record<string, string | TextIn | DoneMessage>>,
 ): void {
   for (const [code, text] of Object.entries(texts))
-    app.doneTexts.set(code, typeof text === 'string' ? { text, undo: () => undefined } : text);
+    app.doneTexts.set(code, typeof text === 'object' ? text : { text, undo: () => undefined });
 }
 
 /** Cookie that carries an action's subject to the next page, because names must not appear in URLs. */
@@ -111,14 +113,19 @@ function persistentQuery({ url }: FastifyRequest): string {
 /** Returns the only element of a list, or undefined if the list has a different length. */
 const onlyOne = <T>(list: readonly T[]): T | undefined => (list.length === 1 ? list[0] : undefined);
 
-/** Renders a view with the data common to all pages. @param view the view's path */
+/**
+ * Renders a view with the data common to all pages.
+ * @param view the view's path
+ * @param data `language` is the language of the page's texts if all of them are translated. Default: English.
+ */
 export async function render(
   request: FastifyRequest,
   reply: FastifyReply,
   view: string,
-  data: ViewData & { readonly title: string },
+  data: ViewData & { readonly title: string; readonly language?: Language },
 ): Promise<string> {
   const { server: app, person } = request;
+  const { language = 'en' } = data;
   // An error page before login has no form, and a new cookie would invalidate the forms in other tabs.
   const csrf =
     data.hasForms === false && person === null
@@ -127,8 +134,9 @@ export async function render(
   const org = data.org as Membership | undefined;
   const { done } = request.query as { done?: unknown };
   const message = typeof done === 'string' ? app.doneTexts.get(done) : undefined;
+  const messageText = typeof message?.text === 'function' ? message.text(language) : (message?.text ?? '');
   const subject = message === undefined ? {} : consumeSubject(request, reply);
-  reply.header('content-type', 'text/html; charset=utf-8');
+  reply.headers({ 'content-type': 'text/html; charset=utf-8', 'content-language': language });
   const memberships = person === null ? [] : membershipsOf(person);
   const recent = person === null ? [] : recentMemberships(request, person);
   if (org !== undefined) rememberOrganization(request, reply, org);
@@ -138,12 +146,13 @@ export async function render(
     current: data.section as string | undefined,
   });
   return reply.viewAsync(relative(projectFolder, view), {
+    language,
     csrf,
     // The name is user input, so the view escapes it separately from the message.
     notice: message && {
-      before: message.text.split('{}')[0],
-      name: message.text.includes('{}') ? (subject.name ?? 'It') : '',
-      after: message.text.split('{}')[1],
+      before: messageText.split('{}')[0],
+      name: messageText.includes('{}') ? (subject.name ?? shellTexts(language)('it')) : '',
+      after: messageText.split('{}')[1],
       undo: message.undo(request, subject),
     },
     marked: subject.id,

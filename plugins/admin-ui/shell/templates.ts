@@ -2,10 +2,12 @@ import { relative } from 'node:path';
 import helmet from '@fastify/helmet';
 import view from '@fastify/view';
 import type { FastifyInstance } from 'fastify';
-import handlebars from 'handlebars';
+import handlebars, { type HelperOptions } from 'handlebars';
 import { projectFolder } from '../../../engine/config/index.ts';
 import { assetUrl } from './assets.ts';
+import { htmlText, type Language, languages } from './catalogue.ts';
 import { hueOf, type IconName, iconHtml, initialsOf } from './icon.ts';
+import { shellTexts } from './texts/index.ts';
 import { partials } from './views.ts';
 
 /** Units of time in seconds, largest first. */
@@ -17,28 +19,43 @@ const units = [
   ['minute', 60],
 ] as const;
 
-const words = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+const relativeFormats = new Map(
+  languages.map((language) => [language, new Intl.RelativeTimeFormat(language, { numeric: 'auto' })]),
+);
 
 /** Returns a relative time in words, for example "2 hours ago" or "in 3 days". */
-function relativeTime(at: Date, now = Date.now()): string {
+function relativeTime(at: Date, language: Language, now = Date.now()): string {
   const seconds = (at.getTime() - now) / 1000;
   const unit = units.find(([, length]) => Math.abs(seconds) >= length);
-  return unit === undefined ? 'just now' : words.format(Math.trunc(seconds / unit[1]), unit[0]);
+  const format = relativeFormats.get(language);
+  return unit === undefined || format === undefined
+    ? shellTexts(language)('justNow')
+    : format.format(Math.trunc(seconds / unit[1]), unit[0]);
 }
 
 /** Formats a time in UTC to the second. */
 export const exactTime = (at: Date): string => `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
+/** Returns the language of the page that a template is rendered for. Default: English. */
+const pageLanguage = ({ data }: HelperOptions): Language =>
+  (data as { readonly root?: { readonly language?: Language } } | undefined)?.root?.language ?? 'en';
+
 /** Creates the template engine with the helpers and partial templates of all views. Handlebars escapes the helpers' results. */
 function createEngine(): typeof handlebars {
   const engine = handlebars.create();
-  engine.registerHelper('time', (value: Date | string | null | undefined) => {
-    if (value == null) return 'never';
+  engine.registerHelper(
+    't',
+    (name: string, options: HelperOptions) =>
+      new engine.SafeString(htmlText(pageLanguage(options), name, options.hash as Record<string, string>)),
+  );
+  engine.registerHelper('time', (value: Date | string | null | undefined, options: HelperOptions) => {
+    const language = pageLanguage(options);
+    if (value == null) return shellTexts(language)('never');
     const at = new Date(value);
     // PostgreSQL can store timestamps outside the range of JavaScript dates.
     if (Number.isNaN(at.getTime())) return String(value);
     return new engine.SafeString(
-      `<time datetime="${at.toISOString()}" title="${exactTime(at)}">${relativeTime(at)}</time>`,
+      `<time datetime="${at.toISOString()}" title="${exactTime(at)}">${relativeTime(at, language)}</time>`,
     );
   });
   engine.registerHelper('equal', (a: unknown, b: unknown) => a === b);

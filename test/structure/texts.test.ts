@@ -1,0 +1,202 @@
+// Text catalogues: all languages have the same texts with the same parameters, and templates contain no other texts.
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, test } from 'node:test';
+import handlebars from 'handlebars';
+import '../../app/modules.ts';
+import {
+  type Catalogue,
+  catalogues,
+  defineTexts,
+  htmlText,
+  languages,
+  type TranslationOf,
+} from '../../plugins/admin-ui/shell/catalogue.ts';
+import { project } from '../support/process.ts';
+
+/** Templates whose texts are not in a catalogue yet. Remove a template when its texts are. */
+const pending = [
+  'plugins/access/login/me.hbs',
+  'plugins/access/login/reset-mail.hbs',
+  'plugins/access/members/invite-mail.hbs',
+  'plugins/access/second-factor/app.hbs',
+  'plugins/access/second-factor/codes.hbs',
+  'plugins/access/second-factor/passkey.hbs',
+  'plugins/api/explorer/error-codes.hbs',
+  'plugins/api/explorer/layout.hbs',
+  'plugins/api/explorer/section.hbs',
+  'plugins/api/explorer/start.hbs',
+];
+
+/** Returns the parameters and tags in a text's forms. */
+function partsOf(text: Catalogue[string] | undefined): readonly string[] {
+  const forms = typeof text === 'string' ? [text] : Object.values(text ?? {});
+  return [...new Set(forms.flatMap((form) => form?.match(/\{\w+\}|<\/?\w+>/g) ?? []))].sort();
+}
+
+/** Returns the names of a text's parameters. */
+function parametersOf(text: Catalogue[string]): readonly string[] {
+  const names = partsOf(text).flatMap((part) => /^\{(\w+)\}$/.exec(part)?.[1] ?? []);
+  return [...new Set([...names, ...(typeof text === 'string' ? [] : ['count'])])].sort();
+}
+
+interface TextCall {
+  readonly name: string;
+  readonly parameters: readonly string[];
+}
+
+/** Stands for the value of an expression in a template's HTML. */
+const valueMark = '\u0001';
+/** Stands for a text with tags, which must not be in an attribute. */
+const markupMark = '\u0002';
+
+/** Returns a template's own HTML, with all branches of its blocks, and its uses of catalogue texts. */
+function readTemplate(source: string): { readonly html: string; readonly calls: readonly TextCall[] } {
+  const calls: TextCall[] = [];
+  const call = ({ params, hash }: hbs.AST.MustacheStatement) => {
+    const [name] = params as readonly { readonly value?: unknown }[];
+    assert.equal(typeof name?.value, 'string', 'a template names its texts literally');
+    const text = textNamed(String(name?.value));
+    calls.push({ name: String(name?.value), parameters: (hash?.pairs ?? []).map(({ key }) => key).sort() });
+    return partsOf(text).some((part) => part.startsWith('<')) ? markupMark : valueMark;
+  };
+  const htmlOf = (program: hbs.AST.Program | undefined): string =>
+    (program?.body ?? [])
+      .map((statement) => {
+        if (statement.type === 'ContentStatement') return (statement as hbs.AST.ContentStatement).value;
+        if (statement.type === 'BlockStatement' || statement.type === 'DecoratorBlock') {
+          const block = statement as hbs.AST.BlockStatement;
+          return htmlOf(block.program) + htmlOf(block.inverse);
+        }
+        if (statement.type !== 'MustacheStatement') return valueMark;
+        const mustache = statement as hbs.AST.MustacheStatement;
+        return (mustache.path as hbs.AST.PathExpression).original === 't' ? call(mustache) : valueMark;
+      })
+      .join('');
+  return { html: htmlOf(handlebars.parse(source)), calls };
+}
+
+/** Returns a text in English by its full name. */
+function textNamed(name: string): Catalogue[string] | undefined {
+  const [module = '', key = ''] = name.split('.');
+  return catalogues.get(module)?.en[key];
+}
+
+const visibleAttributes = /\s(?:title|aria-label|placeholder|alt)="([^"]*)"/g;
+
+/** Returns the words in a template that users can see and that are not from a catalogue. */
+function wordsOutside(html: string): readonly string[] {
+  const tags = html.match(/<[^>]*>/g) ?? [];
+  const attributes = tags.flatMap((tag) => [
+    ...[...tag.matchAll(visibleAttributes)].map(([, value = '']) => value),
+    ...(/type="(?:submit|button|reset)"/.test(tag) ? (/\svalue="([^"]*)"/.exec(tag) ?? []).slice(1) : []),
+  ]);
+  return [...html.replace(/<[^>]*>/g, valueMark).split(valueMark), ...attributes]
+    .map((words) => words.trim())
+    .filter((words) => /\p{L}/u.test(words));
+}
+
+const templates = globSync('plugins/**/*.hbs', { cwd: project })
+  .filter((path) => !path.includes('node_modules'))
+  .toSorted();
+
+describe('catalogues', () => {
+  test('several modules have one', () => assert.ok(catalogues.size >= 3));
+
+  for (const [module, texts] of catalogues) {
+    for (const language of languages) {
+      test(`${module} has the same texts, parameters and tags in ${language} as in English`, () => {
+        assert.deepEqual(Object.keys(texts[language]), Object.keys(texts.en));
+        for (const [key, text] of Object.entries(texts[language])) {
+          assert.deepEqual(partsOf(text), partsOf(texts.en[key]), key);
+          if (typeof text === 'string') continue;
+          const { pluralCategories } = new Intl.PluralRules(language).resolvedOptions();
+          assert.deepEqual(Object.keys(text).sort(), [...pluralCategories].sort(), key);
+        }
+      });
+    }
+
+    test(`${module} uses all of its texts`, () => {
+      const [index = ''] = globSync(`plugins/**/${module}/texts/index.ts`, { cwd: project });
+      const folder = join(project, dirname(dirname(index)));
+      const sources = globSync('**/*.{ts,hbs}', { cwd: folder })
+        .filter((path) => !path.startsWith('texts/'))
+        .map((path) => readFileSync(join(folder, path), 'utf8'))
+        .join('\n');
+      const unused = Object.keys(texts.en).filter(
+        (key) => !sources.includes(`"${module}.${key}"`) && !sources.includes(`('${key}'`),
+      );
+      assert.deepEqual(unused, []);
+    });
+  }
+});
+
+describe('templates', () => {
+  test('the words outside catalogues are found', () => {
+    assert.deepEqual(
+      wordsOutside(readTemplate('<p title="Name {{x}}">{{#if y}}Go{{else}}{{z}}{{/if}}</p>').html),
+      ['Go', `Name ${valueMark}`],
+    );
+    assert.deepEqual(wordsOutside(readTemplate('<p class="a" title="{{x}}">{{y}}: –</p>').html), []);
+  });
+
+  for (const path of templates) {
+    test(path, () => {
+      const { html, calls } = readTemplate(readFileSync(join(project, path), 'utf8'));
+      const words = wordsOutside(html);
+      if (pending.includes(path))
+        assert.notDeepEqual(words, [], 'remove the template from the list of pending ones');
+      else assert.deepEqual(words, []);
+      for (const { name, parameters } of calls) {
+        const text = textNamed(name) ?? assert.fail(`the text ${name} does not exist`);
+        assert.deepEqual(parameters, parametersOf(text), name);
+      }
+      for (const [tag] of html.matchAll(/<[^>]*>/g))
+        assert.ok(!tag.includes(markupMark), `${tag} has a text with tags in an attribute`);
+    });
+  }
+});
+
+describe('texts', () => {
+  const en = {
+    greeting: '<strong>Hello</strong> {name}',
+    rows: { one: '{count} row', other: '{count} rows' },
+  } as const satisfies Catalogue;
+  const de = {
+    greeting: '<strong>Hallo</strong> {name}',
+    rows: { one: '{count} Zeile', other: '{count} Zeilen' },
+  } as const satisfies TranslationOf<typeof en>;
+  const texts = defineTexts('example', en, { de });
+  catalogues.delete('example');
+
+  test('parameters and numbers have the form of the language', () => {
+    assert.equal(texts('en')('rows', { count: 1 }), '1 row');
+    assert.equal(texts('en')('rows', { count: 1200 }), '1,200 rows');
+    assert.equal(texts('de')('rows', { count: 1 }), '1 Zeile');
+    assert.equal(texts.later('rows', { count: 1200 })('de'), '1.200 Zeilen');
+    assert.equal(texts('de')('greeting', { name: 'Ada' }), '<strong>Hallo</strong> Ada');
+  });
+
+  test('parameters are escaped in HTML', () => {
+    const html = htmlText('en', 'example.greeting', { name: '<b>"A" & \'B\'</b>' });
+    assert.equal(html, '<strong>Hello</strong> &lt;b&gt;&quot;A&quot; &amp; &#x27;B&#x27;&lt;/b&gt;');
+  });
+
+  test('wrong keys and parameters are type errors', () => {
+    const { greeting, rows } = de;
+    const rejected = () => {
+      // @ts-expect-error the key does not exist
+      texts('en')('farewell');
+      // @ts-expect-error the parameter is missing
+      texts('en')('greeting');
+      // @ts-expect-error the parameter has another name
+      texts('en')('greeting', { person: 'Ada' });
+      // @ts-expect-error a text is missing
+      defineTexts('example', en, { de: { greeting } });
+      // @ts-expect-error a translation has another parameter
+      defineTexts('example', en, { de: { greeting: 'Hallo {person}', rows } });
+    };
+    assert.equal(typeof rejected, 'function');
+  });
+});

@@ -143,5 +143,7 @@ function addCommand(parent: Command, outline: Outline): void {
     command.addOption(option);
   }
   if (outline.after !== undefined) command.addHelpText('after', outline.after);
+  // A command with arguments of its own has an action, so Commander does not add a help command to it.
+  if (outline.arguments.length > 0) command.helpCommand(false);
   for (const child of outline.commands) addCommand(command, child);
 }

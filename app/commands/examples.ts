@@ -6,6 +6,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   serve: ['serve', 'serve --json # print the URL as JSON'],
   dev: ['dev'],
   new: ['new my-crm', 'new my-crm --template integration'],
+  'new module': ['new module convert-lead'],
   'add field': ['add field leads nickname string', 'add field leads partner_id reference --to accounts'],
   'add resource': ['add resource invoices'],
   migrate: ['migrate', 'migrate --status', 'migrate --create add_nickname'],

@@ -131,10 +131,13 @@ describe('the commands', async () => {
   const leaves = (
     command: CommandUnknownOpts,
     words: readonly string[] = [],
-  ): [string, CommandUnknownOpts][] =>
-    command.commands.length === 0
-      ? [[words.join(' '), command]]
-      : command.commands.flatMap((child) => leaves(child, [...words, child.name()]));
+  ): [string, CommandUnknownOpts][] => [
+    // A command with arguments of its own can also have commands.
+    ...(command.commands.length === 0 || command.registeredArguments.length > 0
+      ? ([[words.join(' '), command]] satisfies [string, CommandUnknownOpts][])
+      : []),
+    ...command.commands.flatMap((child) => leaves(child, [...words, child.name()])),
+  ];
   const program = await buildProgram();
   const all = new Map(leaves(program));
 

@@ -30,6 +30,7 @@ import {
   type Environment,
   emptyStorage,
   migratedStorage,
+  type Options,
   onDatabase,
   project,
   type Service,
@@ -149,7 +150,7 @@ describe('the packed package', { concurrency: 1 }, () => {
    * @returns the tarball
    */
   const install = (instance: string): string => {
-    for (const name of ['package.json', 'bin/crm.js'])
+    for (const name of ['package.json', 'bin/crm.js', 'bin/index.js'])
       cpSync(join(project, name), join(home, 'package', name));
     const pack = ['pack', '--ignore-scripts', '--silent', '--pack-destination', home];
     const tarball = execFileSync('npm', pack, { cwd: join(home, 'package'), encoding: 'utf8' }).trim();
@@ -204,6 +205,37 @@ describe('the packed package', { concurrency: 1 }, () => {
     }
   };
 
+  /** Checks that a generated module passes its test, and that the modules in docs/modules.md compile with strict types. */
+  const assertModulesWork = async (instance: string, options: Options): Promise<void> => {
+    await crmJson(['new', 'module', 'greeter'], {}, options);
+    const config = readFileSync(join(instance, 'config.yaml'), 'utf8');
+    assert.match(config, /^modules: \[\.\/modules\/greeter\.ts\]$/m);
+    assert.match(config, /^#/m, 'comments are kept');
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const tested = spawnSync('npm', ['test', '--silent'], { cwd: instance, env, encoding: 'utf8' });
+    assert.deepEqual([tested.status, tested.stderr], [0, ''], tested.stdout);
+    assert.match(tested.stdout, /pass 1$/m);
+    const page = readFileSync(join(project, 'docs/modules.md'), 'utf8');
+    for (const [, path = '', text = ''] of page.matchAll(/^```ts\n\/\/ (\S+)\n([\s\S]*?)^```$/gm))
+      writeFileSync(join(instance, path), text);
+    const compilerOptions = {
+      ...{ target: 'es2024', module: 'nodenext', strict: true, noEmit: true, skipLibCheck: true },
+      types: ['node'],
+      erasableSyntaxOnly: true,
+    };
+    writeFileSync(join(instance, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['modules'] }));
+    const compile = () =>
+      spawnSync(process.execPath, [join(project, 'node_modules/typescript/bin/tsc'), '-p', instance], {
+        encoding: 'utf8',
+      }).stdout;
+    assert.equal(compile(), '');
+    const wrong = `import { defineModule } from 'crm-engine';
+export default defineModule({ name: 'a', register: (_app, { databse }) => databse });\n`;
+    writeFileSync(join(instance, 'modules/wrong.ts'), wrong);
+    assert.match(compile(), /modules\/wrong\.ts\(2,\d+\): error TS2339: Property 'databse'/);
+    rmSync(join(instance, 'modules/wrong.ts'));
+  };
+
   test('a new instance can be created, extended, and upgraded to the next version with its data', async () => {
     const temporary = temporaryFolder();
     symlinkSync(join(project, 'node_modules'), join(temporary.path, 'node_modules'));
@@ -240,6 +272,8 @@ describe('the packed package', { concurrency: 1 }, () => {
     const patched = await service.call(`PATCH /api/v1/leads/${id}`, { key, body: { fax: '+49 30 1' } });
     assert.equal(patched.status, 200, patched.text);
     await stop(service);
+
+    await assertModulesWork(instance, options);
 
     // The next version adds a column to a platform table, with a migration, and a field to leads, with a migration that
     // instances must not run.

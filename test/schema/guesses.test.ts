@@ -266,7 +266,7 @@ describe("a migration's statements", () => {
         }
         if (made.length === 0) {
           if (drop.length > 0)
-            await assert.rejects(create(own, drop), /no removed field or resource has this name/);
+            await assert.rejects(create(own, drop), /no removed field, resource or table has this name/);
           return;
         }
         const statements = await create(own, drop);

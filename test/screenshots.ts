@@ -126,6 +126,11 @@ async function take(browser: Browser, { url, email, password }: Started): Promis
   await picture(page, 'records');
   await page.goto('/setup/o/demo/data/opportunities/1');
   await picture(page, 'record');
+  await page.goto('/setup/o/demo/data/opportunities/board');
+  await picture(page, 'board');
+  await page.goto('/setup/o/demo');
+  await page.evaluate("document.querySelector('.chart').scrollIntoView()");
+  await picture(page, 'home');
   for (const name of ['keys', 'members', 'integrations', 'activity'] as const) {
     await page.goto(`/setup/o/demo/${name}`);
     await picture(page, name);

@@ -71,7 +71,7 @@ onBothDrivers('boards', (instance) => {
     assert.deepEqual(Object.keys(columns).slice(0, 3), ['Prospecting', 'Qualification', 'Needs Analysis']);
     assert.deepEqual(columns.Prospecting, ['1 · 1,000.25', 'Relaunch <b>']);
     assert.deepEqual(columns['Needs Analysis'], ['0']);
-    assert.equal(columns.Qualification?.[0], '22 · 2.2', 'decimals are exact');
+    assert.equal(columns.Qualification?.[0], '22 · 2.20', 'decimals are exact');
     assert.equal(columns.Qualification?.length, 21);
     assert.match(
       page.text,

@@ -9,7 +9,7 @@ import {
   localeOf,
   redirectDone,
 } from '../shell/index.ts';
-import { boardTotals, summedField } from './board-totals.ts';
+import { boardTotals, summedField, sumTexts } from './board-totals.ts';
 import { principalOf } from './calls.ts';
 import { type BoardField, boardFields } from './list-filters.ts';
 import { columnsOf } from './list-page.ts';
@@ -89,14 +89,15 @@ async function showBoard(context: DataRequest, { field, parameter }: BoardField,
   const numbers = new Intl.NumberFormat(locale);
   const outside = [...(totals ?? [])].filter(([value]) => !values.includes(value));
   const outsideCount = outside.reduce((count, [, total]) => count + total.count, 0);
+  const sums = sumTexts(totals ?? new Map(), values, summed, locale);
   const columns = values.map((value, index): BoardPage['columns'][number] => {
     const { items = [], total = 0 } = lists[index] ?? {};
-    const { count = total, sum = null } = totals?.get(value) ?? (totals === undefined ? {} : { count: 0 });
+    const { count = total } = totals?.get(value) ?? (totals === undefined ? {} : { count: 0 });
     return {
       value,
       hue: hueAt(index),
       count: numbers.format(count),
-      sum: summed === undefined || sum === null ? undefined : (summed.type.display?.(sum, locale) ?? sum),
+      sum: sums[index],
       cards: items.map((record) => ({
         id: textOf(record.id),
         title: titles.of(resource, record),

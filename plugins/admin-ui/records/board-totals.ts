@@ -50,3 +50,32 @@ export async function boardTotals(
     return undefined;
   }
 }
+
+/**
+ * Returns the sums of a board's columns as texts with the same number of decimal places. A sum is undefined if the column has no
+ * values.
+ * @param values the values of the columns
+ * @param summed the field that is added up
+ */
+export function sumTexts(
+  totals: ReadonlyMap<string, BoardTotal>,
+  values: readonly string[],
+  summed: Field | undefined,
+  locale: string,
+): readonly (string | undefined)[] {
+  const sums = alignedDecimals(values.map((value) => totals.get(value)?.sum ?? null));
+  return sums.map((sum) =>
+    summed === undefined || sum === null ? undefined : (summed.type.display?.(sum, locale) ?? sum),
+  );
+}
+
+/** Pads decimal numbers with zeros, so that they have the same number of decimal places. */
+function alignedDecimals(values: readonly (string | null)[]): readonly (string | null)[] {
+  const placesOf = (value: string | null) => (value?.split('.')[1] ?? '').length;
+  const places = Math.max(0, ...values.map(placesOf));
+  return values.map((value) =>
+    value === null || places === 0
+      ? value
+      : `${value}${value.includes('.') ? '' : '.'}${'0'.repeat(places - placesOf(value))}`,
+  );
+}

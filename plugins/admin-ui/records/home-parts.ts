@@ -14,7 +14,7 @@ import {
   hueAt,
   localeOf,
 } from '../shell/index.ts';
-import { boardTotals, summedField } from './board-totals.ts';
+import { boardTotals, summedField, sumTexts } from './board-totals.ts';
 import { type Calls, principalOf } from './calls.ts';
 import { boardFields } from './list-filters.ts';
 import { currentViewer } from './see-as.ts';
@@ -220,7 +220,7 @@ async function pipelines({
       const largest = Math.max(...values.map((value) => totals?.get(value)?.count ?? 0));
       if (board === undefined || totals === undefined || largest <= 0) return [];
       const summed = summedField(resource);
-      const sums = alignedDecimals(values.map((value) => totals.get(value)?.sum ?? null));
+      const sums = sumTexts(totals, values, summed, locale);
       const path = `${base}/${resource.name}`;
       return [
         {
@@ -230,31 +230,20 @@ async function pipelines({
           sumLabel: summed && fieldLabel(summed),
           rows: values.map((value, index) => {
             const { count = 0 } = totals.get(value) ?? {};
-            const sum = sums[index] ?? null;
+            const sum = sums[index];
             return {
               label: value,
               hue: hueAt(index),
               href: `${path}?${new URLSearchParams({ [board.field.name]: value })}`,
               count: numbers.format(count),
               share: Math.round((100 * count) / largest),
-              ...(summed && sum !== null && { sum: summed.type.display?.(sum, locale) ?? sum }),
+              ...(sum !== undefined && { sum }),
             };
           }),
         },
       ];
     });
   return (await Promise.all(charts)).flat();
-}
-
-/** Pads decimal numbers with zeros, so that they have the same number of decimal places. */
-function alignedDecimals(values: readonly (string | null)[]): readonly (string | null)[] {
-  const placesOf = (value: string | null) => (value?.split('.')[1] ?? '').length;
-  const places = Math.max(0, ...values.map(placesOf));
-  return values.map((value) =>
-    value === null || places === 0
-      ? value
-      : `${value}${value.includes('.') ? '' : '.'}${'0'.repeat(places - placesOf(value))}`,
-  );
 }
 
 /** Returns whether a resource has a pipeline: a board in its definition, or a board that adds up an amount. */

@@ -26,6 +26,7 @@ export const {
   jsonResult,
   now,
   organizationOption,
+  Rejection,
   readBody,
   section,
   sql,

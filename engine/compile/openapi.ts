@@ -1,6 +1,7 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Deprecation, Field, JsonSchema } from '../fields/index.ts';
 import {
+  acceptsEmptyBody,
   actionPath,
   type DescribedResource,
   deleteRulesOf,
@@ -451,7 +452,9 @@ function describeAction(
       description: `${description} Requires the \`${permission}\` grant on \`${definition.name}\`.`,
       tags: [definition.name],
       parameters: ['Prefer', 'org', 'IdempotencyKey'].map((parameter) => ref('parameters', parameter)),
-      ...(input !== undefined && { requestBody: { required: true, content: content(input) } }),
+      ...(input !== undefined && {
+        requestBody: { required: !acceptsEmptyBody(action), content: content(input) },
+      }),
       responses: {
         200: {
           description: 'The result of the action.',

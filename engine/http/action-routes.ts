@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
-import { actionPath, customFieldsIn, type TextSigner } from '../records/index.ts';
+import { acceptsEmptyBody, actionPath, customFieldsIn, type TextSigner } from '../records/index.ts';
 import { authorize } from './authorize.ts';
 import { decodeBody } from './compression.ts';
 import { rejectOtherMethods } from './methods.ts';
@@ -23,7 +23,7 @@ export function actionRoutes(
   },
 ): void {
   for (const action of resource.actions) {
-    const { module, name, permission, input: schema } = action;
+    const { module, name, permission } = action;
     const url = `${path}${actionPath(action)}`;
     app.route({
       method: 'POST',
@@ -31,7 +31,7 @@ export function actionRoutes(
       onRequest: authorize(app, resource, permission),
       preValidation: decodeBody,
       handler: async (request, reply) => {
-        const input = new RequestInput(request, reply, { acceptsEmpty: schema === undefined }, signing);
+        const input = new RequestInput(request, reply, { acceptsEmpty: acceptsEmptyBody(action) }, signing);
         const { caller } = input;
         const customFields = customFieldsIn(database, resource, caller);
         input.customFields = customFields instanceof Promise ? await customFields : customFields;

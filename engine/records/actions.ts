@@ -60,6 +60,12 @@ export const actionPath = ({ name, ofCollection }: Pick<ModuleAction, 'name' | '
 export const labelOfAction = ({ label, name }: Pick<ModuleAction, 'label' | 'name'>): string =>
   label ?? humanize(name.replaceAll('-', '_'));
 
+/** Returns whether an action can be performed without a body, because its schema requires no property. */
+export const acceptsEmptyBody = ({ input }: Pick<ModuleAction, 'input'>): boolean => {
+  const required = input?.required;
+  return !Array.isArray(required) || required.length === 0;
+};
+
 const decodeResult = rowDecoder({ json: cell.text, isReplayed: cell.flag });
 
 /** Records that an action was performed. */

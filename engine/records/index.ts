@@ -34,6 +34,7 @@ export {
 } from './access.ts';
 export {
   type ActionInput,
+  acceptsEmptyBody,
   actionPath,
   actionsOfResource,
   compileAction,

@@ -9,7 +9,7 @@ export default defineModule({
     leads: {
       convert: {
         description:
-          'Creates an account and a contact from a lead and, if `opportunity` contains a name, an opportunity. The lead is closed.',
+          'Creates an account and a contact from a lead and, if it has a name, an opportunity. The lead is closed.',
         label: 'Convert lead',
         input: {
           type: 'object',

@@ -101,6 +101,7 @@ export function clientSource(document: Document): string {
     `/** Creates a client. Does not send requests. */\nexport const createClient = (options: http.ClientOptions): CrmClient =>\n  crm.clientOf<${typesName}>(resources, options);`,
     `/** An event sent by a subscription. */\nexport type CrmEvent = events.EventOf<${typesName}>;`,
     `/** Verifies and parses an event sent by a subscription. Rejects with InvalidEventError. \`body\` must be the unmodified request body. */\nexport const readEvent: events.EventReader<${typesName}> = (body, headers, secrets) =>\n  events.readEventOf<${typesName}>(resources, body, headers, secrets);`,
+    `/** Verifies a request of a subscription, and parses its events: a batch or a single event. Rejects with InvalidEventError. \`body\` must be the unmodified request body. */\nexport const readEvents: events.EventsReader<${typesName}> = (body, headers, secrets) =>\n  events.readEventsOf<${typesName}>(resources, body, headers, secrets);`,
     `/** Error codes in this version of the API. Other versions can return other codes. */\nexport type ErrorCode =\n${codes.map((code) => `  | ${quote(code)}`).join('\n')};`,
   ].join('\n\n')}\n`;
 }

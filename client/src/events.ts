@@ -52,6 +52,9 @@ interface CloudEvent<Event extends { readonly type: string; readonly data: objec
   readonly data: Event['data'];
 }
 
+/** An event in any of the formats of subscriptions. */
+type ReceivedEvent<T extends Readonly<Record<keyof T, ResourceTypes>>> = EventOf<T> | CloudEvent<EventOf<T>>;
+
 /** Request headers, either as a Headers object or as Node's headers object. */
 export type EventHeaders =
   | { readonly get: (name: string) => string | null }
@@ -64,6 +67,13 @@ export type EventReader<T extends Readonly<Record<keyof T, ResourceTypes>>> = (
   secrets: string | readonly string[],
 ) => Promise<EventOf<T>>;
 
+/** Verifies a request of a subscription, and parses its events. */
+export type EventsReader<T extends Readonly<Record<keyof T, ResourceTypes>>> = (
+  body: string,
+  headers: EventHeaders,
+  secrets: string | readonly string[],
+) => Promise<readonly EventOf<T>[]>;
+
 /** Maximum difference between the instance's clock and the receiver's clock, in seconds. */
 const toleranceSeconds = 300;
 
@@ -71,7 +81,7 @@ const toleranceSeconds = 300;
  * Verifies and parses an event in any of the formats of subscriptions.
  * @param body the unmodified request body
  * @param secrets the subscription's secret, or both secrets during a rotation
- * @throws InvalidEventError if the signature or timestamp is not valid
+ * @throws InvalidEventError if the signature or timestamp is not valid, or the request contains several events
  * @throws TypeError if the runtime would round numbers
  */
 export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTypes>>>(
@@ -80,6 +90,25 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
   headers: EventHeaders,
   secrets: string | readonly string[],
 ): Promise<EventOf<T>> {
+  const [event, ...others] = await readEventsOf<T>(resources, body, headers, secrets);
+  if (event === undefined || others.length > 0)
+    throw new InvalidEventError('the request is a batch: read it with readEvents');
+  return event;
+}
+
+/**
+ * Verifies a request, and parses its events: a batch in any of the formats of subscriptions, or a single event.
+ * @param body the unmodified request body
+ * @param secrets the subscription's secret, or both secrets during a rotation
+ * @throws InvalidEventError if the signature or timestamp is not valid
+ * @throws TypeError if the runtime would round numbers
+ */
+export async function readEventsOf<T extends Readonly<Record<keyof T, ResourceTypes>>>(
+  resources: Readonly<Record<string, ResourceInfo>>,
+  body: string,
+  headers: EventHeaders,
+  secrets: string | readonly string[],
+): Promise<readonly EventOf<T>[]> {
   requireExactNumbers();
   const header = (name: string) => {
     const value =
@@ -96,10 +125,12 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
     .flatMap((signature) => (signature.startsWith('v1,') ? [bytesOf(signature.slice(3))] : []));
   const isValid = await hasValidSignature([secrets].flat(), signatures, signedContent);
   if (!isValid) throw new InvalidEventError('the event signature is invalid');
-  const event = parse(body, { data: changeKinds(resources) }) as EventOf<T> | CloudEvent<EventOf<T>>;
-  if (!('specversion' in event)) return event;
-  const { type, time, data } = event;
-  return { type, timestamp: time, data } as EventOf<T>;
+  const content = parse(body, { data: changeKinds(resources) }) as ReceivedEvent<T> | ReceivedEvent<T>[];
+  return [content].flat().map((event: ReceivedEvent<T>) => {
+    if (!('specversion' in event)) return event;
+    const { type, time, data } = event;
+    return { type, timestamp: time, data } as EventOf<T>;
+  });
 }
 
 /**

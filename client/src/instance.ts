@@ -131,6 +131,11 @@ export interface SubscriptionInput {
   >;
   /** Format of the request bodies: `cloudevents` stands for the JSON format of CloudEvents 1.0. Default: `standard`. */
   readonly format?: 'standard' | 'cloudevents';
+  /**
+   * Sends up to `max_events` events (1 to 100, default: 100) in one request, each of which waits for at most
+   * `max_wait_seconds` (1 to 300, default: 5). Null, the default, sends each event in its own request.
+   */
+  readonly batch?: { readonly max_events?: number; readonly max_wait_seconds?: number } | null;
 }
 
 export interface SubscriptionChanges extends Partial<SubscriptionInput> {
@@ -160,6 +165,8 @@ export interface Delivery {
   readonly request: string;
   /** Status line and headers of the last response, or an empty string if there was no response. */
   readonly response: string;
+  /** Events in the batch, if the delivery is a batch. */
+  readonly events?: readonly string[];
 }
 /** `dead` deliveries are not retried. */
 export type DeliveryStatus = 'waiting' | 'done' | 'dead';

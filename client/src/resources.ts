@@ -964,6 +964,10 @@ export type CrmEvent = events.EventOf<CrmResources>;
 export const readEvent: events.EventReader<CrmResources> = (body, headers, secrets) =>
   events.readEventOf<CrmResources>(resources, body, headers, secrets);
 
+/** Verifies a request of a subscription, and parses its events: a batch or a single event. Rejects with InvalidEventError. `body` must be the unmodified request body. */
+export const readEvents: events.EventsReader<CrmResources> = (body, headers, secrets) =>
+  events.readEventsOf<CrmResources>(resources, body, headers, secrets);
+
 /** Error codes in this version of the API. Other versions can return other codes. */
 export type ErrorCode =
   | 'invalid_request'

@@ -103,6 +103,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
         filterWhen: 'matches',
         transitions: {},
         format: 'standard',
+        batch: null,
       }),
     );
     // Paused indefinitely, so that its state does not change.

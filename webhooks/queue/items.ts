@@ -8,6 +8,9 @@ import type { Queue } from './queue.ts';
 /** An item's states. A dead item will not be retried. */
 export const states = ['waiting', 'done', 'dead'];
 
+/** SQL condition that row `i` is an item, and not part of another item. */
+const isItem = `i.status in (${states.map(literal).join(', ')})`;
+
 /** A queue item, as shown to operators and administrators. */
 export interface QueueItem {
   readonly id: string;
@@ -31,6 +34,7 @@ export const itemRows = ({ table, owner, title }: Queue): RowSource<QueueItem> =
   from: `${table} i
     left join ${owner.table} g on g.organization_id = i.organization_id and g.id = i.${owner.column}`,
   owner: 'i.organization_id',
+  where: isItem,
   columns: {
     id: 'i.id',
     owner: `i.${owner.column}`,
@@ -138,6 +142,7 @@ async function requeue(
 ): Promise<number> {
   const conditions = [
     sql`i.organization_id = ${organization}::bigint`,
+    sql.raw(isItem),
     condition,
     ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
   ];
@@ -174,7 +179,7 @@ export async function countRecent(
 ): Promise<ReadonlyMap<string, number>> {
   const { rows } = await sql<{ status: string; count: string }>`
     select status, count(*)::text as count from (select i.status, i.received_at from ${sql.table(queue.table)} i
-      where i.organization_id = ${organization}::bigint order by i.id desc limit ${sql.lit(maxRecent)}) _r
+      where i.organization_id = ${organization}::bigint and ${sql.raw(isItem)} order by i.id desc limit ${sql.lit(maxRecent)}) _r
     where received_at >= now() - interval '7 days' group by status`.execute(tables);
   return new Map(rows.map(({ status, count }) => [status, Number(count)]));
 }

@@ -19,7 +19,7 @@ export interface QueueRow {
   id: Generated<string>;
   /** The event's ID, unique per owner. */
   event_id: string;
-  /** `waiting`, `done` or `dead`. */
+  /** `waiting`, `done` or `dead`, or another status if the row is part of another item. */
   status: Generated<string>;
   attempts: Generated<number>;
   next_at: Generated<Date>;

@@ -395,7 +395,16 @@ async function ownProfile(
 }
 
 /** Properties of the body that determine which events are sent, how and where. */
-const inputFields = ['url', 'resources', 'actions', 'filter', 'filter_when', 'transitions', 'format'];
+const inputFields = [
+  'url',
+  'resources',
+  'actions',
+  'filter',
+  'filter_when',
+  'transitions',
+  'format',
+  'batch',
+];
 
 const customFieldsFor = ({ database, resources }: SubscriptionServices, organization: string) =>
   organizationCustomFields(database, resources, organization);
@@ -488,16 +497,17 @@ async function replayOf(
   return { position };
 }
 
-const toJson = ({ id, filterWhen, failingSince, createdAt, ...rest }: Subscription) => ({
+const toJson = ({ id, filterWhen, batch, failingSince, createdAt, ...rest }: Subscription) => ({
   id: jsonId(id),
   ...rest,
+  batch: batch && { max_events: batch.maxEvents, max_wait_seconds: batch.maxWaitSeconds },
   filter_when: filterWhen,
   failing_since: failingSince,
   created_at: createdAt,
 });
 
 const deliveryJson = ({ id, title, status, attempts, error, receivedAt, detail }: DetailedItem) => {
-  const [request = '', response = ''] = detail.split('\n\n');
+  const [request = '', response = '', events] = detail.split('\n\n');
   return {
     id: jsonId(id),
     event: title,
@@ -507,5 +517,6 @@ const deliveryJson = ({ id, title, status, attempts, error, receivedAt, detail }
     queued_at: receivedAt,
     request,
     response,
+    ...(events !== undefined && { events: events === '' ? [] : events.split('\n') }),
   };
 };

@@ -19,7 +19,7 @@ import { profileId } from '../../plugins/access/profiles/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
 import { readSettings, type SettingsConfig } from '../settings/index.ts';
-import { checkSelection, readSubscriptionInput, type SubscriptionInput } from './input.ts';
+import { batchInput, checkSelection, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,
   createSubscription,
@@ -82,6 +82,8 @@ export function subscriptionCommands(line: Line): void {
       'only updates that change these fields, for example {"status":{"from":"New","to":"Qualified"}}',
     )
     .option('--format <format>', 'format of the request bodies: standard or cloudevents; default: standard')
+    .option('--batch-events <count>', 'send up to this many events in one request; default: one per request')
+    .option('--batch-wait <seconds>', 'how long events wait for others with --batch-events; default: 5')
     .requiredOption('--profile <name>', 'the profile that determines which fields events contain')
     .addOption(jsonResult())
     .action((url, { json, ...options }) => run(json, create(line, url, options)));
@@ -175,6 +177,8 @@ const create = (
     profile,
     filterWhen,
     transitions,
+    batchEvents,
+    batchWait,
     ...options
   }: { readonly org: string; readonly profile: string } & Readonly<Record<string, unknown>>,
 ): Promise<CommandResult> =>
@@ -187,6 +191,7 @@ const create = (
         url,
         ...options,
         filter_when: filterWhen,
+        batch: batchInput(batchEvents, batchWait),
         ...(transitions !== undefined && { transitions: parseDocument(String(transitions)) }),
       },
       true,

@@ -26,6 +26,7 @@ import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 import { subscriptionsPath } from './api.ts';
+import { batchMembers, collectedAt, fixMembers, type RemovedMember } from './batches.ts';
 import type { DeliveryClaim } from './deliveries.ts';
 import { formats, type SubscriptionEvent } from './formats.ts';
 import { checkStates, parseFilter } from './input.ts';
@@ -101,12 +102,18 @@ export function deliverer(
   return async (item) => {
     const { organization, owner, row } = item;
     const format = formats[row.format];
-    const id = `evt_${owner}_${item.eventId}`;
+    const idOf = ({ eventId }: Pick<ClaimedItem<unknown>, 'eventId'>) => `evt_${owner}_${eventId}`;
+    const isBatch = row.action === 'batch';
+    const isArray = isBatch || row.batch_events > 0;
+    const id = isBatch ? `batch_${owner}_${item.eventId}` : idOf(item);
     let body: string;
     let secrets: string[];
     try {
       const source = `${withoutSlash(publicUrl())}${subscriptionsPath}/${owner}`;
-      body = format.body(await eventOf(item), { id, source });
+      const render = async (event: ClaimedItem<DeliveryClaim>): Promise<string> =>
+        (isArray ? format.element : format.body)(await eventOf(event), { id: idOf(event), source });
+      const elements = isBatch ? await batchElements(database, item, render) : [await render(item)];
+      body = isArray ? `[${elements.join(',')}]` : elements.join();
       secrets = await Promise.all([row.secret, row.previous_secret].map(sealing.open));
     } catch (cause) {
       if (cause instanceof Skipped) return { reason: '', values: { request: `Not sent: ${cause.message}.` } };
@@ -121,7 +128,10 @@ export function deliverer(
       body,
       secrets.filter((secret) => secret !== ''),
     );
-    const result = await poster.post(row.url, body, { 'content-type': format.contentType, ...signature });
+    const result = await poster.post(row.url, body, {
+      'content-type': isArray ? format.batchContentType : format.contentType,
+      ...signature,
+    });
     const { request, response, status } = result;
     const values = { request, response };
     if (status !== undefined && status >= 200 && status < 300) {
@@ -139,6 +149,46 @@ export function deliverer(
     );
     return { reason, values, ...(retryMs !== undefined && { retryMs }) };
   };
+}
+
+/** Maximum size of a batch's events in its first request, in bytes. A larger event is sent alone. */
+const maxBatchBytes = 1024 * 1024;
+
+/**
+ * Renders the events of a batch, and fixes them before the first request. Events that must not be sent leave the batch, so
+ * that no later request contains them.
+ * @throws Skipped if no events remain
+ */
+async function batchElements(
+  database: Database,
+  batch: ClaimedItem<DeliveryClaim>,
+  render: (event: ClaimedItem<DeliveryClaim>) => Promise<string>,
+): Promise<readonly string[]> {
+  const elements: string[] = [];
+  const removed: RemovedMember[] = [];
+  let bytes = 0;
+  const members = await batchMembers(tablesOf(database), batch);
+  for (const [index, member] of members.entries()) {
+    try {
+      const element = await render(member);
+      bytes += Buffer.byteLength(element) + 1;
+      if (!batch.row.is_sealed && elements.length > 0 && bytes > maxBatchBytes) {
+        removed.push(
+          ...members.slice(index).map(({ id }) => ({ id, status: 'waiting' as const, reason: '' })),
+        );
+        break;
+      }
+      elements.push(element);
+    } catch (cause) {
+      if (!(cause instanceof Skipped || cause instanceof Withheld)) throw cause;
+      const status = cause instanceof Skipped ? 'done' : 'dead';
+      removed.push({ id: member.id, status, reason: cause.message });
+    }
+  }
+  if ((!batch.row.is_sealed || removed.length > 0) && !(await fixMembers(database, batch, removed)))
+    throw new UserError('another node sends the batch');
+  if (elements.length === 0) throw new Skipped('the batch no longer contains events');
+  return elements;
 }
 
 /**
@@ -330,7 +380,9 @@ async function recordRecovery(
   if (row.failures < pauseAfterFailures) return;
   await sql`update crm_event_deliveries set next_at = now()
     where organization_id = ${organization}::bigint and subscription_id = ${owner}::bigint
-      and status = 'waiting' and next_at > now() + interval '1 minute'`.execute(tables);
+      and status = 'waiting' and next_at > now() + interval '1 minute' and next_at < ${sql.raw(collectedAt)}`.execute(
+    tables,
+  );
 }
 
 const bySystem: Actor = { kind: 'partner', id: null, name: 'event receiver', requestId: null, audited: true };
@@ -370,7 +422,7 @@ async function recordFailure(
   const retryMs = Math.max(backoff(attempts), waitMs);
   // Later changes to the record wait for this delivery, so claims can skip them until its retry.
   await sql`update crm_event_deliveries set next_at = now() + ${Math.round(retryMs)}::bigint * interval '1 millisecond'
-    where organization_id = ${organization}::bigint and subscription_id = ${owner}::bigint and status = 'waiting'
+    where organization_id = ${organization}::bigint and subscription_id = ${owner}::bigint and status = 'waiting' and next_at < ${sql.raw(collectedAt)}
       and object = ${row.object} and object_id = ${row.object_id}::bigint and version > ${row.version}::bigint`.execute(
     tables,
   );

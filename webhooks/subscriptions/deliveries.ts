@@ -5,28 +5,48 @@ import { arrayText, literal } from '../../engine/sql/index.ts';
 import type { Queue } from '../queue/index.ts';
 import type { EventFormat, FilterMode } from './input.ts';
 
-/** The object of test events, which are not about a record. */
+/** The object of test events and batches, which are not about a record. */
 export const testObject = '';
 
 /**
- * Returns the SQL condition that delivery `i` is a test event, or is about a change that a caller can currently see to a
- * resource that it can read. A subscription can include other resources, and its profile can have covered other records
- * when the delivery was queued.
+ * Returns the SQL condition that delivery `i` is a test event, or that a caller can currently see its change, or all changes
+ * of its batch, and can read their resources. A subscription can include other resources, and its profile can have covered
+ * other records when the delivery was queued.
  */
 export function visibleTo(principal: Principal, resources: readonly Resource[]): RawBuilder<unknown> {
   const { grants, organization } = principal;
   const readable = resources.filter(({ definition }) => allows(grants, definition, 'read'));
-  const isReadable = sql`i.object = any(${arrayText(readable.map(({ name }) => name))}::text[])`;
+  const isReadable = (row: string) =>
+    sql`${sql.ref(row)}.object = any(${arrayText(readable.map(({ name }) => name))}::text[])`;
   const view = { resources: readable.map(({ viewFor }) => viewFor(grants).context), action: 'read' } as const;
-  if (!limitsChanges(view)) return sql`(i.object = ${testObject} or ${isReadable})`;
-  const rows =
-    'select * from "crm_ledger" _l where _l."organization_id" = i.organization_id and _l."object" = i.object and _l."object_id" = i.object_id and _l."version" = i.version';
-  const changes = visibleChanges(rows, view, (value) => {
-    const parameter = value({ organization, caller: { principal } });
-    return typeof parameter === 'string' ? literal(parameter) : 'null';
-  });
-  return sql`(i.object = ${testObject} or (${isReadable} and exists (${sql.raw(changes)})))`;
+  const isVisible = (row: string) => {
+    if (!limitsChanges(view)) return isReadable(row);
+    const rows = `select * from "crm_ledger" _l where _l."organization_id" = ${row}.organization_id and _l."object" = ${row}.object and _l."object_id" = ${row}.object_id and _l."version" = ${row}.version`;
+    const changes = visibleChanges(rows, view, (value) => {
+      const parameter = value({ organization, caller: { principal } });
+      return typeof parameter === 'string' ? literal(parameter) : 'null';
+    });
+    return sql`(${isReadable(row)} and exists (${sql.raw(changes)}))`;
+  };
+  return sql`case i.action when 'test' then true when 'batch' then not exists (
+      select from crm_event_deliveries m
+      where m.organization_id = i.organization_id and m.batch_id = i.id and not ${isVisible('m')})
+    else ${isVisible('i')} end`;
 }
+
+/** Returns the SQL expression for the title of a delivery of an event. */
+const eventTitle = (row: string): string =>
+  `case when ${row}.object = '' then ${row}.action else ${row}.action || ' ' || ${row}.object || ' ' || ${row}.object_id || ' v' || ${row}.version end`;
+
+/** Maximum number of events in the title of a batch. */
+const maxTitleEvents = 3;
+
+/** SQL for the events of batch `i`, from which an expression is selected. */
+const ofBatch = (expression: string): string =>
+  `(select ${expression} from crm_event_deliveries m where m.organization_id = i.organization_id and m.batch_id = i.id)`;
+const firstTitles = `(select string_agg(_t.title, ', ' order by _t.id) from (
+  select m.id, ${eventTitle('m')} as title from crm_event_deliveries m
+  where m.organization_id = i.organization_id and m.batch_id = i.id order by m.id limit ${maxTitleEvents}) _t)`;
 
 /** The queue of events to be sent to subscriptions. */
 export const deliveryQueue: Queue = {
@@ -39,19 +59,27 @@ export const deliveryQueue: Queue = {
     name: 'g.url',
     isOpen: `g.state = 'on' and g.paused_until <= now()`,
   },
-  // Changes to the same record are sent in order. Changes to different records do not wait for each other.
-  isReady: `(w.object_id is null or not exists (
+  // Changes to the same record are sent in order. Changes to different records do not wait for each other. Batches are sent
+  // one after another, and events that are not in a batch wait for them.
+  isReady: `(w.action = 'test' or not exists (
+    select from crm_event_deliveries b
+    where b.organization_id = w.organization_id and b.subscription_id = w.subscription_id
+      and b.status = 'waiting' and b.action = 'batch' and (w.action <> 'batch' or b.id < w.id)))
+    and (w.object_id is null or not exists (
     select from crm_event_deliveries e
     where e.organization_id = w.organization_id and e.subscription_id = w.subscription_id
       and e.object = w.object and e.object_id = w.object_id and e.status = 'waiting' and e.version < w.version))`,
-  isFollowed: `exists (select from crm_event_deliveries e
+  isFollowed: `(i.action = 'batch' or exists (select from crm_event_deliveries e
     where e.organization_id = i.organization_id and e.subscription_id = i.subscription_id
-      and e.object = i.object and e.object_id = i.object_id and e.status = 'waiting' and e.version > i.version)`,
-  title: `case when i.object = '' then i.action else i.action || ' ' || i.object || ' ' || i.object_id || ' v' || i.version end`,
-  detail: `i.request || E'\\n\\n' || i.response`,
+      and e.object = i.object and e.object_id = i.object_id and e.status = 'waiting' and e.version > i.version))`,
+  title: `case i.action when 'batch' then ${ofBatch(`'batch of ' || count(*) || case count(*) when 1 then ' event' else ' events' end`)}
+    || coalesce(': ' || ${firstTitles}, '') || case when ${ofBatch('count(*)')} > ${maxTitleEvents} then ', …' else '' end
+    else ${eventTitle('i')} end`,
+  detail: `i.request || E'\\n\\n' || i.response || case i.action when 'batch'
+    then E'\\n\\n' || coalesce(${ofBatch(`string_agg(${eventTitle('m')}, E'\\n' order by m.id)`)}, '') else '' end`,
   claims: `i.position, i.object, i.object_id, i.version, i.action, i.changed,
     replace((i.at at time zone 'UTC')::text, ' ', 'T') || 'Z' as at,
-    g.url, g.filter, g.filter_when, g.transitions, g.format, g.profile_id, g.secret, case when g.previous_until > now() then g.previous_secret else '' end as previous_secret,
+    g.url, g.filter, g.filter_when, g.transitions, g.format, g.batch_events, i.sealed_at is not null as is_sealed, g.profile_id, g.secret, case when g.previous_until > now() then g.previous_secret else '' end as previous_secret,
     g.failures`,
   leaseSeconds: 20,
   concurrency: 128,
@@ -74,6 +102,10 @@ export interface DeliveryClaim {
   /** Transitions as JSON, or an empty string. */
   readonly transitions: string;
   readonly format: EventFormat;
+  /** Maximum number of events in a request, or 0 if each event is sent in its own request. */
+  readonly batch_events: number;
+  /** Whether the events of this batch are fixed. */
+  readonly is_sealed: boolean;
   readonly profile_id: string;
   readonly secret: string;
   readonly previous_secret: string;

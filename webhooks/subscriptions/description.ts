@@ -3,8 +3,8 @@ import type { ResourceDefinition } from '../../engine/definition/index.ts';
 import type { JsonSchema } from '../../engine/fields/index.ts';
 import { changeActionsText } from '../../engine/records/index.ts';
 import { type ApiOperation, operations, subscriptionsPath } from './api.ts';
-import { cloudEventsType } from './formats.ts';
-import { eventActions } from './input.ts';
+import { cloudEventsBatchType, cloudEventsType } from './formats.ts';
+import { eventActions, maxBatchEvents, maxBatchSeconds } from './input.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
 const text = { type: 'string' };
@@ -58,6 +58,21 @@ const input = {
     description:
       'Format of the request bodies: `standard`, or `cloudevents` for the JSON format of CloudEvents 1.0. Default: `standard`.',
   },
+  batch: {
+    type: ['object', 'null'],
+    properties: {
+      max_events: {
+        type: 'integer',
+        description: `Maximum number of events in a request, 1 to ${maxBatchEvents}. Default: 100.`,
+      },
+      max_wait_seconds: {
+        type: 'integer',
+        description: `Maximum time that an event waits for others, 1 to ${maxBatchSeconds}. Default: 5.`,
+      },
+    },
+    description:
+      'Sends several events in one request, as an array in the order of the change log. Null: one request per event. Default: null.',
+  },
 };
 
 const subscription = {
@@ -94,6 +109,9 @@ const delivery = {
   queued_at: time,
   request: { ...text, description: 'Headers of the last request.' },
   response: { ...text, description: 'Status and headers of the last response, or an empty string.' },
+  events: list(
+    'Events in the batch, for example `update leads 5 v2`. Only present if the delivery is a batch.',
+  ),
 };
 
 /** Describes an operation. */
@@ -156,8 +174,9 @@ export const subscriptionsFragment = (definitions: readonly ResourceDefinition[]
         requestBody: {
           required: true,
           content: {
-            ...json(ref('schemas', 'Event')),
+            ...json({ oneOf: [ref('schemas', 'Event'), ref('schemas', 'EventBatch')] }),
             [cloudEventsType]: { schema: ref('schemas', 'CloudEvent') },
+            [cloudEventsBatchType]: { schema: ref('schemas', 'CloudEventBatch') },
           },
         },
         responses: {
@@ -238,10 +257,32 @@ export const subscriptionsFragment = (definitions: readonly ResourceDefinition[]
         [],
       ),
     }),
+    EventBatch: {
+      type: 'array',
+      minItems: 1,
+      maxItems: maxBatchEvents,
+      items: {
+        allOf: [
+          ref('schemas', 'Event'),
+          object({ id: { ...text, description: "The event's ID, which is the same in every attempt." } }),
+        ],
+      },
+      description: 'Body of a request from a subscription with `batch`.',
+    },
+    CloudEventBatch: {
+      type: 'array',
+      minItems: 1,
+      maxItems: maxBatchEvents,
+      items: ref('schemas', 'CloudEvent'),
+      description: 'Body of a request from a subscription with `batch` and the format `cloudevents`.',
+    },
     CloudEvent: object(
       {
         specversion: { ...text, const: '1.0' },
-        id: { ...text, description: 'The value of `webhook-id`.' },
+        id: {
+          ...text,
+          description: "The event's ID: the value of `webhook-id`, unless the event is in a batch.",
+        },
         source: {
           type: 'string',
           format: 'uri-reference',
@@ -258,7 +299,10 @@ export const subscriptionsFragment = (definitions: readonly ResourceDefinition[]
       },
       ['specversion', 'id', 'source', 'type', 'time', 'datacontenttype', 'data'],
     ),
-    Delivery: object(delivery),
+    Delivery: object(
+      delivery,
+      Object.keys(delivery).filter((name) => name !== 'events'),
+    ),
     DeliveryList: object({
       data: { type: 'array', items: ref('schemas', 'Delivery') },
       next: {

@@ -12,6 +12,7 @@ import {
 import { arrayText, literal, prepare } from '../../engine/sql/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { ensureEpoch, nowSql } from '../../plugins/change-log/index.ts';
+import { collectedAt } from './batches.ts';
 
 /** Polling intervals with and without enabled subscriptions, in milliseconds. */
 const [pollMs, idlePollMs] = [50, 1000];
@@ -216,12 +217,12 @@ async function fanOut(
   const subscribedRows =
     visible === undefined
       ? 'select * from wanted'
-      : `select * from (${visible('select * from wanted', ['subscription_id', 'generation', 'actions'])}) l where ${isSubscribed('l.actions', hasTrash)}`;
+      : `select * from (${visible('select * from wanted', ['subscription_id', 'generation', 'is_batched', 'actions'])}) l where ${isSubscribed('l.actions', hasTrash)}`;
   const { rows } = await sql<{ id: string; is_full: boolean; made: string }>`
     with recursive _now as materialized (${sql.raw(nowSql)}),
     subs as materialized (
       -- In a new epoch, transaction IDs start over: read the last hour again; duplicates are recognized by ID.
-      select s.organization_id, s.id, s.generation, s.actions, n.epoch, n.horizon,
+      select s.organization_id, s.id, s.generation, s.batch_events > 0 as is_batched, s.actions, n.epoch, n.horizon,
         case when s.epoch = n.epoch then s.transaction else '0'::xid8 end as transaction,
         case when s.epoch = n.epoch then s.ledger_id else 0 end as ledger_id,
         case when s.epoch = n.epoch then s.since else greatest(s.since, s.read_at - interval '1 hour', case s.generation when 0 then s.created_at end) end as since,
@@ -257,22 +258,26 @@ async function fanOut(
         and e.object_id = c.object_id and e.version = c.version - 1
         and (e.transaction, e.id) > (z.transaction, z.ledger_id)),
     wanted as (
-      select l.*, c.subscription_id, s.generation${sql.raw(visible === undefined ? '' : ', s.actions')} from changes c
+      select l.*, c.subscription_id, s.generation, s.is_batched${sql.raw(visible === undefined ? '' : ', s.actions')} from changes c
       join crm_ledger l on l.organization_id = c.organization_id and l.transaction = c.transaction and l.id = c.id
       join subs s on s.id = c.subscription_id${sql.raw(visible === undefined ? `\n      where ${isSubscribed('s.actions', hasTrash)}` : '')}),
     made as (
-      insert into crm_event_deliveries (organization_id, subscription_id, generation, event_id, position,
+      insert into crm_event_deliveries (organization_id, subscription_id, generation, next_at, event_id, position,
         object, object_id, version, action, at, changed)
       ${sql.raw(
         selectChangedNames(
           subscribedRows,
           fields,
-          `l.organization_id, l.subscription_id, l.generation, l.id::text, l.transaction::text || '-' || l.id::text, l.object, l.object_id, l.version, l.action, l.at`,
+          `l.organization_id, l.subscription_id, l.generation, case when l.is_batched then ${collectedAt} else now() end, l.id::text, l.transaction::text || '-' || l.id::text, l.object, l.object_id, l.version, l.action, l.at`,
         ),
       )} order by l.transaction, l.id
       on conflict (organization_id, subscription_id, event_id) do update
-        set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null, generation = excluded.generation
+        set status = 'waiting', attempts = 0, next_at = excluded.next_at, error = '', done_at = null, batch_id = null,
+          generation = excluded.generation
         where crm_event_deliveries.generation < excluded.generation
+          -- A waiting batch is going to be sent with exactly its events.
+          and not exists (select from crm_event_deliveries b where b.organization_id = crm_event_deliveries.organization_id
+            and b.id = crm_event_deliveries.batch_id and b.status = 'waiting')
       returning subscription_id)
     update crm_event_subscriptions s set epoch = n.epoch, transaction = z.transaction, ledger_id = z.ledger_id,
       since = n.since, read_at = z.read_at

@@ -22,6 +22,7 @@ import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
 import { queueCheck, queueCommands, queueMetrics, startQueueRetention, startWorker } from '../queue/index.ts';
 import type { SettingsConfig } from '../settings/index.ts';
 import { subscriptionRoutes } from './api.ts';
+import { startBatching } from './batches.ts';
 import { receiversCheck } from './check.ts';
 import { deliverer } from './deliver.ts';
 import { type DeliveryClaim, deliveryQueue } from './deliveries.ts';
@@ -84,6 +85,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
       (status) => settings.current.retention[`events_${status}_days`],
     );
     renewSealed(app, database, sealed, 'crm_event_subscriptions', ['secret', 'previous_secret']);
+    startBatching(app, database, worker.wake);
     const fanOut = config.audit ? startFanOut(app, database, resources, worker.wake) : undefined;
     subscriptionRoutes(app, {
       config,

@@ -29,6 +29,17 @@ export type EventFormat = (typeof eventFormats)[number];
 export const filterModes = ['matches', 'enters', 'leaves'] as const;
 export type FilterMode = (typeof filterModes)[number];
 
+/** Limits of the batches in which events are sent. */
+export interface BatchOptions {
+  readonly maxEvents: number;
+  /** Maximum time that an event waits for other events. */
+  readonly maxWaitSeconds: number;
+}
+
+/** Maximum values of the options of batches, which are also the ranges' upper ends. */
+export const [maxBatchEvents, maxBatchSeconds] = [100, 300];
+const [defaultBatchEvents, defaultBatchSeconds] = [100, 5];
+
 /** Input for a subscription. */
 export interface SubscriptionInput {
   readonly url: string;
@@ -40,6 +51,34 @@ export interface SubscriptionInput {
   /** Transitions that are sent. Empty if all changes are sent. */
   readonly transitions: SelectedTransitions;
   readonly format: EventFormat;
+  /** Null if each event is sent in its own request. */
+  readonly batch: BatchOptions | null;
+}
+
+/** Returns the options of batches in the form of the API, from texts. Undefined if both are missing or blank. */
+export function batchInput(events: unknown, seconds: unknown): unknown {
+  const entries = Object.entries({ max_events: events, max_wait_seconds: seconds }).filter(
+    ([, text]) => text !== undefined && text !== '',
+  );
+  return entries.length === 0
+    ? undefined
+    : Object.fromEntries(entries.map(([name, text]) => [name, Number(text)]));
+}
+
+/** Validates the options of batches. Returns undefined after adding an issue to `issues`. */
+function readBatch(input: unknown, issues: FieldIssue[]): BatchOptions | null | undefined {
+  if (input === null) return null;
+  const { max_events = defaultBatchEvents, max_wait_seconds = defaultBatchSeconds, ...rest } = Object(input);
+  const isIn = (value: unknown, max: number): value is number =>
+    typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= max;
+  const isObject = typeof input === 'object' && !Array.isArray(input) && Object.keys(rest).length === 0;
+  if (isObject && isIn(max_events, maxBatchEvents) && isIn(max_wait_seconds, maxBatchSeconds))
+    return { maxEvents: max_events, maxWaitSeconds: max_wait_seconds };
+  issues.push({
+    field: 'batch',
+    message: `batch must be null or an object with max_events (1 to ${maxBatchEvents}) and max_wait_seconds (1 to ${maxBatchSeconds})`,
+  });
+  return undefined;
 }
 
 /** Parses list parameters. A repeated parameter becomes an array. */
@@ -112,6 +151,7 @@ export function readSubscriptionInput(
         ? {}
         : undefined
       : readSelectedTransitions(input.transitions, issues);
+  const batch = input.batch === undefined ? (isNew ? null : undefined) : readBatch(input.batch, issues);
   return {
     ...(url !== undefined && { url }),
     ...(subscribedResources !== undefined && { resources: subscribedResources }),
@@ -120,6 +160,7 @@ export function readSubscriptionInput(
     ...(filterWhen !== undefined && { filterWhen }),
     ...(transitions !== undefined && { transitions }),
     ...(format !== undefined && { format }),
+    ...(batch !== undefined && { batch }),
   };
 }
 

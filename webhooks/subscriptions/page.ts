@@ -24,10 +24,13 @@ import type { WebhookServices } from '../endpoint/index.ts';
 import { addDeliveries } from '../queue/index.ts';
 import { deliveryQueue } from './deliveries.ts';
 import {
+  batchInput,
   checkSelection,
   type EventFormat,
   eventActions,
   type FilterMode,
+  maxBatchEvents,
+  maxBatchSeconds,
   readSubscriptionInput,
   type SubscriptionInput,
 } from './input.ts';
@@ -117,6 +120,7 @@ async function inputOf(
     filter_when: field(form, 'filter_when') || undefined,
     transitions: transitions === '' ? undefined : parseDocument(transitions),
     format: field(form, 'format') || undefined,
+    batch: batchInput(field(form, 'batch_events').trim(), field(form, 'batch_wait').trim()),
   };
   const policy = settings.current.events;
   const input = readSubscriptionInput(values, true, resources, policy, issues) as SubscriptionInput;
@@ -144,12 +148,13 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
     { title: 'URL', cell: ({ url }) => ({ text: url }), by: 's.url' },
     {
       title: 'Changes',
-      cell: ({ resources, actions, filter, filterWhen, transitions }) => ({
+      cell: ({ resources, actions, filter, filterWhen, transitions, batch }) => ({
         text: `${resources.join(', ')}: ${actions.join(', ')}`,
         below:
           [
             ...(filter === '' ? [] : [`${filterWhen === 'matches' ? 'where' : filterWhen} ${filter}`]),
             ...Object.keys(transitions).map((name) => `transitions of ${name}`),
+            ...(batch === null ? [] : [`batches of up to ${batch.maxEvents}`]),
           ].join('; ') || null,
       }),
     },
@@ -221,6 +226,22 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
               name: 'format',
               label: 'Format',
               options: choicesOf(form, 'format', formatLabels),
+            },
+            {
+              kind: 'line',
+              name: 'batch_events',
+              label: 'Events per request',
+              maxLength: 3,
+              value: field(form, 'batch_events').slice(0, 3),
+              help: `Sends up to this many events in one request (1 to ${maxBatchEvents}). Leave empty for one request per event.`,
+            },
+            {
+              kind: 'line',
+              name: 'batch_wait',
+              label: 'Maximum wait in seconds',
+              maxLength: 3,
+              value: field(form, 'batch_wait').slice(0, 3),
+              help: `How long an event waits for others if several are sent in one request (1 to ${maxBatchSeconds}). Default: 5.`,
             },
             {
               ...(await profileChoice(context, field(form, 'profile'), profileHelp)),

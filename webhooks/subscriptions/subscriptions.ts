@@ -12,8 +12,9 @@ import {
 import { generatePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
+import { collectedAt } from './batches.ts';
 import { deliveryQueue, testObject } from './deliveries.ts';
-import type { EventFormat, FilterMode, SubscriptionInput } from './input.ts';
+import type { BatchOptions, EventFormat, FilterMode, SubscriptionInput } from './input.ts';
 import type { SelectedTransitions } from './transitions.ts';
 
 const prefix = 'whsec_';
@@ -55,6 +56,7 @@ export interface Subscription {
   readonly filterWhen: FilterMode;
   readonly transitions: SelectedTransitions;
   readonly format: EventFormat;
+  readonly batch: BatchOptions | null;
   readonly profile: string;
   readonly state: 'on' | 'off' | 'gone' | 'failed';
   /** When the first failure since the last success occurred, or null if none has. */
@@ -77,6 +79,8 @@ export const subscriptionRows: RowSource<Subscription> = {
     filterWhen: 's.filter_when',
     transitions: `coalesce(nullif(s.transitions, ''), '{}')::json`,
     format: 's.format',
+    batch: `case when s.batch_events > 0
+      then json_build_object('maxEvents', s.batch_events, 'maxWaitSeconds', s.batch_seconds) end`,
     state: 's.state',
     failingSince: 's.failing_since',
     createdAt: 's.created_at',
@@ -125,6 +129,7 @@ export async function createSubscription(
     filterWhen,
     transitions,
     format,
+    batch,
   }: NewSubscription,
 ): Promise<{ readonly id: string; readonly secret: string }> {
   if ((await countRows(tables, subscriptionRows, organization)) >= maxSubscriptions)
@@ -141,6 +146,7 @@ export async function createSubscription(
       filter_when: filterWhen,
       transitions: transitionsText(transitions),
       format,
+      ...batchColumns(batch),
       secret: await seal(secret),
       failing_since: null,
       epoch: position.epoch,
@@ -153,6 +159,11 @@ export async function createSubscription(
   await recordChanges(tables, actor, { organization, action: 'create', object, objectId: id });
   return { id, secret };
 }
+
+const batchColumns = (batch: BatchOptions | null) => ({
+  batch_events: batch?.maxEvents ?? 0,
+  batch_seconds: batch?.maxWaitSeconds ?? 0,
+});
 
 const transitionsText = (transitions: SelectedTransitions): string =>
   Object.keys(transitions).length === 0 ? '' : JSON.stringify(transitions);
@@ -190,7 +201,18 @@ export async function changeSubscription(
   actor: Actor,
   organization: string,
   id: string,
-  { url, resources, actions, filter, filterWhen, transitions, format, state, profile }: SubscriptionChange,
+  {
+    url,
+    resources,
+    actions,
+    filter,
+    filterWhen,
+    transitions,
+    format,
+    batch,
+    state,
+    profile,
+  }: SubscriptionChange,
 ): Promise<void> {
   await update(tables, organization, id, {
     ...(url !== undefined && { url }),
@@ -199,12 +221,32 @@ export async function changeSubscription(
     ...(filterWhen !== undefined && { filter_when: filterWhen }),
     ...(transitions !== undefined && { transitions: transitionsText(transitions) }),
     ...(format !== undefined && { format }),
+    ...(batch !== undefined && batchColumns(batch)),
     ...(profile !== undefined && { profile_id: profile }),
     ...(state !== undefined && { state }),
     ...(state === 'on' && { failures: 0, failing_since: null, paused_until: sql<Date>`now()` }),
   });
   if (resources !== undefined) await setResources(tables, organization, id, resources);
+  if (batch !== undefined) await moveWaiting(tables, organization, id, batch !== null);
   await recordChanges(tables, actor, { organization, action: 'update', object, objectId: id });
+}
+
+/**
+ * Collects the waiting events of a subscription for batches, except for events that may already have been sent, or makes
+ * collected events due. Existing batches are still sent as batches.
+ */
+async function moveWaiting(
+  tables: Tables,
+  organization: string,
+  id: string,
+  isBatched: boolean,
+): Promise<void> {
+  const [from, to] = isBatched
+    ? [sql`next_at < ${sql.raw(collectedAt)} and attempts = 0`, sql.raw(collectedAt)]
+    : [sql`next_at = ${sql.raw(collectedAt)}`, sql`now()`];
+  await sql`update crm_event_deliveries set next_at = ${to}
+    where organization_id = ${organization}::bigint and subscription_id = ${id}::bigint
+      and status = 'waiting' and object_id is not null and ${from}`.execute(tables);
 }
 
 type Row = Selectable<TableRows['crm_event_subscriptions']>;

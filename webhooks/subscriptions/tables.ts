@@ -30,6 +30,10 @@ declare module '../../engine/tables/index.ts' {
       transitions: Generated<string>;
       /** Format of the request bodies: `standard` or `cloudevents`. */
       format: Generated<string>;
+      /** Maximum number of events in a request, or 0 if each event is sent in its own request. */
+      batch_events: Generated<number>;
+      /** Maximum number of seconds that an event waits for other events of its batch. */
+      batch_seconds: Generated<number>;
       /** Signing secret, encrypted (JWE). The previous secret is empty if there was no rotation. */
       secret: string;
       previous_secret: Generated<string>;
@@ -58,17 +62,21 @@ declare module '../../engine/tables/index.ts' {
     crm_event_resources: { organization_id: string; subscription_id: string; resource: string };
     crm_event_deliveries: QueueRow & {
       subscription_id: string;
-      /** The change's position; null for a test event. */
+      /** The change's position; null for a test event or a batch. */
       position: string | null;
       object: string;
       object_id: string | null;
       version: string | null;
-      /** `create`, `update`, `delete` or `test`. */
+      /** `create`, `update`, `delete`, `test` or `batch`. */
       action: string;
       /** Names of the changed fields, as JSON. */
       changed: Generated<string>;
       at: Generated<Date>;
       generation: Generated<number>;
+      /** The delivery of the batch that contains the event. The status of the event is `batched`. */
+      batch_id: string | null;
+      /** When the events of a batch were fixed, before its first request; null for other deliveries. */
+      sealed_at: Date | null;
       /** Headers from the last request and its response. */
       request: Generated<string>;
       response: Generated<string>;
@@ -90,6 +98,8 @@ const subscriptions = defineTable('crm_event_subscriptions', {
   filter_when: { ...textColumn, defaultRaw: "'matches'" },
   transitions: emptyText,
   format: { ...textColumn, defaultRaw: "'standard'" },
+  batch_events: zero,
+  batch_seconds: zero,
   secret: textColumn,
   previous_secret: emptyText,
   previous_until: infinitePast,
@@ -130,6 +140,12 @@ const deliveries = queueTable(
     changed: { ...textColumn, defaultRaw: "'[]'" },
     at: now,
     generation: zero,
+    ...tenantLink('crm_event_deliveries', 'batch', 'crm_event_deliveries', {
+      ownColumns: ['batch_id'],
+      nullable: true,
+      deleteRule: 'cascade',
+    }),
+    sealed_at: { ...timestampColumn, nullable: true },
     request: emptyText,
     response: emptyText,
   },
@@ -140,6 +156,18 @@ const deliveries = queueTable(
         name: 'crm_event_deliveries_order',
         keys: ['"organization_id"', '"subscription_id"', '"object"', '"object_id"', '"version"'],
         where: `"status" = 'waiting'`,
+      },
+      // Finds the events of a batch.
+      {
+        name: 'crm_event_deliveries_batch',
+        keys: ['"organization_id"', '"batch_id"'],
+        where: `"batch_id" is not null`,
+      },
+      // Finds batches that other deliveries must wait for.
+      {
+        name: 'crm_event_deliveries_batches',
+        keys: ['"organization_id"', '"subscription_id"', '"id"'],
+        where: `"status" = 'waiting' and "action" = 'batch'`,
       },
     ],
     resourceColumns: ['object'],

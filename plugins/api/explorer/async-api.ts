@@ -12,6 +12,9 @@ const text = { type: 'string' };
 /** Media type of an event in the JSON format of CloudEvents 1.0. */
 const cloudEventsType = 'application/cloudevents+json';
 
+/** Media type of an array of events in the JSON batch format of CloudEvents 1.0. */
+const cloudEventsBatchType = 'application/cloudevents-batch+json';
+
 /** Returns the types of the events about a resource's records, for example `leads.updated`. */
 const eventTypes = ({ name, hasTrash }: DocumentResource): readonly string[] =>
   Object.entries(pastTenses)
@@ -90,7 +93,7 @@ const eventHeaders = {
   description: 'Headers of Standard Webhooks, which contain the signature.',
   required: ['webhook-id', 'webhook-timestamp', 'webhook-signature'],
   properties: {
-    'webhook-id': { ...text, description: "The event's ID, the same in every attempt." },
+    'webhook-id': { ...text, description: 'ID of the event or batch, the same in every attempt.' },
     'webhook-timestamp': { ...text, description: 'Seconds since 1970.' },
     'webhook-signature': {
       ...text,
@@ -135,13 +138,51 @@ const testEvents = {
   },
 };
 
+/** Returns the schemas and messages of batches, whose elements are any of the other messages. */
+function batches(names: readonly string[]) {
+  const elements = (suffix: string) => ({
+    anyOf: names
+      .filter((name) => name.endsWith('CloudEvent') === (suffix === 'CloudEvent'))
+      .map((name) => ref('schemas', name)),
+  });
+  const id = { type: 'object', required: ['id'], properties: { id: text } };
+  return {
+    schemas: {
+      EventBatch: { type: 'array', items: { allOf: [elements('Event'), id] } },
+      CloudEventBatch: { type: 'array', items: elements('CloudEvent') },
+    },
+    messages: {
+      EventBatch: {
+        name: 'EventBatch',
+        title: 'Several events of a subscription with `batch`',
+        contentType: 'application/json',
+        headers: ref('schemas', 'EventHeaders'),
+        payload: ref('schemas', 'EventBatch'),
+      },
+      CloudEventBatch: {
+        name: 'CloudEventBatch',
+        title: 'Several events of a subscription with `batch` (CloudEvents)',
+        contentType: cloudEventsBatchType,
+        headers: ref('schemas', 'EventHeaders'),
+        payload: ref('schemas', 'CloudEventBatch'),
+      },
+    },
+  };
+}
+
 /** Generates the AsyncAPI 3.0 document of an instance's event subscriptions and change feed from its OpenAPI document. */
 export function asyncApiDocument(document: OpenApiDocument): JsonSchema {
   const { info, components } = document;
   const { Event: event = {}, CloudEvent: cloudEvent = {}, Change: change = {} } = components.schemas;
   const resources = resourcesIn(document);
   const messages = resources.map(resourceMessages);
-  const events = Object.assign({}, testEvents.messages, ...messages.map((each) => each.events)) as JsonSchema;
+  const singleEvents = Object.assign(
+    {},
+    testEvents.messages,
+    ...messages.map((each) => each.events),
+  ) as JsonSchema;
+  const batch = batches(Object.keys(singleEvents));
+  const events: JsonSchema = { ...singleEvents, ...batch.messages };
   const changes = Object.assign({}, ...messages.map((each) => each.changes)) as JsonSchema;
   const schemas = {
     EventHeaders: eventHeaders,
@@ -150,6 +191,7 @@ export function asyncApiDocument(document: OpenApiDocument): JsonSchema {
     CloudEvent: cloudEvent,
     Change: change,
     ...testEvents.schemas,
+    ...batch.schemas,
     ...(Object.assign({}, ...resources.map(resourceSchemas)) as JsonSchema),
   };
   const references = (all: JsonSchema) =>
@@ -172,7 +214,7 @@ export function asyncApiDocument(document: OpenApiDocument): JsonSchema {
         address: null,
         title: 'Event subscription',
         description:
-          'An event subscription (`POST /events/subscriptions`) sends each change as a POST request to its URL, at least once and in order for each record. Its `format` selects the messages.',
+          'An event subscription (`POST /events/subscriptions`) sends each change as a POST request to its URL, at least once and in order for each record. Its `format` and `batch` select the messages.',
         messages: references(events),
       },
       feed: {

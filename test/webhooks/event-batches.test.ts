@@ -1,0 +1,351 @@
+// Event subscriptions with batches: several events in one request, with the same ID and events in every attempt.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type RawBuilder, sql } from 'kysely';
+import { Webhook } from 'standardwebhooks';
+import { InvalidEventError, readEvent, readEvents } from '../../client/src/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { administratorOf, signIn } from '../support/forms.ts';
+import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
+import { fresh } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
+
+const receiver = await startReceiver();
+after(() => receiver.close());
+const file = settingsFile(eventsTo(receiver.port));
+const path = '/events/subscriptions';
+const all = ['list', 'read', 'create', 'update', 'delete'] as const;
+
+type BatchElement = Received['event'] & { readonly id: string };
+const elementsOf = ({ text }: Received) => JSON.parse(text) as BatchElement[];
+const idOf = ({ headers }: Received) => String(headers['webhook-id']);
+const summaries = (request: Received) =>
+  elementsOf(request).map(({ type, data }) => `${type} ${data.id} v${data.version}`);
+
+onBothDrivers(
+  'batches of events',
+  (instance) => {
+    let acme: Organization;
+    let key: string;
+    before(async () => {
+      acme = await instance().organization('acme');
+      key = await acme.keyWith([
+        { object: 'events', actions: all },
+        { object: '*', actions: ['*'] },
+      ]);
+    });
+    const call = (request: string, more: Call = {}) => instance().call(request, { key, ...more });
+    const execute = async <Row>(statement: RawBuilder<Row>) =>
+      (await statement.execute(tablesOf(instance().database))).rows;
+    const lead = async (body: object = {}) => {
+      const answer = await instance().call('POST /api/v1/leads', {
+        key: acme.key,
+        body: { last_name: 'Lead', ...body },
+      });
+      assert.equal(answer.status, 201, answer.text);
+      return Number(answer.json.id);
+    };
+    const change = async (id: number, body: object) => {
+      const answer = await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body });
+      assert.equal(answer.status, 200, answer.text);
+    };
+    const batch = { max_events: 3, max_wait_seconds: 300 };
+    const subscribe = async (body: object = {}, as = key) => {
+      const at = `/${fresh('batch')}`;
+      const input = { url: receiver.url + at, resources: ['leads'], batch, ...body };
+      const answer = await instance().call(`POST ${path}`, { key: as, body: input });
+      assert.equal(answer.status, 201, answer.text);
+      const { id, secret } = answer.json as { id: number; secret: string };
+      return { at, id, secret, received: () => receiver.at(at), url: `${path}/${id}` };
+    };
+    const arrive = (received: () => readonly Received[], count: number) =>
+      until(async () => received().length >= count, `${count} requests, not ${received().length}`);
+    const deliveries = async (url: string) =>
+      (await call(`GET ${url}/deliveries`)).json.data as {
+        readonly id: number;
+        readonly event: string;
+        readonly status: string;
+        readonly error: string;
+        readonly request: string;
+        readonly events?: readonly string[];
+      }[];
+    const settle = (url: string, status: string, count = 1) =>
+      until(
+        async () => (await deliveries(url)).filter((delivery) => delivery.status === status).length >= count,
+        `${count} ${status}`,
+      );
+    /** Makes the collected events of a subscription old enough for an incomplete batch. */
+    const age = (id: number) =>
+      execute(
+        sql`update crm_event_deliveries set received_at = now() - interval '1 day' where subscription_id = ${id}::bigint and status = 'waiting'`,
+      );
+    const collected = async (id: number) =>
+      (
+        await execute(
+          sql`select from crm_event_deliveries where subscription_id = ${id}::bigint and status = 'waiting' and next_at = 'infinity'`,
+        )
+      ).length;
+    const collect = (id: number, count: number) =>
+      until(async () => (await collected(id)) === count, `${count} collected events`);
+    /** Makes a subscription's retries due. */
+    const retry = (id: number) =>
+      execute(sql`with resumed as (
+          update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint)
+        update crm_event_deliveries set next_at = now() where (organization_id, id) in (
+          select organization_id, id from crm_event_deliveries where subscription_id = ${id}::bigint and status = 'waiting'
+            and action = 'batch' and error <> '' and next_at < 'infinity' for update skip locked)`);
+
+    test('a complete batch is one signed request in the order of the change log', async () => {
+      const { received, secret, url } = await subscribe();
+      const first = await lead();
+      const second = await lead();
+      await change(first, { last_name: 'Changed' });
+      await arrive(received, 1);
+      const [request] = received();
+      assert.ok(request);
+      assert.deepEqual(summaries(request), [
+        `leads.created ${first} v1`,
+        `leads.created ${second} v1`,
+        `leads.updated ${first} v2`,
+      ]);
+      assert.match(String(request.headers['content-type']), /^application\/json/);
+      assert.match(idOf(request), /^batch_/);
+      assert.equal(new Set(elementsOf(request).map(({ id }) => id)).size, 3);
+      new Webhook(secret).verify(request.text, request.headers as Record<string, string>);
+      const events = await readEvents(request.text, request.headers, secret);
+      assert.deepEqual(
+        events.map(({ type }) => type),
+        ['leads.created', 'leads.created', 'leads.updated'],
+      );
+      await assert.rejects(readEvent(request.text, request.headers, secret), InvalidEventError);
+      await settle(url, 'done');
+      const [delivery, ...others] = await deliveries(url);
+      assert.equal(others.length, 0, 'a batch is one delivery');
+      assert.match(String(delivery?.event), /^batch of 3 events: create leads \d+ v1, /);
+      assert.deepEqual(delivery?.events, [
+        `create leads ${first} v1`,
+        `create leads ${second} v1`,
+        `update leads ${first} v2`,
+      ]);
+    });
+
+    test('an incomplete batch is sent after the maximum wait', async () => {
+      const { id, received } = await subscribe();
+      const only = await lead();
+      await collect(id, 1);
+      assert.equal(received().length, 0);
+      await age(id);
+      await arrive(received, 1);
+      assert.deepEqual(received().map(summaries), [[`leads.created ${only} v1`]]);
+    });
+
+    test('with the format cloudevents, in the JSON batch format', async () => {
+      const { received, secret, url } = await subscribe({ format: 'cloudevents' });
+      for (let count = 0; count < 3; count++) await lead();
+      await arrive(received, 1);
+      const [request] = received();
+      assert.ok(request);
+      assert.match(String(request.headers['content-type']), /^application\/cloudevents-batch\+json/);
+      for (const event of JSON.parse(request.text))
+        assert.deepEqual([event.specversion, event.source], ['1.0', url]);
+      assert.equal((await readEvents(request.text, request.headers, secret)).length, 3);
+    });
+
+    test('a retry and a replay have the same ID and events; later batches wait', async () => {
+      const { at, id, received, url } = await subscribe();
+      receiver.behave(at, 500);
+      const ids = [await lead(), await lead(), await lead()];
+      await arrive(received, 1);
+      for (let count = 0; count < 4; count++) await lead();
+      await until(
+        async () => (await deliveries(url)).some(({ error }) => error !== ''),
+        'the first failure is recorded',
+      );
+      receiver.behave(at, 204);
+      await retry(id);
+      await arrive(received, 3);
+      const [first, second, third] = received();
+      assert.ok(first && second && third);
+      assert.deepEqual(
+        summaries(first),
+        ids.map((lead) => `leads.created ${lead} v1`),
+      );
+      assert.deepEqual([idOf(second), second.text], [idOf(first), first.text]);
+      assert.notEqual(idOf(third), idOf(first));
+      assert.equal(await collected(id), 1);
+      await settle(url, 'done', 2);
+      const oldest = (await deliveries(url)).at(-1);
+      const replayed = await call(`POST ${url}/replay`, { body: { from: oldest?.id } });
+      assert.equal(replayed.json.queued, 1, replayed.text);
+      await arrive(received, 4);
+      assert.deepEqual([idOf(received()[3] as Received), received()[3]?.text], [idOf(first), first.text]);
+    });
+
+    test('a replay after a cursor puts delivered events in new batches', async () => {
+      const start =
+        (await call('GET /events?after=latest')).json.next ?? (await call('GET /events')).json.next;
+      const { received, url } = await subscribe();
+      const ids = [await lead(), await lead(), await lead()];
+      await arrive(received, 1);
+      await settle(url, 'done');
+      const answer = await call(`POST ${url}/replay`, { body: { after: start } });
+      assert.equal(answer.status, 200, answer.text);
+      const isRepeated = () =>
+        ids.every(
+          (lead) =>
+            received().filter((request) => summaries(request).includes(`leads.created ${lead} v1`)).length ===
+            2,
+        );
+      await until(async () => isRepeated(), 'all events again');
+    });
+
+    test('events that the profile may no longer read leave the batch before a retry', async () => {
+      const limited = await acme.keyWith([
+        { object: 'events', actions: all },
+        { object: 'leads', actions: all },
+        { object: 'contacts', actions: all },
+      ]);
+      const { at, id, received, url } = await subscribe({ resources: ['leads', 'contacts'] }, limited);
+      receiver.behave(at, 500);
+      const first = await lead();
+      await instance().call('POST /api/v1/contacts', { key: acme.key, body: { last_name: 'Hidden' } });
+      const second = await lead();
+      await arrive(received, 1);
+      assert.equal(elementsOf(received()[0] as Received).length, 3);
+      await execute(sql`delete from crm_grants g using crm_event_subscriptions s
+        where s.id = ${id}::bigint and g.profile_id = s.profile_id and g.object = 'contacts'`);
+      // Grants are cached for about a second.
+      await until(async () => {
+        await retry(id);
+        return elementsOf(received().at(-1) as Received).length < 3;
+      }, 'a retry without the event');
+      receiver.behave(at, 204);
+      await until(async () => {
+        await retry(id);
+        return (await deliveries(url)).some(({ status }) => status === 'done');
+      }, 'the retry');
+      const last = received().at(-1);
+      assert.ok(last);
+      assert.equal(idOf(last), idOf(received()[0] as Received));
+      assert.deepEqual(summaries(last), [`leads.created ${first} v1`, `leads.created ${second} v1`]);
+      const rejected = await execute(
+        sql<{
+          error: string;
+        }>`select error from crm_event_deliveries where subscription_id = ${id}::bigint and status = 'dead'`,
+      );
+      assert.match(String(rejected[0]?.error), /does not grant read on contacts/);
+    });
+
+    test('skipped events become deliveries of their own, and an empty batch is not sent', async () => {
+      const { received, url } = await subscribe({ filter: 'rating=Hot' });
+      for (let count = 0; count < 3; count++) await lead({ rating: 'Cold' });
+      await settle(url, 'done', 4);
+      assert.equal(received().length, 0);
+      const requests = (await deliveries(url)).map(({ request }) => request);
+      assert.equal(requests.filter((request) => /does not match the filter/.test(request)).length, 3);
+    });
+
+    test('a large event is sent alone, and the events after it form the next batch', async () => {
+      const { id, received } = await subscribe();
+      // Each event contains the description twice.
+      const description = 'x'.repeat(300_000);
+      const ids = [await lead({ description }), await lead({ description }), await lead()];
+      await arrive(received, 1);
+      assert.deepEqual(summaries(received()[0] as Received), [`leads.created ${ids[0]} v1`]);
+      await age(id);
+      await arrive(received, 2);
+      assert.deepEqual(
+        summaries(received()[1] as Received),
+        ids.slice(1).map((lead) => `leads.created ${lead} v1`),
+      );
+    });
+
+    test('without the option, collected events are sent one by one; a waiting batch is still sent as a batch', async () => {
+      const { at, id, received, url } = await subscribe();
+      receiver.behave(at, 500);
+      for (let count = 0; count < 4; count++) await lead();
+      await arrive(received, 1);
+      await collect(id, 1);
+      const changed = await call(`PATCH ${url}`, { body: { batch: null } });
+      assert.equal(changed.json.batch, null, changed.text);
+      receiver.behave(at, 204);
+      await until(async () => {
+        await retry(id);
+        return (await deliveries(url)).filter(({ status }) => status === 'done').length === 2;
+      }, 'both deliveries');
+      const sent = received().map(({ text }) => JSON.parse(text));
+      assert.equal(sent.at(-2)?.length, 3);
+      assert.equal(sent.at(-1)?.type, 'leads.created');
+    });
+
+    test('with the option, events that already wait are collected, and tests are arrays of one event', async () => {
+      const { id, received, url } = await subscribe({ batch: null });
+      await execute(
+        sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${id}::bigint`,
+      );
+      for (let count = 0; count < 3; count++) await lead();
+      await until(async () => (await deliveries(url)).length === 3, 'waiting events');
+      assert.equal((await call(`PATCH ${url}`, { body: { batch } })).status, 200);
+      await call(`POST ${url}/test`);
+      await execute(sql`update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint`);
+      await arrive(received, 2);
+      assert.deepEqual(
+        received()
+          .map((request) => elementsOf(request).map(({ type }) => type))
+          .toSorted((a, b) => a.length - b.length),
+        [['test'], ['leads.created', 'leads.created', 'leads.created']],
+      );
+    });
+
+    test('callers see a batch only if they can read all of its changes', async () => {
+      const { url } = await subscribe({ resources: ['leads', 'contacts'] });
+      await lead();
+      await instance().call('POST /api/v1/contacts', { key: acme.key, body: { last_name: 'Hidden' } });
+      await lead();
+      await settle(url, 'done');
+      const reader = await acme.keyWith([
+        { object: 'events', actions: all },
+        { object: 'leads', actions: all },
+      ]);
+      const { json } = await instance().call(`GET ${url}/deliveries`, { key: reader });
+      assert.deepEqual(json.data, []);
+    });
+
+    test('the admin UI lists a batch with its events, and deleting the subscription deletes both', async () => {
+      const { id, url } = await subscribe();
+      for (let count = 0; count < 3; count++) await lead();
+      await settle(url, 'done');
+      const admin = await signIn(instance(), administratorOf(acme));
+      const page = await admin.get(`/setup/o/acme/event-deliveries?owner=${id}`);
+      assert.match(page.text, /batch of 3 events/);
+      const [delivery] = await deliveries(url);
+      const details = await admin.get(`/setup/o/acme/event-deliveries/item?id=${delivery?.id}`);
+      for (const event of delivery?.events ?? []) assert.ok(details.text.includes(event), event);
+      assert.equal((await call(`DELETE ${url}`)).status, 200);
+      const rest = sql`select from crm_event_deliveries where subscription_id = ${id}::bigint`;
+      assert.equal((await execute(rest)).length, 0);
+    });
+
+    test('invalid options', async () => {
+      for (const invalid of [
+        1,
+        [],
+        { max_events: 0 },
+        { max_events: 101 },
+        { max_events: 1.5 },
+        { max_wait_seconds: 301 },
+        { max_wait: 5 },
+      ]) {
+        const body = { url: receiver.url, resources: ['leads'], batch: invalid };
+        const { status, text } = await call(`POST ${path}`, { body });
+        assert.equal(status, 400, text);
+        assert.match(text, /batch must be null or an object/);
+      }
+      const { url } = await subscribe({ batch: {} });
+      assert.deepEqual((await call(`GET ${url}`)).json.batch, { max_events: 100, max_wait_seconds: 5 });
+    });
+  },
+  { environment: file.environment },
+);

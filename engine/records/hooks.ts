@@ -179,7 +179,7 @@ export function withHooks<
   const written = hasBefore ? compile(hookedContext(context)) : own;
   const before = hasBefore ? compileBefore(context, name, written) : undefined;
   return {
-    ...written,
+    ...own,
     plan: (input) => {
       const planned = own.plan(input);
       const keep = (plan: P): P => ({ ...plan, hookInput: input });

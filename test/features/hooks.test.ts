@@ -229,6 +229,31 @@ onBothDrivers(
       assert.equal(task?.score, 8);
     });
 
+    test('dry runs of imports validate values without hooks', async () => {
+      const { id } = await succeed('POST tasks', { title: 'a', code: 'D1' });
+      calls.length = 0;
+      const answer = await instance().call('POST /api/v1/tasks/import?dry_run=true', {
+        key: acme.key,
+        headers: { 'content-type': 'text/csv' },
+        body: 'title,code,project_id\nx,D1,\ny,D2,\nz,D3,999999\n',
+      });
+      const { created, failed, lines } = answer.json as {
+        created: number;
+        failed: number;
+        lines: readonly { line: number; code: string; existing_id?: number }[];
+      };
+      assert.deepEqual([created, failed], [1, 2], answer.text);
+      assert.deepEqual(
+        lines.map(({ line, code }) => [line, code]),
+        [
+          [2, 'duplicate'],
+          [4, 'missing_reference'],
+        ],
+      );
+      assert.equal(lines[0]?.existing_id, id);
+      assert.deepEqual(calls, []);
+    });
+
     test('restoring calls hooks', async () => {
       const id = await create({ title: 'a' });
       await succeed(`DELETE tasks/${id}`);

@@ -27,13 +27,13 @@ common: all
 trash: 30 days
 fields:
   owner_id: { assignable: true }
+  score: { type: int64, read_only: true, nullable: true, description: The score. }
   project_id: { type: reference, to: projects, nullable: true, description: The project. }
   title: { type: string, description: The title. }
   code: { type: string, nullable: true, description: The code. }
   points: { type: int64, nullable: true, description: The points. }
   hours: { type: number, nullable: true, description: The hours. }
   margin: { type: int64, nullable: true, group: finance, description: The margin. }
-  score: { type: int64, read_only: true, nullable: true, description: The score. }
 unique: [code]
 sort: { by: title }
 filters: [title, project_id, code]

@@ -1,0 +1,58 @@
+// Hooks and actions that cannot work are reported at startup.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compileResource } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import { changeLog } from '../../engine/effects/change-log.ts';
+import type { ModuleCode, ResourceAction } from '../../engine/records/index.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const definitions = checkSources(await sourcesWith());
+const issuesOf = (modules: readonly ModuleCode[], effects = [changeLog]): readonly string[] => {
+  try {
+    compileResource(definitions, '/api/v1', effects, [], modules);
+    return [];
+  } catch (cause) {
+    return (cause as Error).message.split('\n');
+  }
+};
+const action = (more: Partial<ResourceAction> = {}): ResourceAction => ({
+  description: 'Does nothing.',
+  run: () => undefined,
+  ...more,
+});
+
+test('hooks and actions of unknown resources', () =>
+  assert.deepEqual(
+    issuesOf([{ name: 'acme', hooks: { leeds: {} }, actions: { contact: { call: action() } } }]),
+    [
+      'module acme: hooks.leeds: the instance does not have this resource. Did you mean "leads"?',
+      'module acme: actions.contact: the instance does not have this resource. Did you mean "contacts"?',
+    ],
+  ));
+
+test('names and schemas of actions', () =>
+  assert.deepEqual(
+    issuesOf([
+      {
+        name: 'one',
+        actions: { leads: { Convert: action(), score: action({ input: { properties: 'name' } }) } },
+      },
+      { name: 'two', actions: { leads: { score: action() } } },
+    ]),
+    [
+      'module one: actions.leads.Convert: the name must consist of lower-case letters, digits and single hyphens',
+      'module one: actions.leads.score.input: the schema is invalid: /properties must be object',
+      'module two: actions.leads.score: the module one already has this action',
+    ],
+  ));
+
+test('hooks after writes, and actions, need the change log', () => {
+  const message = (module: string) =>
+    `module ${module}: its hooks after writes, and its actions, need the change log. Remove AUDIT=false`;
+  const before = { name: 'before', hooks: { leads: { beforeWrite: () => undefined } } };
+  const after = { name: 'after', hooks: { leads: { afterCommit: () => undefined } } };
+  const acting = { name: 'acting', actions: { leads: { act: action() } } };
+  assert.deepEqual(issuesOf([before, after, acting], []), [message('after'), message('acting')]);
+  assert.deepEqual(issuesOf([before, after, acting]), []);
+});

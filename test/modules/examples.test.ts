@@ -13,6 +13,7 @@ describe('the package', () => {
   });
 });
 
+const secret = 'the-secret-of-inbound-leads';
 const file = settingsFile({
   modules: ['convert-lead', 'unique-leads'].map((name) => `${project}/examples/${name}.ts`),
 });
@@ -91,6 +92,18 @@ onBothDrivers(
       assert.equal((await send(`PATCH leads/${id}`, { status: 'Closed - Not Converted' })).status, 200);
       await create({ email: 'one@leads.example' });
     });
+
+    test('hooks run for inbound leads, whose sender receives the rejection', async () => {
+      await create({ email: 'inbound@leads.example' });
+      const headers = { 'x-inbound-secret': secret, 'x-org-slug': 'acme' };
+      const body = { email: 'inbound@leads.example', first_name: 'Ada' };
+      const rejected = await instance().call('POST /webhooks/inbound-leads', { headers, body });
+      assert.deepEqual([rejected.status, rejected.json.code], [400, 'invalid_input'], rejected.text);
+      const other = { ...body, email: 'new@leads.example' };
+      const created = await instance().call('POST /webhooks/inbound-leads', { headers, body: other });
+      assert.equal(created.status, 201, created.text);
+      assert.equal((await send(`GET leads/${created.json.id}`)).json.email, 'new@leads.example');
+    });
   },
-  { environment: { CRM_CONFIG: file.path } },
+  { environment: { CRM_CONFIG: file.path, INBOUND_SECRET: secret } },
 );

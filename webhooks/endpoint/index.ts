@@ -6,6 +6,6 @@ export { sealedCheck } from './check.ts';
 export { failure, requestOf, secretScheme, success } from './description.ts';
 export { convertedStatus, convertLead, findLead, type LeadTraits } from './leads.ts';
 export { fetchJson, UnreachableError } from './outbound.ts';
-export { creatingPartnerRecords, type Partner, partnerRecords } from './records.ts';
+export { createPartnerRecord, creatingPartnerRecords, type Partner, partnerRecords } from './records.ts';
 export { matchesAnySecret, signatures, signedWith } from './secrets.ts';
 export { endpoint, fingerprint, secretUses, type WebhookServices, type Webhooks } from './webhooks.ts';

@@ -1,4 +1,5 @@
 import {
+  type Body,
   type Caller,
   creatingRecords,
   type ExistingRecords,
@@ -6,6 +7,7 @@ import {
   type RecordResource,
   type Records,
   records,
+  runOperation,
 } from '../../engine/records/index.ts';
 import { runForId, type Tables } from '../../engine/tables/index.ts';
 import type { WebhookServices } from './webhooks.ts';
@@ -40,3 +42,23 @@ export const creatingPartnerRecords = <T>(
   partner: Partner,
   work: (records: Records, tables: Tables) => Promise<T>,
 ): Promise<T> => creatingRecords(database, resources, callerOf(partner), work);
+
+/**
+ * Creates a record on behalf of a partner as POST does, in a transaction of its own, and runs the hooks of the resource.
+ * @returns the record's ID
+ * @throws HttpError in the same cases as POST
+ */
+export async function createPartnerRecord(
+  { database, resources }: Pick<WebhookServices, 'database' | 'resources'>,
+  partner: Partner,
+  name: string,
+  body: Body,
+): Promise<string> {
+  const resource = resources.find((candidate) => candidate.name === name);
+  if (resource === undefined) throw new Error(`this instance does not declare ${name}`);
+  const { id } = await runOperation(database, resource.operations.create, {
+    caller: callerOf(partner),
+    body,
+  });
+  return id;
+}

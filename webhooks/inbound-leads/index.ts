@@ -11,7 +11,7 @@ import { readBody } from '../../engine/records/index.ts';
 import { findOrganization, tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/access/identity/index.ts';
 import {
-  creatingPartnerRecords,
+  createPartnerRecord,
   failure,
   matchesAnySecret,
   requestOf,
@@ -85,12 +85,10 @@ function inboundLeads(
       const { campaign_name = '', description = '', ...lead } = body;
       const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
       const partner = { organization, requestId: request.id, name: 'inbound-leads' };
-      const id = await creatingPartnerRecords({ database, resources }, partner, (records) =>
-        records.create('leads', {
-          ...lead,
-          description: [description, campaign].filter((part) => part !== '').join('\n'),
-        }),
-      );
+      const id = await createPartnerRecord({ database, resources }, partner, 'leads', {
+        ...lead,
+        description: [description, campaign].filter((part) => part !== '').join('\n'),
+      });
       reply.code(201).header('content-type', json).header('cache-control', 'no-store');
       return `{"ok":true,"id":${id}}`;
     },

@@ -14,11 +14,7 @@ rmSync(output, { recursive: true, force: true });
 const compiler = join(project, 'node_modules/typescript/bin/tsc');
 const options = ['-p', 'tsconfig.build.json', '--outDir', output];
 const compilation = spawnSync(process.execPath, [compiler, ...options], { cwd: project, encoding: 'utf8' });
-// The compiler omits the declarations of files whose types use private names. They are not part of the public interface.
-const isPrivateName = (line) => line === '' || line.includes(': error TS4023: ');
-const errors = compilation.stdout.split('\n').filter((line) => !isPrivateName(line));
-if (compilation.signal !== null || errors.length > 0)
-  throw new Error(errors.join('\n') || compilation.stderr);
+if (compilation.status !== 0) throw new Error(compilation.stdout || compilation.stderr);
 for (const name of [...sourceFolders, ...otherFiles]) {
   const filter = (path) => !path.endsWith('.ts');
   cpSync(join(project, name), join(output, name), { recursive: true, filter });

@@ -11,13 +11,13 @@ const farOffset = 10_000;
 const farthestPage = 10 ** 12;
 
 /** Pagination of a resource's lists. */
-interface PageRule {
+export interface PageRule {
   /** Number of records per page. */
   readonly size: number;
 }
 
 /** The requested page. */
-interface PageParameter {
+export interface PageParameter {
   /** Page number, starting at 1. It is unbounded and therefore stored as decimal text. */
   readonly page: string;
   /** Number of records to skip. Undefined if the page is beyond the last page of any table. */

@@ -16,13 +16,13 @@ import { parameterIssue, parameterValue, type Query, type QueryPart } from './pa
 export const maxSortKeys = 4;
 
 /** The default order of a resource's lists. */
-interface Sort extends ListOrder {
+export interface Sort extends ListOrder {
   /** Fields that callers can sort by, keyed by field name. Empty if the order is fixed. */
   readonly choices: ReadonlyMap<string, Field>;
 }
 
 /** The requested order, and the position at which the page starts. */
-interface Order extends ListOrder {
+export interface Order extends ListOrder {
   /** The sort keys after the first one. Absent if there is only one. */
   readonly thenBy?: readonly ListOrder[];
   /** The position in `?cursor=`. */

@@ -60,7 +60,7 @@ import {
 } from './statements.ts';
 
 /** The plan for a POST request that creates a record. */
-interface CreatePlan extends IdempotentPlan, WriteValues, SequenceValues {
+export interface CreatePlan extends IdempotentPlan, WriteValues, SequenceValues {
   readonly caller: IdempotentPlan['caller'];
 }
 

@@ -131,7 +131,7 @@ export const changeSchemas = (
 });
 
 /** The plan for a page of a record's history. */
-interface HistoryPlan extends OperationPlan, ById {
+export interface HistoryPlan extends OperationPlan, ById {
   /** The position after which the page starts; undefined for the first page. */
   readonly after: UnverifiedCursor | undefined;
   readonly signing: TextSigner | undefined;

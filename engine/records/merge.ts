@@ -52,7 +52,7 @@ import { unknownProperty } from './unknown-names.ts';
 import { type ExplainViolation, violations } from './violations.ts';
 
 /** A plan that merges two records. */
-interface MergePlan extends WriteById {
+export interface MergePlan extends WriteById {
   readonly caller: WriteById['caller'];
   /** ID of the record that is merged into the plan's record, as a decimal string. */
   readonly from: string;

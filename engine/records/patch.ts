@@ -34,7 +34,7 @@ import { organizationOf, visibleSql } from './rows.ts';
 import { prepareUpdate, recordResult, type WriteById } from './statements.ts';
 
 /** The plan for a PATCH request. */
-interface PatchPlan extends WriteById, WriteValues {
+export interface PatchPlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
   /** Names of the writable fields in the body. */
   readonly fieldNames: readonly string[];

@@ -22,7 +22,7 @@ import { trashContext, trashedParameter, withTrash } from './trash-list.ts';
 import { unknownProperty } from './unknown-names.ts';
 
 /** Input for a query. */
-interface QueryInput extends ListInput, BodyInput {}
+export interface QueryInput extends ListInput, BodyInput {}
 
 /** Keys of the body that contain one text. */
 const textKeys = ['sort', 'dir', 'q', 'cursor'] as const;

@@ -20,7 +20,7 @@ import {
 } from './statements.ts';
 
 /** The plan for a GET request for one record. */
-interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
+export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   /** The requested projection; undefined for all fields without expansion. */
   readonly projection: RequestedProjection | undefined;
 }

@@ -195,7 +195,7 @@ function explainDelete(
 const decodeAllowed = rowDecoder({ isAllowed: cell.flag }, 2);
 
 /** A plan that deletes many records. */
-interface DeleteBatchPlan extends BatchPlan, ConditionalPlan {
+export interface DeleteBatchPlan extends BatchPlan, ConditionalPlan {
   /** Number of times that items were rejected and the batch continued without them. */
   readonly rejections: number;
 }

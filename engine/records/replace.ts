@@ -8,7 +8,7 @@ import { etagHeader, type RecordResult } from './results.ts';
 import { prepareUpdate, recordResult, type WriteById } from './statements.ts';
 
 /** The plan for a PUT request. */
-interface ReplacePlan extends WriteById, WriteValues {
+export interface ReplacePlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
 }
 

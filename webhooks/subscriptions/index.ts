@@ -45,12 +45,12 @@ const noticeOf =
       await mailer.send({ to: email, subject: 'An event subscription was disabled', text });
   };
 
-interface Services extends WebhookServices {
+export interface SubscriptionServices extends WebhookServices {
   readonly config: AuditConfig;
   readonly mailer: Mailer;
 }
 
-interface Instance {
+export interface SubscriptionInstance {
   readonly config: AuditConfig & SettingsConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -58,7 +58,11 @@ interface Instance {
 }
 
 /** Event subscriptions, which send changes to customers' URLs. */
-export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'database' | 'secrets'>> = {
+export const subscriptionsModule: Module<
+  SubscriptionServices,
+  SubscriptionInstance,
+  Pick<SubscriptionInstance, 'database' | 'secrets'>
+> = {
   name: 'subscriptions',
   tables: subscriptionTables,
   openApi: subscriptionsFragment,

@@ -135,7 +135,7 @@ export const htmlText = (language: Language, name: string, values: Values): stri
   compiledText(language, name).html(values);
 
 /** A module's texts. */
-interface Texts<English extends Catalogue> {
+export interface Texts<English extends Catalogue> {
   /** Returns the function that finds the module's texts in a language. */
   (language: Language): Lookup<English, Text>;
   /** Returns a text whose language is not known yet. */

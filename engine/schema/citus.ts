@@ -84,11 +84,12 @@ export async function citusModel(config: DatabaseConfig, model: Model): Promise<
 
 /**
  * Returns the table's foreign keys that Citus does not support. Foreign keys between distributed tables must
- * include the organization, and no foreign key can refer to a table on the coordinator.
+ * include the organization, and only tables on the coordinator can refer to a table on the coordinator.
  */
 function problemsOf({ name, foreignKeys }: ModelTable, kinds: CitusModel['kinds']): string[] {
   return foreignKeys.flatMap(({ name: key, columns, to, toColumns }) => {
-    if (kinds.get(to) === 'local') return [`${key} refers to ${to}, which is on the coordinator only`];
+    if (kinds.get(to) === 'local')
+      return kinds.get(name) === 'local' ? [] : [`${key} refers to ${to}, which is on the coordinator only`];
     if (kinds.get(name) !== 'distributed' || kinds.get(to) !== 'distributed') return [];
     const index = columns.indexOf(organization);
     return index >= 0 && toColumns[index] === organization ? [] : [`${key} does not include ${organization}`];

@@ -45,5 +45,8 @@ export const places = defineTable(
     next_at: now,
     error: { ...textColumn, defaultRaw: "''" },
   },
-  { personalData: { label: 'errors of hooks', columns: ['error'], erasure: 'clear' } },
+  {
+    personalData: { label: 'errors of hooks', columns: ['error'], erasure: 'clear' },
+    placement: 'coordinator',
+  },
 );

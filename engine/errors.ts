@@ -325,6 +325,17 @@ export const errorEntries = {
       };
     },
   },
+  /** Several records have the phone number by which an item is matched, in different notations. */
+  ambiguousMatch: {
+    status: 409,
+    code: 'duplicate',
+    detail: (names: readonly string[]) => {
+      const text = `Several records have the same ${names.join(' and ')} in different notations`;
+      const hint =
+        'Merge these records or change the phone number of all but one, then send the record again.';
+      return { text, fields: names.map((field) => ({ field, message: text, hint })), hint };
+    },
+  },
   /** The organization already has a custom field with this name. It might be deleted. */
   customFieldExists: {
     status: 409,

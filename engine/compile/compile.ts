@@ -207,7 +207,10 @@ function contextsOf(
       view: view.key,
       resources,
       body: bodyRules(definition.fields, stored.fields, false, writableLists(definition)),
-      items: itemTable(stored.fields.filter(({ readOnly }) => !readOnly)),
+      items: itemTable(
+        stored.fields.filter(({ readOnly }) => !readOnly),
+        stored.uniques,
+      ),
       effects,
       referrers,
       ...(hooks && { hooks }),

@@ -1,7 +1,7 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { inputs, type Placeholder, type Prepared, prepare } from '../sql/index.ts';
+import { inputs, literal, type Placeholder, type Prepared, prepare } from '../sql/index.ts';
 import { allows } from './access.ts';
 import { assignIf, assignments, assignmentsOf, orCreator, type WriteValues } from './assignments.ts';
 import {
@@ -22,10 +22,20 @@ import {
 import { customFieldsOf, withCustomValues } from './custom-fields.ts';
 import { isInBody, withDefaults } from './default-values.ts';
 import { type IdempotentPlan, idempotentStatement, lostRace } from './idempotency.ts';
-import { comparableSql, isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './indexes.ts';
+import {
+  comparableSql,
+  isBlankValue,
+  itemValues,
+  matchedSql,
+  matchesSeveral,
+  namesOf,
+  uniqueKeyText,
+} from './indexes.ts';
+import type { ItemTable } from './items.ts';
 import { keepingHidden } from './link-tables.ts';
 import type { CreateInput, Operation, OperationContext } from './operation.ts';
 import { entityTag } from './preconditions.ts';
+import { raisedSql, raisedText } from './raised.ts';
 import {
   createAssigneeFinder,
   createRejectionFinder,
@@ -58,6 +68,7 @@ import {
   statementName,
   tableOf,
 } from './statements.ts';
+import { violations } from './violations.ts';
 
 /** The plan for a POST request that creates a record. */
 export interface CreatePlan extends IdempotentPlan, WriteValues, SequenceValues {
@@ -186,13 +197,14 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
       return variant;
     };
     const { followUp, result } = batchResults<CreateBatchPlan>(context);
+    const explainViolation = violations(context);
     return {
       plan: async (input) => {
         const { caller, strict } = input;
         const envelope = envelopeOf(input, 'records', { hasMatch: true });
         const partialPlan = { match: variantName(envelope.match?.map((name) => ({ name }))) };
         const { match } = variantOf(partialPlan);
-        const { grants } = caller.principal;
+        const { grants, phoneRegion } = caller.principal;
         if (match !== undefined && !allows(grants, context.stored, 'update')) {
           throw errors.forbidden(definition.name, 'update');
         }
@@ -208,10 +220,14 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
               ...rules.validate(body, customFields),
               ...(match ?? []).filter((field) => isBlankValue(body, field)).map(missingKeyIssue),
             ]);
-            return { id: null, body: withCustomValues(rules.accepted(body), customFields, 'create') };
+            return {
+              id: null,
+              body: withCustomValues(rules.accepted(body), customFields, 'create'),
+              ...(match && { phoneRegion }),
+            };
           },
           ...(match && {
-            key: ({ body }) => uniqueKeyText(match, body),
+            key: ({ body }) => uniqueKeyText(match, body, phoneRegion),
             sameKey: errors.duplicateInBatch(namesOf(match)),
           }),
         });
@@ -229,6 +245,7 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
         return { kind: 'batch', json, isReplayed };
       },
       ...(followUp && { followUp }),
+      violation: (cause) => ambiguousMatch(cause) ?? explainViolation(cause),
       retryable: lostRace,
       splitter: splitterOf<CreateBatchPlan>((plan) => variantOf(plan).simple.bind(plan)),
       rejection: explainItems((plan) => variantOf(plan).rejections),
@@ -292,14 +309,14 @@ function compileVariant(context: OperationContext, match: Unique | undefined): V
     match,
     simple: prepareBatch(($) => {
       organizationOf($);
-      return `with ${writeSql(context, match, $)} select ${resultsOf(match, $)}`;
+      return `with ${writeSql(context, match, $)} select ${resultsOf(context, match, $)}`;
     }),
     idempotent: prepareBatch(($) => {
       organizationOf($);
       return idempotentStatement($, {
         path,
         write: (source) => writeSql(context, match, $, source),
-        result: `select ${resultsOf(match, $)} as "record", '' as "tag", '0' as "record_id" from _first`,
+        result: `select ${resultsOf(context, match, $)} as "record", '' as "tag", '0' as "record_id" from _first`,
         mark: '',
       });
     }),
@@ -359,12 +376,35 @@ function updateMatchingSql(
   const assignments = assignmentsOf(definition, 'update', $, (field) =>
     assignIf(table.hasField(field), keepingHidden(field, context.resources, $, table.assignments(field))),
   );
-  const condition = `${visibleSql(context, 'update', $)} and ${sameKeySql(match, itemValues(table, match))}`;
+  const condition = `${visibleSql(context, 'update', $)} and ${matchedSql(table, match)}`;
   return `${lockedItemsSql(context, condition)}, ${updateItems(context, assignments, $, '_changed')}`;
 }
 
-const resultsOf = (match: Unique | undefined, $: Placeholder<CreateBatchPlan>): string =>
+/** Returns an SQL expression for the ID of an item's record, which fails if the item identifies several records. */
+function foundId(table: ItemTable, match: Unique): string {
+  if (!matchesSeveral(table, match)) return '_f."id"';
+  const prefix = literal(`${ambiguous}${namesOf(match).join(' ')} `);
+  const failure = raisedSql(`${prefix} || _f."id"`);
+  return `case when count(*) over (partition by _f._n) = 1 then _f."id" else ${failure} end`;
+}
+
+/** Text that a failed statement contains if an item identifies several records, followed by the names of the fields. */
+const ambiguous = 'ambiguous match ';
+
+/** Returns the error for an item that identifies several records. */
+function ambiguousMatch(cause: unknown): HttpError | undefined {
+  const [names] = raisedText(cause, `${ambiguous}([^"]+) \\d+`);
+  return names === undefined ? undefined : errors.ambiguousMatch(names.split(' '));
+}
+
+const resultsOf = (
+  { items: table }: Pick<OperationContext, 'items'>,
+  match: Unique | undefined,
+  $: Placeholder<CreateBatchPlan>,
+): string =>
   resultsSql($, [
     `select _i._n, ${successSql(201, '_w."id"')} from _new _i join _ids _w on _w._rank = _i._rank`,
-    ...(match === undefined ? [] : [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`]),
+    ...(match === undefined
+      ? []
+      : [`select _f._n, ${successSql(200, foundId(table, match))} from _found _f`]),
   ]);

@@ -1,6 +1,13 @@
 import { violatedConstraint } from '../database/index.ts';
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
-import { type Distinction, type Field, linksOf, lookupOf, refersToMany } from '../fields/index.ts';
+import {
+  type Distinction,
+  type Field,
+  linksOf,
+  lookupOf,
+  phoneVariants,
+  refersToMany,
+} from '../fields/index.ts';
 import { queryIndexes } from '../query/index.ts';
 import {
   column,
@@ -61,6 +68,32 @@ export const sameKeySql = (unique: Unique, values: readonly string[]): string =>
     })
     .join(' and ');
 
+/**
+ * Returns an SQL condition that is true if an item identifies a record by its unique fields. Unlike {@link sameKeySql}, it
+ * compares phone numbers in all notations, which the same index finds.
+ */
+export const matchedSql = (table: ItemTable, unique: Unique): string =>
+  unique
+    .map((field, index) => {
+      const value = itemValues(table, unique)[index] ?? '';
+      const notations = table.notations(field);
+      if (notations === undefined) return sameKeySql([field], [value]);
+      const stored = distinctionOf(field, column(field));
+      const [prefix = '', ...others] = distinctionOf(field, `(${value} collate "C")`).keys;
+      const [storedPrefix, ...storedOthers] = stored.keys;
+      return [
+        // Numbers with several notations are shorter than the prefix.
+        `${storedPrefix} = any(coalesce(${notations}, array[${prefix}]))`,
+        ...storedOthers.map((key, part) => `${key} = ${others[part]}`),
+        stored.presence,
+      ].join(' and ');
+    })
+    .join(' and ');
+
+/** Returns whether an item can identify several records by its unique fields, in different notations of a phone number. */
+export const matchesSeveral = (table: ItemTable, unique: Unique): boolean =>
+  unique.some((field) => table.notations(field) !== undefined);
+
 /** Returns SQL expressions for the values of an item's unique fields. */
 export const itemValues = (table: ItemTable, unique: Unique): string[] =>
   unique.map((field) => table.assignments(field)[0]?.value ?? 'null');
@@ -69,14 +102,22 @@ export const itemValues = (table: ItemTable, unique: Unique): string[] =>
 export const isBlankValue = (body: Body, { name }: Field): boolean =>
   body[name] === undefined || body[name] === null || body[name] === '';
 
-/** Serializes a body's values for unique fields. Equal values produce equal text. */
-export const uniqueKeyText = (unique: Unique, body: Body): string =>
+/**
+ * Serializes a body's values for unique fields. Equal values produce equal text.
+ * @param phoneRegion the country of phone numbers without a country code, whose notations are equal
+ */
+export const uniqueKeyText = (unique: Unique, body: Body, phoneRegion: string | undefined): string =>
   JSON.stringify(
     unique.map(({ name, type, comparison }) => {
       const values = type.write?.(body[name]);
       return comparison === undefined
         ? values
-        : values?.map((text) => (text === null ? text : lookupOf(comparison).keyOf(text)));
+        : values?.map((text) => {
+            if (text === null) return text;
+            const [first = text] =
+              comparison === 'digits' && phoneRegion !== undefined ? phoneVariants(text, phoneRegion) : [];
+            return lookupOf(comparison).keyOf(first);
+          });
     }),
   );
 

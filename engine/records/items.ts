@@ -1,5 +1,13 @@
-import { type Field, fieldColumns, type ParameterText, refersToMany } from '../fields/index.ts';
-import type { Placeholder } from '../sql/index.ts';
+import type { Unique } from '../definition/index.ts';
+import {
+  type Field,
+  fieldColumns,
+  lookupOf,
+  type ParameterText,
+  phoneVariants,
+  refersToMany,
+} from '../fields/index.ts';
+import { arrayText, type Placeholder } from '../sql/index.ts';
 import { type Assignment, assign, bodyParameters } from './assignments.ts';
 import type { Body } from './body.ts';
 
@@ -8,6 +16,8 @@ export interface BatchItem {
   /** ID as a decimal string; null if the record can be new. */
   readonly id: string | null;
   readonly body: Body;
+  /** The country of phone numbers without a country code, if records are matched by all notations of their numbers. */
+  readonly phoneRegion?: string | undefined;
 }
 
 /** The parameters of a statement that writes items. */
@@ -32,6 +42,11 @@ export interface ItemTable {
   readonly assignments: (field: Field) => readonly Assignment[];
   /** Returns the SQL expressions for the parameters of a field's columns, as text. */
   readonly parameters: (field: Field) => readonly string[];
+  /**
+   * Returns an SQL expression for the digits of all notations of an item's phone number, as an array. It is null if the
+   * number has only one. Undefined if the field does not contain unique phone numbers.
+   */
+  readonly notations: (field: Field) => string | undefined;
   /** Returns an SQL condition that is true if an item contains a field. */
   readonly hasField: (field: Field) => string;
   /** Returns whether any item contains a value other than null for a field without a default. */
@@ -48,8 +63,11 @@ export interface ItemColumn {
   text: string;
 }
 
-/** Compiles the {@link ItemTable} for items with values for these writable fields. */
-export function itemTable(fields: readonly Field[]): ItemTable {
+/**
+ * Compiles the {@link ItemTable} for items with values for these writable fields.
+ * @param uniques the unique fields by which items can be matched with records
+ */
+export function itemTable(fields: readonly Field[], uniques: readonly Unique[] = []): ItemTable {
   const fieldEntries = fields.map((field) => ({
     field,
     parameters: bodyParameters(field),
@@ -60,6 +78,11 @@ export function itemTable(fields: readonly Field[]): ItemTable {
     '_given',
     ...fields.flatMap((field) => fieldColumns(field)).map((_, index) => `_v${index}`),
   ];
+  const phoneFields = fields.filter(
+    (field) => field.comparison === 'digits' && uniques.some((unique) => unique.includes(field)),
+  );
+  const notations = new Map(phoneFields.map((field, index) => [field, `_d${index}`]));
+  names.push(...notations.values());
   const assignments = new Map<Field, readonly Assignment[]>();
   const parameters = new Map<Field, readonly string[]>();
   const firstColumns = new Map<Field, number>();
@@ -93,6 +116,10 @@ export function itemTable(fields: readonly Field[]): ItemTable {
     },
     assignments: (field) => assignments.get(field) ?? [],
     parameters: (field) => parameters.get(field) ?? [],
+    notations: (field) => {
+      const name = notations.get(field);
+      return name && `_i.${name}::text[]`;
+    },
     hasField: (field) => `substr(_i._given, ${fields.indexOf(field) + 1}, 1) = '1'`,
     // Every element except null is in quotation marks. An empty list is in braces.
     hasValue: ({ columns }, field) => {
@@ -118,8 +145,17 @@ export function itemTable(fields: readonly Field[]): ItemTable {
         const values = item === undefined ? [] : parameters(item);
         for (let part = 0; part < size; part++) add(index++, values[part] ?? null);
       }
+      for (const { name } of phoneFields) add(index++, item === undefined ? null : notationsOf(item, name));
     },
   };
+}
+
+/** Returns the digits of all notations of an item's phone number as an array literal, or null if it has only one. */
+function notationsOf({ body, phoneRegion }: BatchItem, name: string): string | null {
+  const number = body[name];
+  if (phoneRegion === undefined || typeof number !== 'string') return null;
+  const variants = phoneVariants(number, phoneRegion);
+  return variants.length > 1 ? arrayText(variants.map(lookupOf('digits').keyOf)) : null;
 }
 
 const skippedOf = ({ skipped }: ItemValues) => skipped;

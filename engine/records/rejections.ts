@@ -25,7 +25,15 @@ import { allows } from './access.ts';
 import { withDefaults } from './default-values.ts';
 import { type Attempt, type Executor, transactionExecutor } from './executor.ts';
 import { isStoredSql, type KeyedPlan } from './idempotency.ts';
-import { allPresentSql, comparableSql, itemValues, namesOf, sameKeySql, showsValues } from './indexes.ts';
+import {
+  allPresentSql,
+  comparableSql,
+  matchedSql,
+  matchesSeveral,
+  namesOf,
+  sameKeySql,
+  showsValues,
+} from './indexes.ts';
 import {
   arrayTexts,
   type BatchItem,
@@ -158,6 +166,11 @@ function compileFinder(
   const duplicateValues = uniques.map((unique, index) =>
     duplicate(unique, 1 + missingReferences.length + 2 * index, showsValues(definition, unique)),
   );
+  /** The unique fields of items that can identify several records. */
+  const severalMatches =
+    typeof writes === 'object' && matchesSeveral(table, writes.match) ? writes.match : undefined;
+  const ambiguityColumn = 1 + missingReferences.length + 2 * uniques.length;
+  const decodeAmbiguity = rowDecoder({ isAmbiguous: cell.flag }, ambiguityColumn);
   const prepared = () =>
     // The statement is unnamed because it rarely runs.
     prepare<CheckedPlan>('', 'batch', ($) => {
@@ -233,8 +246,10 @@ function compileFinder(
           `(select case when true${limitSql(context, 'read', $)} then ${record}."id"::text else '' end from ${quote(name)} ${record} where ${ownRowsSql($)}${trashSql(context)} and ${sameKeySql(unique, keys)} and ${record}."id" is distinct from _v._own limit 1)`,
         ];
       });
+      const ambiguity =
+        severalMatches === undefined ? [] : ['(count(*) over (partition by _v._n) > 1)::text'];
       const isReplay = path === undefined ? '' : ` where not ${isStoredSql($, path)}`;
-      return `with ${table.expression($)}, _values as (select _i._n, ${[`${existing.id} as _own`, ...values].join(', ')} from _items _i${existing.join}) select ${['_v._n::text', ...missing, ...strangers, ...duplicates].join(', ')} from _values _v${isReplay} order by _v._n`;
+      return `with ${table.expression($)}, _values as (select _i._n, ${[`${existing.id} as _own`, ...values].join(', ')} from _items _i${existing.join}) select ${['_v._n::text', ...missing, ...strangers, ...duplicates, ...ambiguity].join(', ')} from _values _v${isReplay} order by _v._n`;
     });
   const statement = uniqueFields.length === 0 && missingReferences.length === 0 ? undefined : prepared();
   return {
@@ -246,9 +261,11 @@ function compileFinder(
         const missing = missingReferences.flatMap((issueOf) => issueOf(row, canRead) ?? []);
         // Missing references take precedence over duplicates.
         const [error] =
-          missing.length > 0
-            ? [errors.missingReferences(missing)]
-            : duplicateValues.flatMap((errorOf) => errorOf(row, canRead) ?? []);
+          severalMatches !== undefined && decodeAmbiguity(row).isAmbiguous
+            ? [errors.ambiguousMatch(namesOf(severalMatches))]
+            : missing.length > 0
+              ? [errors.missingReferences(missing)]
+              : duplicateValues.flatMap((errorOf) => errorOf(row, canRead) ?? []);
         if (error !== undefined) byNumber.set(decodeNumber(row).number, error);
       }
       return byNumber;
@@ -339,9 +356,7 @@ function existingRecordSql(
 ) {
   if (writes === 'create') return { id: 'null::bigint', join: '' };
   const condition =
-    typeof writes === 'string'
-      ? `${record}."id" = ${itemId}`
-      : sameKeySql(writes.match, itemValues(table, writes.match));
+    typeof writes === 'string' ? `${record}."id" = ${itemId}` : matchedSql(table, writes.match);
   return {
     id: `${record}."id"`,
     join: ` left join ${tableOf(context)} ${record} on ${visibleSql(context, 'update', $)} and ${condition}`,

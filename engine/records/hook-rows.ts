@@ -1,7 +1,7 @@
 import type { Unique } from '../definition/index.ts';
 import { arrayText, cell, type Placeholder, record, rowDecoder, type Statement } from '../sql/index.ts';
 import { prepareBatch } from './batch.ts';
-import { itemValues, sameKeySql } from './indexes.ts';
+import { matchedSql } from './indexes.ts';
 import type { ItemValues } from './items.ts';
 import type { OperationContext, OperationPlan } from './operation.ts';
 import { organizationOf, visibleSql } from './rows.ts';
@@ -74,7 +74,7 @@ export function compileLockedRecords(context: OperationContext, full: OperationC
         const { items } = context;
         const rows = selectLocked($, {
           number: '_i._n::text',
-          from: `_items _i join ${table} ${record} on ${visibleSql(context, 'update', $)} and ${sameKeySql(match, itemValues(items, match))}`,
+          from: `_items _i join ${table} ${record} on ${visibleSql(context, 'update', $)} and ${matchedSql(items, match)}`,
           where: 'true',
           mode: 'no key update',
         });

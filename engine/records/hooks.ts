@@ -131,7 +131,10 @@ function openContext(context: OperationContext): OperationContext {
     },
     stored: { ...stored, fields },
     body: bodyRules(fields, fields, false, writableLists(definition)),
-    items: itemTable(fields.filter(({ readOnly }) => !readOnly)),
+    items: itemTable(
+      fields.filter(({ readOnly }) => !readOnly),
+      stored.uniques,
+    ),
   };
 }
 

@@ -68,11 +68,12 @@ export function afterResources(
   referrers: OperationContext['referrers'],
   hooks: InstanceHooks['byResource'],
 ): ReadonlySet<string> {
-  const result = new Set(
-    [...hooks].flatMap(([name, all]) =>
-      all.some(({ hooks: { afterWrite, afterWrites } }) => afterWrite ?? afterWrites) ? [name] : [],
-    ),
-  );
+  const hasAfter = [...hooks.values()]
+    .flat()
+    .some(({ hooks: { afterWrite, afterWrites } }) => (afterWrite ?? afterWrites) !== undefined);
+  if (!hasAfter) return new Set();
+  // Hooks before writes can write other records, after which hooks run.
+  const result = new Set(hooks.keys());
   for (let size = -1; size !== result.size; ) {
     size = result.size;
     for (const { name, expansion } of definitions) {

@@ -104,7 +104,7 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       ...(issue === undefined ? [] : [issueInBody(issue)]),
     ]);
     const id = ofCollection ? undefined : recordId(context, { id: input.id ?? '' });
-    const plan: IdempotentPlan = { ...basePlan(input), idempotency: input.idempotency };
+    const plan = { ...basePlan(input), idempotency: input.idempotency, hookInput: input };
     const path = `${definition.name}${actionPath(action).replace(':id', id ?? '')}`;
     const key = plan.idempotency === undefined ? undefined : keyStatements(plan, path);
     const perform = async (executor: TransactionExecutor): Promise<TextRows> => {
@@ -116,6 +116,8 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       const result = await callModule(target, place, (given) =>
         run({ ...given, input: values, id: id === undefined ? undefined : BigInt(id), record }),
       );
+      if (result !== undefined && !isPlainObject(result))
+        throw errors.moduleFailed(module, place, 'it must return an object or nothing');
       const json = hookValuesJson(result ?? {});
       await executor.run(entryOf(plan, definition.name, action, id));
       if (key !== undefined) await executor.run(key.store(json));
@@ -128,6 +130,9 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
     return decodeResult(rows[0] ?? []);
   };
 }
+
+const isPlainObject = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Returns the issue of a part of the body. */
 function issueInBody({ path, reason }: NonNullable<ReturnType<ReturnType<typeof documentIssue>>>) {

@@ -6,6 +6,8 @@ export type Attempt = (statement: Statement) => Promise<unknown>;
 
 /** Runs the statements of operations within a transaction. A failed statement does not end the transaction. */
 export interface TransactionExecutor extends Pick<Database, 'run' | 'reportRejection'> {
+  /** Runs work whose statements are undone if it fails. */
+  readonly nested: <T>(work: () => Promise<T>) => Promise<T>;
   /** Calls `work` with a function that tries individual statements, each of which is rolled back. */
   readonly tryStatements: <T>(work: (attempt: Attempt) => Promise<T>) => Promise<T>;
 }
@@ -37,6 +39,17 @@ export function transactionExecutor(
         return rows;
       } catch (cause) {
         await undo();
+        throw cause;
+      }
+    },
+    nested: async (work) => {
+      await command('savepoint _nested');
+      try {
+        const result = await work();
+        await command('release savepoint _nested');
+        return result;
+      } catch (cause) {
+        await command('rollback to savepoint _nested').catch(() => {});
         throw cause;
       }
     },

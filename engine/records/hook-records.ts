@@ -20,73 +20,92 @@ interface HookAccess {
   readonly module: string;
   readonly caller: Caller;
   readonly customFields?: CustomFields | undefined;
-  readonly executor: Executor;
+  /** Runs a call. In a transaction, calls run one after another, and what a failed call wrote is undone. */
+  readonly run: <T>(call: (executor: Executor) => Promise<T>) => Promise<T>;
   readonly hooks: InstanceHooks;
   /** Whether the caller's limits do not apply. */
   readonly isSystem?: true;
 }
 
+/** The error of a call with system access, which the hook can handle. If it does not, the hook has failed. */
+export class SystemCallError extends Error {
+  override readonly name = 'SystemCallError';
+  readonly status: number;
+  readonly code: string;
+  constructor(cause: HttpError) {
+    super(cause.message, { cause });
+    this.status = cause.status;
+    this.code = cause.code;
+  }
+}
+
 /** Returns access to records for a hook or an action. */
-export function hookRecords({
-  module,
-  caller,
-  customFields,
-  executor,
-  hooks,
-  isSystem,
-}: HookAccess): HookRecords {
+export function hookRecords({ module, caller, customFields, run, hooks, isSystem }: HookAccess): HookRecords {
   const { principal } = caller;
   const viewFor = (resource: string, action: Action): HookView => {
     const view = isSystem ? hooks.systemView(resource) : hooks.view(resource, principal.grants);
     if (!allows(principal.grants, view.stored, action)) throw errors.forbidden(resource, action);
     return view;
   };
+  /** Runs a call. A hook can ignore its promise, whose rejection must not end the process. */
+  const call = <T>(work: (executor: Executor) => Promise<T>): Promise<T> => {
+    const result = run(work).catch((cause: unknown) => {
+      // Errors can contain what the request's caller cannot see.
+      throw isSystem && cause instanceof HttpError && cause.status < 500 ? new SystemCallError(cause) : cause;
+    });
+    result.catch(() => {});
+    return result;
+  };
   const fieldsOf = ({ definition }: HookView) => fieldsByName(definition.fields);
   const bodyOf = (view: HookView, values: HookValues): Body => fromHookValues(fieldsOf(view), values);
   return {
-    get: async (resource, id) => {
-      const view = viewFor(resource, 'read');
-      try {
-        const { json } = await view.read(executor, { caller, id: String(id), customFields });
+    get: (resource, id) =>
+      call(async (executor) => {
+        const view = viewFor(resource, 'read');
+        try {
+          const { json } = await view.read(executor, { caller, id: String(id), customFields });
+          return parseHookValues(fieldsOf(view), String(json));
+        } catch (cause) {
+          if (cause instanceof HttpError && cause.status === 404) return undefined;
+          throw cause;
+        }
+      }),
+    find: (resource, { where, sort, q } = {}) =>
+      call(async (executor) => {
+        const view = viewFor(resource, 'list');
+        const body = {
+          ...(where !== undefined && { where: fromHookValues(new Map(), where) }),
+          ...(sort !== undefined && { sort }),
+          ...(q !== undefined && { q }),
+        };
+        const { json } = await view.query(executor, { caller, body, strict: true, customFields });
+        const records = parseExactJson(`[${String(json)}]`, Number.POSITIVE_INFINITY) as readonly Body[];
+        const fields = fieldsOf(view);
+        return records.map((record) => toHookValues(fields, record));
+      }),
+    create: (resource, values) =>
+      call(async (executor) => {
+        const view = viewFor(resource, 'create');
+        const { json } = await view.create(executor, { caller, body: bodyOf(view, values), customFields });
         return parseHookValues(fieldsOf(view), String(json));
-      } catch (cause) {
-        if (cause instanceof HttpError && cause.status === 404) return undefined;
-        throw cause;
-      }
-    },
-    find: async (resource, { where, sort, q } = {}) => {
-      const view = viewFor(resource, 'list');
-      const body = {
-        ...(where !== undefined && { where: fromHookValues(new Map(), where) }),
-        ...(sort !== undefined && { sort }),
-        ...(q !== undefined && { q }),
-      };
-      const { json } = await view.query(executor, { caller, body, strict: true, customFields });
-      const records = parseExactJson(`[${String(json)}]`, Number.POSITIVE_INFINITY) as readonly Body[];
-      const fields = fieldsOf(view);
-      return records.map((record) => toHookValues(fields, record));
-    },
-    create: async (resource, values) => {
-      const view = viewFor(resource, 'create');
-      const body = bodyOf(view, values);
-      const { json } = await view.create(executor, { caller, body, customFields });
-      return parseHookValues(fieldsOf(view), String(json));
-    },
-    update: async (resource, id, values) => {
-      const view = viewFor(resource, 'update');
-      const body = bodyOf(view, values);
-      const { json } = await view.patch(executor, { caller, id: String(id), body, customFields });
-      return parseHookValues(fieldsOf(view), String(json));
-    },
-    delete: async (resource, id) => {
-      await viewFor(resource, 'delete').remove(executor, { caller, id: String(id) });
-    },
+      }),
+    update: (resource, id, values) =>
+      call(async (executor) => {
+        const view = viewFor(resource, 'update');
+        const body = bodyOf(view, values);
+        const { json } = await view.patch(executor, { caller, id: String(id), body, customFields });
+        return parseHookValues(fieldsOf(view), String(json));
+      }),
+    delete: (resource, id) =>
+      call(async (executor) => {
+        await viewFor(resource, 'delete').remove(executor, { caller, id: String(id) });
+      }),
     asSystem: (reason) => {
       const name = `${principal.name ?? principal.kind} (${module}: ${reason})`;
       return hookRecords({
         module,
         customFields,
-        executor,
+        run,
         hooks,
         isSystem: true,
         caller: { ...caller, principal: { ...principal, name, grants: everyGrant } },

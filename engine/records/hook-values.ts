@@ -58,11 +58,11 @@ const integerOr = (value: unknown): unknown => {
   return text === undefined ? plainValue(value) : BigInt(text);
 };
 
-/** Replaces numbers that JavaScript would round by bigint or, if they have decimals, by text. */
+/** Replaces integers that JavaScript would round by bigint. Other such numbers stay exact; their text is `String(value)`. */
 function plainValue(value: unknown): unknown {
   if (value instanceof ExactNumber) {
     const text = integerText(value);
-    return text === undefined ? value.source : BigInt(text);
+    return text === undefined ? value : BigInt(text);
   }
   if (Array.isArray(value)) return value.map(plainValue);
   if (typeof value === 'object' && value !== null)

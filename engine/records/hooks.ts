@@ -40,8 +40,8 @@ import type {
 import type { OperationResult } from './results.ts';
 import { organizationOf } from './rows.ts';
 
-/** Time limit of a hook, in milliseconds. */
-const hookTimeoutMs = 5000;
+/** Time limits of a hook, and of all hooks of a request, in milliseconds. */
+const [hookTimeoutMs, requestTimeoutMs] = [5000, 30_000];
 /** Maximum depth of writes by hooks within hooks, and maximum number of times that they cause further hooks in one transaction. */
 const maxRounds = 10;
 
@@ -90,8 +90,13 @@ interface HookDecisions {
 
 /** The hooks that run in one transaction. */
 interface RunningHooks {
-  depth: number;
+  /** Number of writes by hooks that are nested in each other. */
+  readonly depth: number;
+  /** Until when hooks can run, as returned by `performance.now()`. */
+  readonly until: number;
 }
+
+const firstHooks = (): RunningHooks => ({ depth: 0, until: performance.now() + requestTimeoutMs });
 
 const running = new WeakMap<TransactionExecutor, RunningHooks>();
 
@@ -214,7 +219,7 @@ export async function inHookTransaction<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   if (running.has(executor)) return work();
-  running.set(executor, { depth: 0 });
+  running.set(executor, firstHooks());
   try {
     const result = await work();
     await runAfter(executor, plan, hooks);
@@ -255,6 +260,14 @@ function compileBefore<P extends OperationPlan, Input extends OperationInput>(
         customFields,
       });
       for (const failure of failures.values()) throw failure;
+      if (name === 'merge') {
+        // The other record is deleted, or moved to the trash.
+        const { from } = plan as { readonly from?: string };
+        const source = await run(executor, plan, 'delete', [{ number: 1, id: from, body: undefined }], {
+          customFields,
+        });
+        for (const failure of source.failures.values()) throw failure;
+      }
       return replan(hasBody ? (bodies.get(1) ?? body) : undefined);
     }
     const { failures: invalid, stops, location } = plan;
@@ -272,6 +285,8 @@ function compileBefore<P extends OperationPlan, Input extends OperationInput>(
       : await run(executor, plan, action, items, { customFields, match: matchOf(context, plan) });
     const bodies = new Map(items.map(({ number, body }) => [number, decisions.bodies.get(number) ?? body]));
     const records = sent.map((item, index) => {
+      // Planned again, an invalid item could have the same key as a valid one.
+      if (invalid.has(index + 1)) return null;
       const body = bodies.get(index + 1);
       if (body === undefined) return item;
       return name === 'patchBatch' ? { ...body, id: (item as Body).id } : body;
@@ -395,8 +410,10 @@ export function compileBeforeHooks(context: OperationContext): RunBefore {
           try {
             decide(
               number,
-              await callModule(target, `beforeWrite of ${resource}`, (given) =>
-                beforeWrite({ ...given, ...current }),
+              await executor.nested(() =>
+                callModule(target, `beforeWrite of ${resource}`, (given) =>
+                  beforeWrite({ ...given, ...current }),
+                ),
               ),
               'beforeWrite',
             );
@@ -488,16 +505,19 @@ export async function callModule<T>(
   place: string,
   call: (context: HookContext) => T | Promise<T>,
 ): Promise<T> {
-  const state = running.get(executor) ?? { depth: 0 };
+  const state = running.get(executor) ?? firstHooks();
   const fail = (reason: string, cause?: unknown) => errors.moduleFailed(module, place, reason, cause);
   if (state.depth >= maxRounds) throw fail('it writes records whose hooks write records without end');
-  const lease = leaseExecutor(executor);
-  const nested = { depth: state.depth + 1 };
-  running.set(lease.executor, nested);
-  const signal = AbortSignal.timeout(hookTimeoutMs);
+  const left = state.until - performance.now();
+  if (left <= 0) throw fail(`the hooks of the request took longer than ${requestTimeoutMs / 1000} seconds`);
+  // A copy, so that writes by the hook know how deep they are nested.
+  const inner = { ...executor };
+  running.set(inner, { depth: state.depth + 1, until: state.until });
+  const lease = leaseExecutor(inner);
+  const signal = AbortSignal.timeout(Math.min(hookTimeoutMs, Math.ceil(left)));
   const context = {
     caller: hookCaller(caller),
-    records: hookRecords({ module, caller, customFields, executor: lease.executor, hooks }),
+    records: hookRecords({ module, caller, customFields, run: lease.run, hooks }),
     signal,
   };
   const start = performance.now();
@@ -521,7 +541,7 @@ export async function callModule<T>(
       cause,
     );
   } finally {
-    lease.end();
+    await lease.end();
   }
 }
 
@@ -529,29 +549,29 @@ export async function callModule<T>(
 const timeout = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
 
-/** An executor that can be used until it is ended, one statement at a time. */
-function leaseExecutor(executor: TransactionExecutor): {
-  readonly executor: TransactionExecutor;
-  readonly end: () => void;
-} {
+/** Access to a transaction for one call of a hook. */
+interface ExecutorLease {
+  /** Runs work after all previous work, unless the lease has ended. What failed work wrote is undone. */
+  readonly run: <T>(work: (executor: TransactionExecutor) => Promise<T>) => Promise<T>;
+  /** Ends the lease, and waits for running work. */
+  readonly end: () => Promise<void>;
+}
+
+function leaseExecutor(executor: TransactionExecutor): ExecutorLease {
   let last: Promise<unknown> = Promise.resolve();
   let isOver = false;
-  const inOrder = <T>(work: () => Promise<T>): Promise<T> => {
-    const result = last.then(() => {
-      if (isOver) throw new Error('The hook has ended, so it can no longer access records.');
-      return work();
-    });
-    last = result.catch(() => {});
-    return result;
-  };
   return {
-    executor: {
-      ...executor,
-      run: (statement) => inOrder(() => executor.run(statement)),
-      tryStatements: (work) => inOrder(() => executor.tryStatements(work)),
+    run: (work) => {
+      const result = last.then(() => {
+        if (isOver) throw new Error('The hook has ended, so it can no longer access records.');
+        return executor.nested(() => work(executor));
+      });
+      last = result.catch(() => {});
+      return result;
     },
-    end: () => {
+    end: async () => {
       isOver = true;
+      await last;
     },
   };
 }

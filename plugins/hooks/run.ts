@@ -9,6 +9,7 @@ import {
   fieldsByName,
   hookRecords,
   type InstanceHooks,
+  organizationCustomFields,
   type ResourceHooks,
   toHookValues,
 } from '../../engine/records/index.ts';
@@ -20,8 +21,8 @@ import { ensureEpoch, type FeedPage, feedReader, nowSql } from '../change-log/in
 const [hookSeconds, leaseSeconds] = [30, 90];
 /** Number of attempts per change, after which it is skipped. */
 export const maxAttempts = 12;
-/** Maximum number of places that are read at a time, and the size of records to read per place in bytes. */
-const [maxPlaces, maxBytes] = [20, 1024 * 1024];
+/** Maximum size of records to read at a time, in bytes. */
+const maxBytes = 1024 * 1024;
 /** Maximum number of characters of a stored error. */
 const maxError = 500;
 
@@ -103,8 +104,11 @@ export function commitRunner(
       on conflict do nothing`.execute(tables);
   };
 
-  /** Leases places with changes. In a new epoch, the changes of the last hour are read again. */
-  const lease = async (): Promise<readonly Place[]> => {
+  /**
+   * Leases a place with changes. In a new epoch, positions start over: the changes of the hour before the last call are
+   * read again.
+   */
+  const lease = async (): Promise<Place | undefined> => {
     const { rows } = await sql<{
       organization: string;
       module: string;
@@ -120,17 +124,18 @@ export function commitRunner(
           and (p.epoch <> n.epoch or exists (select from crm_ledger l where l.organization_id = p.organization_id
             and (l.transaction, l.id) > (p.transaction, p.ledger_id) and l.transaction < n.horizon
             and l.version is not null and l.object = any(m.objects::text[])))
-        order by p.next_at limit ${sql.lit(maxPlaces)} for update of p skip locked)
+        order by p.next_at limit 1 for update of p skip locked)
       update crm_hook_places p set leased_until = now() + ${sql.lit(leaseSeconds)} * interval '1 second', epoch = due.epoch,
         transaction = case when due.is_same then p.transaction else '0'::xid8 end,
         ledger_id = case when due.is_same then p.ledger_id else 0 end,
-        since = case when due.is_same then p.since else greatest(p.since, now() - interval '1 hour') end
+        since = case when due.is_same then p.since else greatest(p.since, least(now(), p.next_at) - interval '1 hour') end
       from due where p.organization_id = due.organization_id and p.module = due.module
       returning p.organization_id::text as organization, p.module, p.transaction::text as transaction, p.ledger_id::text as id,
         coalesce(floor(extract(epoch from nullif(p.since, '-infinity')) * 1000), 0)::text as since, p.attempts`.execute(
       tables,
     );
-    return rows.map((row) => ({ ...row, since: Number(row.since) }));
+    const [row] = rows;
+    return row && { ...row, since: Number(row.since) };
   };
 
   /** Stores the place after a change or a page, and extends the lease or, at the end, ends it. */
@@ -153,7 +158,15 @@ export function commitRunner(
       name: null,
       requestId: change.request_id,
     });
-    const records = hookRecords({ module: place.module, caller, executor: database, hooks, isSystem: true });
+    const customFields = await organizationCustomFields(database, resources, place.organization);
+    const records = hookRecords({
+      module: place.module,
+      caller,
+      customFields,
+      run: (call) => call(database),
+      hooks,
+      isSystem: true,
+    });
     const signal = AbortSignal.timeout(hookSeconds * 1000);
     const committed: CommittedChange = {
       position: change.position,
@@ -174,10 +187,10 @@ export function commitRunner(
     await Promise.race([hook(committed), tooSlow]);
   };
 
-  /** Calls the hooks for a page of changes. @returns whether there may be more changes */
-  const runPlace = async (place: Place, isStopping: () => boolean): Promise<boolean> => {
+  /** Calls the hooks for a page of changes. */
+  const runPlace = async (place: Place, isStopping: () => boolean): Promise<void> => {
     const own = modules.find(({ module }) => module === place.module);
-    if (own === undefined) return false;
+    if (own === undefined) return;
     const view = {
       key: '',
       resources: resources.filter(({ name }) => own.byResource.has(name)).map(({ context }) => context),
@@ -185,12 +198,12 @@ export function commitRunner(
     const after = { transaction: place.transaction, id: place.id };
     const caller = commandCaller(place.organization);
     const page: FeedPage | undefined = await readPage({ caller, view, after, maxBytes });
-    if (page === undefined) return false;
+    if (page === undefined) return;
     let { attempts } = place;
     for (const { change: json, position } of page.entries) {
       if (isStopping()) {
         await sql`update crm_hook_places set leased_until = now() where ${keyOf(place)}`.execute(tables);
-        return false;
+        return;
       }
       const change = parseExactJson(json, Number.POSITIVE_INFINITY) as FeedChange;
       const hook = own.byResource.get(change.resource);
@@ -229,7 +242,7 @@ export function commitRunner(
               attempts,
               (cause instanceof Error ? cause.message : String(cause)).slice(0, maxError),
             );
-            return false;
+            return;
           }
         }
         attempts = 0;
@@ -237,16 +250,15 @@ export function commitRunner(
       await advance(place, position, false);
     }
     await advance(place, page.end, true);
-    return page.isFull;
   };
 
   const run = async (isStopping: () => boolean) => {
     await ensureEpoch(database, true);
     await addPlaces();
-    const leased = await lease();
-    let hasMore = leased.length === maxPlaces;
-    for (const place of leased) if (await runPlace(place, isStopping)) hasMore = true;
-    return hasMore;
+    const place = await lease();
+    if (place === undefined) return false;
+    await runPlace(place, isStopping);
+    return true;
   };
   return { start, run };
 }

@@ -272,7 +272,7 @@ onBothDrivers(
       await succeed(`POST tasks/${id}/merge`, { from });
       assert.deepEqual(
         callsOf('before').map(({ action }) => action),
-        ['merge'],
+        ['merge', 'delete'],
       );
       assert.deepEqual(
         callsOf('after')
@@ -280,6 +280,10 @@ onBothDrivers(
           .sort(),
         ['trash', 'update'],
       );
+      const kept = await create({ title: 'undeletable' });
+      const guarded = await send(`POST tasks/${id}/merge`, { from: kept });
+      assert.equal(guarded.status, 400, guarded.text);
+      assert.equal((await get(kept)).title, 'undeletable');
     });
 
     test('bulk changes call hooks', async () => {
@@ -294,6 +298,51 @@ onBothDrivers(
       assert.deepEqual(
         data.map(({ score }) => score),
         [14, 14],
+      );
+    });
+
+    test('what the hook of a rejected item wrote is undone, and the hooks of other items are not', async () => {
+      const body = {
+        on_error: 'continue',
+        records: [{ title: 'project, then rejection' }, { title: 'project' }],
+      };
+      const { results } = (await succeed('POST tasks/batch', body)) as {
+        results: readonly { status: number }[];
+      };
+      assert.deepEqual(
+        results.map(({ status }) => status),
+        [400, 201],
+      );
+      const { data } = (await succeed('GET projects')) as { data: readonly { name: string }[] };
+      const made = data.filter(({ name }) => name.startsWith('made for'));
+      assert.deepEqual(
+        made.map(({ name }) => name),
+        ['made for project'],
+      );
+    });
+
+    test('a call that a hook does not await neither ends the process nor survives the request', async () => {
+      const answer = await send('POST tasks', { title: 'not awaited' });
+      assert.equal(answer.status, 201, answer.text);
+      const { data } = (await succeed('GET projects')) as { data: readonly { name: string }[] };
+      assert.equal(data.filter(({ name }) => name === 'not awaited').length, 1);
+    });
+
+    test('errors of calls with system access do not reach the caller', async () => {
+      const key = await acme.keyWith([{ object: 'tasks', actions: ['create'] }]);
+      const answer = await send('POST tasks', { title: 'system error' }, key);
+      assert.deepEqual(errorOf(answer), {
+        error: 'The module scores failed in beforeWrite of tasks: it threw an error',
+        code: 'module_failed',
+      });
+    });
+
+    test('numbers in documents that JavaScript would round are kept', async () => {
+      const text = '{"title":"numbers","details":{"a":0.1234567890123456789,"b":12345678901234567890}}';
+      const { id } = await succeed('POST tasks', text);
+      assert.match(
+        (await send(`GET tasks/${id}`)).text,
+        /"a":\s?0\.1234567890123456789,\s?"b":\s?12345678901234567890/,
       );
     });
 

@@ -32,6 +32,7 @@ fields:
   title: { type: string, description: The title. }
   code: { type: string, nullable: true, description: The code. }
   points: { type: int64, nullable: true, description: The points. }
+  details: { type: json, nullable: true, description: The details. }
   hours: { type: number, nullable: true, description: The hours. }
   margin: { type: int64, nullable: true, group: finance, description: The margin. }
 unique: [code]
@@ -67,6 +68,15 @@ export function hookedModules(calls: HookCall[]): readonly ModuleCode[] {
             if (title === 'undeletable' && action === 'delete') throw new Rejection('Finish the task first');
             if (title === 'broken') throw new TypeError('a secret of the hook');
             if (title === 'hidden project') await records.get('projects', 1n);
+            if (action === 'create' && (title === 'project' || title === 'project, then rejection'))
+              await records.create('projects', { name: `made for ${title}` });
+            if (title === 'project, then rejection') throw new Rejection('not this one');
+            if (action === 'create' && title === 'not awaited') {
+              void records.create('projects', { name: 'not awaited' });
+              void records.create('nothing', {});
+            }
+            if (title === 'system error')
+              await records.asSystem('test').create('tasks', { title: 'forbidden' });
             if (title === 'unknown field') return { nonsense: 1 };
             if (title === 'many queries') await Promise.all([1, 2, 3].map(() => records.find('projects')));
             if (title === 'slow') await new Promise((resolve) => setTimeout(resolve, 60_000).unref());

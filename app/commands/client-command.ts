@@ -1,12 +1,12 @@
-import { existsSync } from 'node:fs';
-import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
+import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { projectFolder } from '../../engine/config/index.ts';
-import { fileReason, UserError } from '../../engine/errors.ts';
+import { UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
 import { loadConfig } from '../config.ts';
 import { describeInstance, loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
+import { readOutputFolder } from './output-folder.ts';
 
 /** Parts of an OpenAPI document that are used to generate a client. */
 export interface Document {
@@ -69,7 +69,8 @@ function identifier(name: string): string {
 }
 const lastSegment = ({ $ref }: Reference): string => $ref.slice($ref.lastIndexOf('/') + 1);
 const nameOf = (reference: Reference): string => identifier(lastSegment(reference));
-const quote = (text: string) =>
+/** Returns a string literal in JavaScript, in single quotes. */
+export const stringLiteral = (text: string): string =>
   `'${JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`;
 const union = (members: readonly string[]) => (members.length === 0 ? 'never' : members.join(' | '));
 const jsonTypes = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
@@ -102,7 +103,7 @@ export function clientSource(document: Document): string {
     `/** An event sent by a subscription. */\nexport type CrmEvent = events.EventOf<${typesName}>;`,
     `/** Verifies and parses an event sent by a subscription. Rejects with InvalidEventError. \`body\` must be the unmodified request body. */\nexport const readEvent: events.EventReader<${typesName}> = (body, headers, secrets) =>\n  events.readEventOf<${typesName}>(resources, body, headers, secrets);`,
     `/** Verifies a request of a subscription, and parses its events: a batch or a single event. Rejects with InvalidEventError. \`body\` must be the unmodified request body. */\nexport const readEvents: events.EventsReader<${typesName}> = (body, headers, secrets) =>\n  events.readEventsOf<${typesName}>(resources, body, headers, secrets);`,
-    `/** Error codes in this version of the API. Other versions can return other codes. */\nexport type ErrorCode =\n${codes.map((code) => `  | ${quote(code)}`).join('\n')};`,
+    `/** Error codes in this version of the API. Other versions can return other codes. */\nexport type ErrorCode =\n${codes.map((code) => `  | ${stringLiteral(code)}`).join('\n')};`,
   ].join('\n\n')}\n`;
 }
 
@@ -144,7 +145,7 @@ function typesOfResource(
   const written = listsOf(schemas[record]?.properties?.expanded);
   const names = (parameter: string) => {
     const schema = parameters.find((candidate) => candidate.name === parameter)?.schema;
-    return union((schema?.enum ?? schema?.anyOf?.[0]?.enum ?? []).flat().map(quote));
+    return union((schema?.enum ?? schema?.anyOf?.[0]?.enum ?? []).flat().map(stringLiteral));
   };
   const relations = expandedOf(record, schemas);
   const matches = schemas[`${record}Batch`]?.properties?.match?.enum ?? [];
@@ -175,7 +176,8 @@ function typesOfResource(
         if (isArray) return `readonly ${target}[]`;
         if (targets.length === 1) return `${typeOfTarget(target)} | null`;
         const records = targets.map(
-          (type) => `(${type} & { readonly resource: ${quote(resourceOf(type, resources)?.name ?? '')} })`,
+          (type) =>
+            `(${type} & { readonly resource: ${stringLiteral(resourceOf(type, resources)?.name ?? '')} })`,
         );
         return `${union(records)} | null`;
       }),
@@ -189,7 +191,7 @@ function typesOfResource(
       ...(written.length === 0
         ? []
         : [relationsMember('written', written, ({ target }) => `crm.ExpandedList<${target}>`)]),
-      `  readonly match: ${union(matches.map((match) => `readonly [${[match].flat().map(quote).join(', ')}]`))};`,
+      `  readonly match: ${union(matches.map((match) => `readonly [${[match].flat().map(stringLiteral).join(', ')}]`))};`,
       ...(hasTrash ? ['  readonly trash: true;'] : []),
       ...aggregatesMember(record, schemas),
     ]),
@@ -210,7 +212,7 @@ const aggregatesOf = (
   );
 
 /** Returns the name of a value in groups as a key in the source code. */
-const valueKey = (name: string): string => (/^\w+$/.test(name) ? name : quote(name));
+const valueKey = (name: string): string => (/^\w+$/.test(name) ? name : stringLiteral(name));
 
 /** Returns whether the name of a value in groups is a measure. */
 const isMeasure = (name: string): boolean => name.endsWith(')');
@@ -276,7 +278,7 @@ const nestedSchemas = ({ properties = {} }: Schema = {}): readonly string[] =>
 const relationName = (name: string): string => name.split('.').map(identifier).join('.');
 
 /** Returns the name of a relation as a key in the source code. */
-const relationKey = (name: string): string => (name.includes('.') ? quote(name) : name);
+const relationKey = (name: string): string => (name.includes('.') ? stringLiteral(name) : name);
 
 const relationsMember = (
   name: string,
@@ -330,7 +332,7 @@ function referenceInterfaces(resources: readonly ResourceSource[]): readonly str
     ),
   );
   return [...references].flatMap(([name, schema]) => {
-    const resource = union((schema?.properties?.resource?.enum ?? []).flat().map(quote));
+    const resource = union((schema?.properties?.resource?.enum ?? []).flat().map(stringLiteral));
     const members = (id: string) => [`  readonly resource: ${resource};`, `  readonly id: ${id};`];
     return [
       interfaceOf(name, schema?.description, members('bigint')),
@@ -358,10 +360,10 @@ function valueType(schema: Schema): string {
       if (type === 'array') return 'readonly unknown[]';
       if (type === 'string' && schema.enum !== undefined)
         return union(
-          schema.enum.flat().flatMap((value) => (typeof value === 'string' ? [quote(value)] : [])),
+          schema.enum.flat().flatMap((value) => (typeof value === 'string' ? [stringLiteral(value)] : [])),
         );
       if (type === 'string' && values !== undefined)
-        return `${values.map(quote).join(' | ')} | (string & {})`;
+        return `${values.map(stringLiteral).join(' | ')} | (string & {})`;
       return type === 'integer' ? 'bigint' : type === 'number' ? 'string' : type;
     }),
   );
@@ -479,14 +481,14 @@ function resourceEntry(
         return first === undefined ? [] : [[relationKey(relation), names.length === 1 ? first : names]];
       });
   const valueSource = (value: Entry[1]): string => {
-    if (typeof value === 'string') return quote(value);
-    return Array.isArray(value) ? `[${value.map(quote).join(', ')}]` : object(Object.entries(value));
+    if (typeof value === 'string') return stringLiteral(value);
+    return Array.isArray(value) ? `[${value.map(stringLiteral).join(', ')}]` : object(Object.entries(value));
   };
   const object = (entries: readonly Entry[]): string =>
     entries.length === 0
       ? '{}'
       : `{ ${entries.map(([key, value]) => `${key}: ${valueSource(value)}`).join(', ')} }`;
-  return `  ${name}: {\n    numbers: ${object(numbers)},\n    references: ${object(related(false))},\n    lists: ${object(related(true))},\n    users: [${users.map(quote).join(', ')}],\n${aggregates.length === 0 ? '' : `    aggregates: ${object(aggregates)},\n`}  },`;
+  return `  ${name}: {\n    numbers: ${object(numbers)},\n    references: ${object(related(false))},\n    lists: ${object(related(true))},\n    users: [${users.map(stringLiteral).join(', ')}],\n${aggregates.length === 0 ? '' : `    aggregates: ${object(aggregates)},\n`}  },`;
 }
 
 /**
@@ -518,12 +520,7 @@ async function writeClient({
 }): Promise<CommandResult> {
   const source = clientSource(url === undefined ? await localDescription() : await remoteDescription(url));
   const folder = resolve(output);
-  const existing: readonly string[] = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code === 'ENOENT') return [];
-    throw new UserError(`${output} cannot be read: ${fileReason(cause)}`, { cause });
-  });
-  if (existing.length > 0 && !existsSync(join(folder, resourcesFile)))
-    throw new UserError(`${output} is not empty and does not contain a client. Choose an empty folder.`);
+  const existing = await readOutputFolder(output, { contents: 'a client', marker: resourcesFile });
   await mkdir(folder, { recursive: true });
   // In a clone, the default folder is the shipped client's folder.
   if (folder !== shippedClient) {

@@ -25,6 +25,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   doctor: ['doctor', 'doctor --json # exit code 1 if a check fails'],
   client: ['client --output client'],
   'connector airbyte': ['connector airbyte > manifest.yaml'],
+  'connector n8n': ['connector n8n', 'connector n8n --name "Acme CRM" --output n8n-nodes-acme-crm'],
   'fields list': ['fields list --org demo', 'fields list --org demo --json'],
   'fields create': [
     'fields create leads shoe_size integer --org demo',

@@ -8,6 +8,9 @@ export interface Schema {
   readonly format?: string;
   readonly description?: string;
   readonly enum?: readonly unknown[];
+  readonly 'x-extensible-enum'?: readonly unknown[];
+  readonly minimum?: number;
+  readonly maximum?: number;
   readonly const?: unknown;
   readonly default?: unknown;
   readonly examples?: readonly unknown[];

@@ -8,6 +8,7 @@ export { asyncApiDocument } from './async-api.ts';
 export {
   type DocumentResource,
   type OpenApiDocument,
+  type Parameter,
   resolve,
   resourcesIn,
   type Schema,

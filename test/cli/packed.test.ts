@@ -328,7 +328,8 @@ export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql
       name.endsWith('.js'),
     );
     const missing = new Set<string>();
-    for (const name of sources.filter((source) => !source.includes('assets'))) {
+    // Templates become parts of other packages.
+    for (const name of sources.filter((source) => !/\b(?:assets|templates)\b/.test(source))) {
       const text = readFileSync(join(folder, name), 'utf8');
       for (const [, imported = ''] of text.matchAll(
         /(?:^import |^(?:import|export|\}).* from |\bimport\()'([\w@.:/-]+)'/gm,

@@ -247,9 +247,9 @@ describe('the package for n8n', { skip }, () => {
     assert.equal(first.created, true);
     assert.deepEqual(await upsert(2), { id: first.id, created: false });
     assert.equal((await call(`GET /api/v1/firms/${first.id}`)).json.size, 2);
-    await assert.rejects(upsert(101), ({ httpCode, description }: Failure) => {
+    await assert.rejects(upsert(101), ({ httpCode, message }: Failure) => {
       assert.equal(httpCode, '400');
-      assert.match(description, /^size: /);
+      assert.match(message, /^size must /);
       return true;
     });
   });
@@ -304,8 +304,18 @@ describe('the package for n8n', { skip }, () => {
       assert.equal(error.constructor.name, 'NodeApiError');
       assert.equal(error.httpCode, '400');
       assert.match(error.message, /^sort must be one of /);
-      assert.match(error.description, /Did you mean "title"\?/);
+      assert.equal(error.description, 'Did you mean "title"?');
       assert.equal(error.context.itemIndex, 1);
+      return true;
+    });
+    const several = {
+      ...firms,
+      operation: 'create',
+      field_code: 'z',
+      additionalFields: { size: 101, tier: 'bronze' },
+    };
+    await assert.rejects(nodes.execute([several]), ({ description }: Failure) => {
+      assert.match(description, /^size: .*\ntier: /);
       return true;
     });
     const output = await nodes.execute([misspelled, read, inexact], { continueOnFail: true });

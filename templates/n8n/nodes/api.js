@@ -78,12 +78,12 @@ class ResponseError extends Error {
     this.response = response;
   }
 
-  /** The response's hint, followed by the invalid fields. */
+  /** The response's hint, followed by the invalid fields that the message does not already describe. */
   get description() {
     const { hint, fields } = this.response;
-    const lines = (Array.isArray(fields) ? fields : []).map((issue) => {
+    const lines = (Array.isArray(fields) ? fields : []).flatMap((issue) => {
       const { field, message, hint: advice } = /** @type {JsonObject} */ (issue);
-      return [`${field}: ${message}`, advice].filter(Boolean).join('. ');
+      return message === this.message ? [] : [[`${field}: ${message}`, advice].filter(Boolean).join('. ')];
     });
     return [hint, ...lines].filter(Boolean).join('\n');
   }

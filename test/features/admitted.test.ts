@@ -34,6 +34,8 @@ const background = [
   /set_config\(/,
   /with recursive ring/,
   /with fast as materialized/,
+  // Looks for batches of events that are due.
+  /^\s*select s\.organization_id, s\.id, s\.batch_events > 0/,
   /crm_ledger_epochs/,
   /with ordinality w\(/,
   /pg_try_advisory_xact_lock|pg_stat|analyze/i,

@@ -5,6 +5,7 @@ import { after, before, describe } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import { type Config, loadConfig, readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
+import { modules } from '../../app/modules.ts';
 import { buildService, compileResources } from '../../app/serve/build.ts';
 import type { Resource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
@@ -91,8 +92,8 @@ export function temporaryFolder(): { path: string; remove: () => void } {
 /**
  * Starts a service. Its tables are created from the compiled model, because migrations have their own tests. Its
  * limits are {@link patient} unless the environment sets others or names a database.
- * @param options `modules` are used instead of the hooks and actions of the shipped modules; `ownServer` starts a separate PostgreSQL server, because transactions in other databases delay the
- * change feed
+ * @param options `modules` are used instead of the hooks and actions of the shipped modules; `ownServer` starts a separate
+ * PostgreSQL server, because transactions in other databases delay the change feed
  */
 export async function startInstance(
   driver: Driver,
@@ -137,7 +138,10 @@ export async function startInstance(
   const database = await openDatabase(config, entitiesFor(resources, config));
   const app = await buildService({ config, resources, database, secrets: instanceSecrets(config) });
   const origin = await app.listen({ host: '127.0.0.1', port: 0 });
-  const shipped = options.sources === undefined;
+  const shipped =
+    options.sources === undefined &&
+    options.modules === undefined &&
+    chosen.modules.length === modules.length;
   // A rate limit adds to the description.
   const key = `${tables.key} ${chosen.rateLimit !== undefined}`;
   describeResponses(origin, { key, shipped, config, resources });

@@ -328,11 +328,11 @@ export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql
       name.endsWith('.js'),
     );
     const missing = new Set<string>();
-    // Templates become parts of other packages.
-    for (const name of sources.filter((source) => !/\b(?:assets|templates)\b/.test(source))) {
+    for (const name of sources.filter((source) => !source.includes('assets'))) {
       const text = readFileSync(join(folder, name), 'utf8');
       for (const [, imported = ''] of text.matchAll(
-        /(?:^import |^(?:import|export|\}).* from |\bimport\()'([\w@.:/-]+)'/gm,
+        // A brace precedes an import in a JSDoc type, which loads nothing.
+        /(?:^import |^(?:import|export|\}).* from |(?<!\{)\bimport\()'([\w@.:/-]+)'/gm,
       )) {
         const [scope = '', second] = imported.split('/');
         const dependency = scope.startsWith('@') ? `${scope}/${second}` : scope;

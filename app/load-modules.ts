@@ -19,25 +19,33 @@ import {
 import { definitionOf, type ModuleDefinition, type OwnValues } from './define-module.ts';
 import { moduleIssues } from './module-shape.ts';
 import { modules } from './modules.ts';
-import type { InstanceModule } from './services.ts';
+import type { InstanceModule, Services } from './services.ts';
 
 /** Query parameter that makes Node.js load an edited file again. */
 const versionParameter = 'crm-version';
 
-// Modules can be in any folder, and must use the running copy of this package.
 const packageUrl = new URL(`./index${extname(import.meta.filename)}`, import.meta.url).href;
-registerHooks({
-  resolve: (specifier, context, next) => {
-    if (specifier === packageName) return { url: packageUrl, shortCircuit: true };
-    const resolved = next(specifier, context);
-    const version =
-      context.parentURL === undefined || !URL.canParse(context.parentURL)
-        ? null
-        : new URL(context.parentURL).searchParams.get(versionParameter);
-    const isOwnFile = resolved.url.startsWith('file:') && !resolved.url.includes('/node_modules/');
-    return version === null || !isOwnFile ? resolved : { ...resolved, url: versioned(resolved.url, version) };
-  },
-});
+
+let isResolving = false;
+/** Makes modules, which can be in any folder, use the running copy of this package. Imports are slower afterwards. */
+function resolvePackage(): void {
+  if (isResolving) return;
+  isResolving = true;
+  registerHooks({
+    resolve: (specifier, context, next) => {
+      if (specifier === packageName) return { url: packageUrl, shortCircuit: true };
+      const resolved = next(specifier, context);
+      const version =
+        context.parentURL === undefined || !URL.canParse(context.parentURL)
+          ? null
+          : new URL(context.parentURL).searchParams.get(versionParameter);
+      const isOwnFile = resolved.url.startsWith('file:') && !resolved.url.includes('/node_modules/');
+      return version === null || !isOwnFile
+        ? resolved
+        : { ...resolved, url: versioned(resolved.url, version) };
+    },
+  });
+}
 
 const versioned = (url: string, version: string): string => `${url}?${versionParameter}=${version}`;
 
@@ -77,7 +85,9 @@ export async function loadModules(
 ): Promise<readonly InstanceModule[]> {
   const issues: string[] = [];
   const loaded: Loaded[] = [];
-  for (const entry of await readModuleEntries(config)) {
+  const entries = await readModuleEntries(config);
+  if (entries.length > 0) resolvePackage();
+  for (const entry of entries) {
     try {
       loaded.push(await load(config, entry, version));
     } catch (cause) {
@@ -170,9 +180,9 @@ function assertFile(file: string, specifier: string, reject: (message: string) =
 /** Returns the file that a package exports, or rejects a package that is not installed. */
 function packageFile(specifier: string, reject: (message: string) => never): string {
   const folder = instanceFolder();
-  const { resolve: resolvePackage } = createRequire(join(folder, 'package.json'));
+  const { resolve: resolveIn } = createRequire(join(folder, 'package.json'));
   try {
-    return resolvePackage(specifier);
+    return resolveIn(specifier);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code === 'MODULE_NOT_FOUND')
@@ -256,27 +266,15 @@ function instanceModule(
     variables,
     moduleSettings,
   });
+  const withService = (services: Services) =>
+    withOwn(services, () => sectionOf(services.settings.current, name));
   return {
     ...rest,
     name,
     ...(settings !== undefined && { settings }),
-    ...(register && {
-      register: (app, services) =>
-        register(
-          app,
-          withOwn(services, () => sectionOf(services.settings.current, name)),
-        ),
-    }),
-    ...(pages && {
-      pages: (screens, services) =>
-        pages(
-          screens,
-          withOwn(services, () => sectionOf(services.settings.current, name)),
-        ),
-    }),
-    ...(metrics && {
-      metrics: (services) => metrics(withOwn(services, () => sectionOf(services.settings.current, name))),
-    }),
+    ...(register && { register: (app, services) => register(app, withService(services)) }),
+    ...(pages && { pages: (screens, services) => pages(screens, withService(services)) }),
+    ...(metrics && { metrics: (services) => metrics(withService(services)) }),
     ...(commands && {
       commands: (line) =>
         commands({

@@ -31,7 +31,7 @@ import {
 } from '../records/index.ts';
 import { buildEntity } from './entity.ts';
 import { linkEntities } from './links.ts';
-import { afterResources, checkModuleCode, hooksByResource } from './module-code.ts';
+import { afterResources, checkModuleCode, hooksByResource, observedResources } from './module-code.ts';
 import { type AddedResponses, type Fragment, openApiFragment } from './openapi.ts';
 
 /** The operations on a resource for callers with the same rights, and what these callers see of the resource. */
@@ -104,6 +104,7 @@ export function compileResource(
       hooks: {
         observer: {},
         byResource: hooks,
+        observedResources: observedResources(hooks),
         afterResources: afterResources(definitions, referrers, hooks),
         fullContext: (name) => contextOf(name),
         view: (name, grants) => asHookView(resourceNamed(name).viewFor(grants)),

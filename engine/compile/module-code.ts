@@ -59,6 +59,14 @@ export const hooksByResource = (modules: readonly ModuleCode[]): InstanceHooks['
     ({ resource }) => resource,
   );
 
+/** Returns the names of the resources with hooks after writes. */
+export const observedResources = (hooks: InstanceHooks['byResource']): readonly string[] =>
+  [...hooks].flatMap(([name, all]) =>
+    all.some(({ hooks: { afterWrite, afterWrites } }) => (afterWrite ?? afterWrites) !== undefined)
+      ? [name]
+      : [],
+  );
+
 /**
  * Returns the resources whose writes can cause hooks after a write: those with such hooks, those that records with hooks refer to, and
  * those whose requests can contain records with hooks.
@@ -68,10 +76,7 @@ export function afterResources(
   referrers: OperationContext['referrers'],
   hooks: InstanceHooks['byResource'],
 ): ReadonlySet<string> {
-  const hasAfter = [...hooks.values()]
-    .flat()
-    .some(({ hooks: { afterWrite, afterWrites } }) => (afterWrite ?? afterWrites) !== undefined);
-  if (!hasAfter) return new Set();
+  if (observedResources(hooks).length === 0) return new Set();
   // Hooks before writes can write other records, after which hooks run.
   const result = new Set(hooks.keys());
   for (let size = -1; size !== result.size; ) {

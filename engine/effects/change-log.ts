@@ -1,6 +1,6 @@
 import type { Generated } from 'kysely';
 import { flagVariable } from '../config/index.ts';
-import { literal, quote, record, versionColumn } from '../sql/index.ts';
+import { literal, type Placeholder, quote, record, versionColumn } from '../sql/index.ts';
 import { bigintColumn, defineTable, identity, now, textColumn, timestampColumn } from '../tables/index.ts';
 import type { Effect, WriteAction, WriteInput } from './effect.ts';
 
@@ -115,11 +115,32 @@ export const changeLog: Effect = {
     return `${written}_ledger as (insert into "crm_ledger" (${columns}) select ${Object.values(values).join(', ')} from ${source}${order})`;
   },
   ofExport: ({ resource, organization, placeholder }) => {
-    const values = [kind, actor, name, request].map((value) => placeholder(value));
-    const [actorKind, actorId, actorName, requestId] = values;
-    return `insert into "crm_ledger" ("organization_id", "actor_kind", "actor_id", "actor_name", "request_id", "action", "object") values (${organization}, ${actorKind}::text, ${actorId}::bigint, ${actorName}::text, ${requestId}::text, 'export', ${literal(resource)})`;
+    return entrySql({ organization, action: literal('export'), object: literal(resource), placeholder });
   },
 };
+
+/**
+ * Returns an INSERT statement for an entry that does not describe a change to a record, for example an export. The parameters are
+ * SQL expressions.
+ * @param objectId the record's ID, if the entry is about one record
+ */
+export function entrySql({
+  organization,
+  action,
+  object,
+  objectId = 'null',
+  placeholder,
+}: {
+  readonly organization: string;
+  readonly action: string;
+  readonly object: string;
+  readonly objectId?: string;
+  readonly placeholder: Placeholder<WriteInput>;
+}): string {
+  const values = [kind, actor, name, request].map((value) => placeholder(value));
+  const [actorKind, actorId, actorName, requestId] = values;
+  return `insert into "crm_ledger" ("organization_id", "actor_kind", "actor_id", "actor_name", "request_id", "action", "object", "object_id") values (${organization}, ${actorKind}::text, ${actorId}::bigint, ${actorName}::text, ${requestId}::text, ${action}, ${object}, ${objectId})`;
+}
 
 /** Returns SQL expressions for a row's `record`, `before` and `version` columns. */
 function recordSql({

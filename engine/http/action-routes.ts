@@ -33,8 +33,7 @@ export function actionRoutes(
       handler: async (request, reply) => {
         const input = new RequestInput(request, reply, { acceptsEmpty: acceptsEmptyBody(action) }, signing);
         const { caller } = input;
-        const customFields = customFieldsIn(database, resource, caller);
-        input.customFields = customFields instanceof Promise ? await customFields : customFields;
+        input.customFields = await customFieldsIn(database, resource, caller);
         const run = resource.viewFor(caller.principal.grants).actionNamed(module, name);
         const { json, isReplayed } = await run(database, input);
         if (isReplayed) reply.header('idempotency-replayed', 'true');

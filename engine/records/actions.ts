@@ -1,7 +1,8 @@
 import type { Database, TextRows } from '../database/index.ts';
+import { entrySql } from '../effects/index.ts';
 import { errors } from '../errors.ts';
 import { documentIssue, humanize } from '../fields/index.ts';
-import { cell, prepare, rowDecoder } from '../sql/index.ts';
+import { cell, literal, prepare, rowDecoder } from '../sql/index.ts';
 import type { Action } from './access.ts';
 import { runSteps } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
@@ -68,17 +69,6 @@ export const acceptsEmptyBody = ({ input }: Pick<ModuleAction, 'input'>): boolea
 
 const decodeResult = rowDecoder({ json: cell.text, isReplayed: cell.flag });
 
-/** Records that an action was performed. */
-const entryOf = (plan: IdempotentPlan, resource: string, { name }: ModuleAction, id: string | undefined) =>
-  prepare<IdempotentPlan>('', 'write', ($) => {
-    const { kind, actor, name: author } = plan.caller.principal;
-    const values = [kind, actor, author, plan.caller.requestId, name, resource, id ?? null].map((value) =>
-      $(() => value),
-    );
-    const [actorKind, actorId, actorName, request, action, object, objectId] = values;
-    return `insert into "crm_ledger" ("organization_id", "actor_kind", "actor_id", "actor_name", "request_id", "action", "object", "object_id") values (${organizationOf($)}, ${actorKind}::text, ${actorId}::bigint, ${actorName}::text, ${request}::text, ${action}::text, ${object}::text, ${objectId}::bigint)`;
-  }).bind(plan);
-
 /** Compiles an action for callers with the same rights. */
 export function compileAction(context: OperationContext, action: ModuleAction): RunAction {
   const { definition, hooks } = context;
@@ -87,6 +77,16 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
   const issueOf = documentIssue(schema ?? { type: 'object' });
   const fields = fieldsByName(definition.fields);
   const place = `the action ${name} of ${definition.name}`;
+  /** Records in the change log that the action was performed. */
+  const entry = prepare<IdempotentPlan & { readonly id: string | undefined }>('', 'write', ($) =>
+    entrySql({
+      organization: organizationOf($),
+      action: literal(name),
+      object: literal(definition.name),
+      objectId: `${$(({ id }) => id ?? null)}::bigint`,
+      placeholder: $,
+    }),
+  );
   const locked = permission === 'delete' ? 'delete' : 'update';
   let locks: ReturnType<typeof compileLockedRecords> | undefined;
   /** Returns the record as the caller sees it, locked. */
@@ -119,7 +119,7 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       if (result !== undefined && !isPlainObject(result))
         throw errors.moduleFailed(module, place, 'it must return an object or nothing');
       const json = hookValuesJson(result ?? {});
-      await executor.run(entryOf(plan, definition.name, action, id));
+      await executor.run(entry.bind({ ...plan, id }));
       if (key !== undefined) await executor.run(key.store(json));
       return [[json, 'false']];
     };

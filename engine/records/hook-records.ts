@@ -13,6 +13,7 @@ import {
   toHookValues,
 } from './hook-values.ts';
 import type { Caller, HookView, InstanceHooks } from './operation.ts';
+import type { RecordResult } from './results.ts';
 
 /** For whom and where a hook accesses records. */
 interface HookAccess {
@@ -57,14 +58,15 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
     return result;
   };
   const fieldsOf = ({ definition }: HookView) => fieldsByName(definition.fields);
+  const recordOf = (view: HookView, { json }: Pick<RecordResult, 'json'>): HookValues =>
+    parseHookValues(fieldsOf(view), String(json));
   const bodyOf = (view: HookView, values: HookValues): Body => fromHookValues(fieldsOf(view), values);
   return {
     get: (resource, id) =>
       call(async (executor) => {
         const view = viewFor(resource, 'read');
         try {
-          const { json } = await view.read(executor, { caller, id: String(id), customFields });
-          return parseHookValues(fieldsOf(view), String(json));
+          return recordOf(view, await view.read(executor, { caller, id: String(id), customFields }));
         } catch (cause) {
           if (cause instanceof HttpError && cause.status === 404) return undefined;
           throw cause;
@@ -86,15 +88,14 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
     create: (resource, values) =>
       call(async (executor) => {
         const view = viewFor(resource, 'create');
-        const { json } = await view.create(executor, { caller, body: bodyOf(view, values), customFields });
-        return parseHookValues(fieldsOf(view), String(json));
+        const body = bodyOf(view, values);
+        return recordOf(view, await view.create(executor, { caller, body, customFields }));
       }),
     update: (resource, id, values) =>
       call(async (executor) => {
         const view = viewFor(resource, 'update');
         const body = bodyOf(view, values);
-        const { json } = await view.patch(executor, { caller, id: String(id), body, customFields });
-        return parseHookValues(fieldsOf(view), String(json));
+        return recordOf(view, await view.patch(executor, { caller, id: String(id), body, customFields }));
       }),
     delete: (resource, id) =>
       call(async (executor) => {

@@ -1,7 +1,7 @@
 import type { Unique } from '../definition/index.ts';
 import { errors, HttpError } from '../errors.ts';
 import { type Field, isHookWritable } from '../fields/index.ts';
-import { arrayText, cell, prepare, rowDecoder, type Statement } from '../sql/index.ts';
+import { arrayText, cell, prepare, rowDecoder } from '../sql/index.ts';
 import { type BatchPlan, idOf, withFailures } from './batch.ts';
 import { type Body, bodyRules, writableLists } from './body.ts';
 import { withBefore } from './changes.ts';
@@ -96,6 +96,8 @@ interface RunningHooks {
   readonly until: number;
 }
 
+const endless = 'it writes records whose hooks write records without end';
+
 const firstHooks = (): RunningHooks => ({ depth: 0, until: performance.now() + requestTimeoutMs });
 
 const running = new WeakMap<TransactionExecutor, RunningHooks>();
@@ -116,7 +118,7 @@ export const hookedContext = (context: OperationContext): OperationContext =>
 /** Returns a context in which all fields can be written whose values the server does not set itself. */
 function openContext(context: OperationContext): OperationContext {
   const { definition, stored } = context;
-  const writable = new Set(definition.fields.filter(({ readOnly }) => !readOnly).map(({ name }) => name));
+  const writable = writableNames(context);
   const fields = stored.fields.map(
     (field): Field =>
       writable.has(field.name) || !isHookWritable(field)
@@ -150,12 +152,16 @@ export const systemContext = (context: OperationContext): OperationContext => ({
   view: 'system',
 });
 
-/** Returns the values of a body that the caller can write, including lists of children. */
-export function writableValues({ definition }: OperationContext): (body: Body) => Body {
-  const names = new Set([
+/** Returns the names of the values that a body can contain: writable fields, and lists of children. */
+const writableNames = ({ definition }: OperationContext): ReadonlySet<string> =>
+  new Set([
     ...definition.fields.filter(({ readOnly }) => !readOnly).map(({ name }) => name),
     ...writableLists(definition),
   ]);
+
+/** Returns the values of a body that the caller can write, including lists of children. */
+export function writableValues(context: OperationContext): (body: Body) => Body {
+  const names = writableNames(context);
   return (body) => Object.fromEntries(Object.entries(body).filter(([name]) => names.has(name)));
 }
 
@@ -346,12 +352,8 @@ export function compileBeforeHooks(context: OperationContext): RunBefore {
   const resource = context.definition.name;
   const full = hooks.fullContext(resource);
   const fields = fieldsByName(full.definition.fields);
-  const lists = writableLists(context.definition);
   const written = hookedContext(context);
-  const known = new Set([
-    ...written.definition.fields.filter(({ readOnly }) => !readOnly).map(({ name }) => name),
-    ...lists,
-  ]);
+  const known = writableNames(written);
   let locks: LockedRecords | undefined;
   return async (executor, plan, action, items, { customFields, match } = {}) => {
     locks ??= compileLockedRecords(context, full);
@@ -507,7 +509,7 @@ export async function callModule<T>(
 ): Promise<T> {
   const state = running.get(executor) ?? firstHooks();
   const fail = (reason: string, cause?: unknown) => errors.moduleFailed(module, place, reason, cause);
-  if (state.depth >= maxRounds) throw fail('it writes records whose hooks write records without end');
+  if (state.depth >= maxRounds) throw fail(endless);
   const left = state.until - performance.now();
   if (left <= 0) throw fail(`the hooks of the request took longer than ${requestTimeoutMs / 1000} seconds`);
   // A copy, so that writes by the hook know how deep they are nested.
@@ -520,28 +522,51 @@ export async function callModule<T>(
     records: hookRecords({ module, caller, customFields, run: lease.run, hooks }),
     signal,
   };
-  const start = performance.now();
-  const report = (result: ModuleCall['result']) =>
-    hooks.observer.call?.({ module, place, seconds: (performance.now() - start) / 1000, result });
   try {
-    const given = call(context);
-    const result = given instanceof Promise ? await Promise.race([given, timeout(signal)]) : given;
-    report('completed');
-    return result;
+    const isRejected = (cause: unknown) =>
+      cause instanceof HttpError ? cause.status < 500 : asRejection(cause) !== undefined;
+    return await measuredCall(hooks.observer, { module, place, signal, isRejected }, () => call(context));
   } catch (cause) {
-    const rejected = cause instanceof HttpError ? cause : asRejection(cause);
-    report(
-      rejected === undefined || (rejected instanceof HttpError && rejected.status >= 500)
-        ? 'failed'
-        : 'rejected',
-    );
-    if (rejected !== undefined) throw rejected instanceof HttpError ? rejected : rejection(rejected);
+    if (cause instanceof HttpError) throw cause;
+    const rejected = asRejection(cause);
+    if (rejected !== undefined) throw rejection(rejected);
     throw fail(
       signal.aborted ? `it took longer than ${hookTimeoutMs / 1000} seconds` : 'it threw an error',
       cause,
     );
   } finally {
     await lease.end();
+  }
+}
+
+/** The call of a module's code that is measured. */
+interface MeasuredTarget extends Pick<ModuleCall, 'module' | 'place'> {
+  /** Aborted when the call has exceeded its time limit. */
+  readonly signal: AbortSignal;
+  /** Returns whether an error rejects a request. By default, all errors are failures. */
+  readonly isRejected?: (cause: unknown) => boolean;
+}
+
+/**
+ * Calls a module's code, and reports the call.
+ * @throws the error of the code, or the signal's reason
+ */
+export async function measuredCall<T>(
+  observer: InstanceHooks['observer'],
+  { module, place, signal, isRejected = () => false }: MeasuredTarget,
+  call: () => T | Promise<T>,
+): Promise<T> {
+  const start = performance.now();
+  const report = (result: ModuleCall['result']) =>
+    observer.call?.({ module, place, seconds: (performance.now() - start) / 1000, result });
+  try {
+    const given = call();
+    const result = given instanceof Promise ? await Promise.race([given, timeout(signal)]) : given;
+    report('completed');
+    return result;
+  } catch (cause) {
+    report(isRejected(cause) ? 'rejected' : 'failed');
+    throw cause;
   }
 }
 
@@ -621,33 +646,24 @@ const changes = prepare<ChangesPlan>('', 'batch', ($) => {
   return `select l."id"::text, l."object", l."object_id"::text, l."action", _s."after"::text, _s."before"::text ${withBefore(rows, "'{}'::text[]")} order by l."id"`;
 });
 
-const changesOf = (plan: ChangesPlan): Statement => changes.bind(plan);
-
 /** Runs the hooks after all writes of a transaction, until they no longer write anything. */
 async function runAfter(
   executor: TransactionExecutor,
   plan: OperationPlan & HookedPlan,
   hooks: InstanceHooks,
 ): Promise<void> {
-  const resources = [...hooks.byResource].flatMap(([name, all]) =>
-    all.some(
-      ({ hooks: { afterWrite, afterWrites } }) => afterWrite !== undefined || afterWrites !== undefined,
-    )
-      ? [name]
-      : [],
-  );
+  const resources = hooks.observedResources;
   if (resources.length === 0) return;
   let after = '0';
   for (let round = 0; ; round++) {
-    const rows = (await executor.run(changesOf({ organization: plan.organization, after, resources }))).map(
-      (row) => decodeChange(row),
-    );
+    const rows = (
+      await executor.run(changes.bind({ organization: plan.organization, after, resources }))
+    ).map((row) => decodeChange(row));
     const last = rows.at(-1);
     if (last === undefined) return;
     if (round === maxRounds) {
       const [owner] = hooks.byResource.get(last.resource) ?? [];
-      const reason = 'it writes records whose hooks write records without end';
-      throw errors.moduleFailed(owner?.module ?? '', `afterWrite of ${last.resource}`, reason);
+      throw errors.moduleFailed(owner?.module ?? '', `afterWrite of ${last.resource}`, endless);
     }
     after = last.place;
     for (const [resource, rowsOfResource] of Map.groupBy(rows, (row) => row.resource))

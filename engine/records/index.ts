@@ -109,7 +109,7 @@ export {
 } from './hook-types.ts';
 export { fieldsByName, type HookValues, toHookValues } from './hook-values.ts';
 export { hookView } from './hook-views.ts';
-export { systemContext } from './hooks.ts';
+export { measuredCall, systemContext } from './hooks.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';

@@ -122,6 +122,8 @@ export interface InstanceHooks {
   readonly observer: { call?: (call: ModuleCall) => void };
   /** The hooks of each resource that has any, in the order of the modules. */
   readonly byResource: ReadonlyMap<string, readonly ModuleHooks[]>;
+  /** Names of the resources with hooks after writes. */
+  readonly observedResources: readonly string[];
   /** Names of the resources whose writes can cause hooks after the write, also of other resources. */
   readonly afterResources: ReadonlySet<string>;
   /** Returns a resource for callers with these grants. Throws if it does not exist. */

@@ -43,7 +43,7 @@ export const hooksModule: Module<HookServices, unknown, Pick<HookServices, 'data
     });
     app.background.every(app, 'hooks after commits', pollMs, async () => {
       try {
-        while (!isStopping && (await run(() => isStopping)));
+        await run(() => isStopping);
         isFailing = false;
       } catch (cause) {
         // Logs the failure only once while the database is unavailable.

@@ -9,6 +9,7 @@ import {
   fieldsByName,
   hookRecords,
   type InstanceHooks,
+  measuredCall,
   organizationCustomFields,
   type ResourceHooks,
   toHookValues,
@@ -20,7 +21,7 @@ import { ensureEpoch, type FeedPage, feedReader, nowSql } from '../change-log/in
 /** Time limit of a hook, in seconds, and how long a process keeps other processes from calling the hooks of a module. */
 const [hookSeconds, leaseSeconds] = [30, 90];
 /** Number of attempts per change, after which it is skipped. */
-export const maxAttempts = 12;
+const maxAttempts = 12;
 /** Maximum size of records to read at a time, in bytes. */
 const maxBytes = 1024 * 1024;
 /** Maximum number of characters of a stored error. */
@@ -30,7 +31,7 @@ const maxError = 500;
 const pauseAfter = (attempts: number): number => Math.min(2 ** (attempts - 1), 900);
 
 /** The hooks of a module, by resource. */
-export interface CommitHooks {
+interface CommitHooks {
   readonly module: string;
   readonly byResource: ReadonlyMap<string, NonNullable<ResourceHooks['afterCommit']>>;
 }
@@ -71,8 +72,8 @@ interface CommitServices {
 interface CommitRunner {
   /** Prepares calls. Must be called before requests are served. */
   readonly start: () => Promise<void>;
-  /** Calls the hooks for changes that are due. @returns whether there may be more */
-  readonly run: (isStopping: () => boolean) => Promise<boolean>;
+  /** Calls the hooks for all changes that are due. */
+  readonly run: (isStopping: () => boolean) => Promise<void>;
 }
 
 /** Returns the functions that call the hooks of modules. */
@@ -152,12 +153,7 @@ export function commitRunner(
   const call = async (place: Place, hook: NonNullable<ResourceHooks['afterCommit']>, change: FeedChange) => {
     const fields = fieldsByName(hooks.fullContext(change.resource).definition.fields);
     const { actor } = change;
-    const caller = commandCaller(place.organization, {
-      kind: 'command',
-      id: null,
-      name: null,
-      requestId: change.request_id,
-    });
+    const caller = { ...commandCaller(place.organization), requestId: change.request_id ?? '' };
     const customFields = await organizationCustomFields(database, resources, place.organization);
     const records = hookRecords({
       module: place.module,
@@ -181,10 +177,8 @@ export function commitRunner(
       asSystem: records.asSystem,
       signal,
     };
-    const tooSlow = new Promise<never>((_, reject) =>
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
-    );
-    await Promise.race([hook(committed), tooSlow]);
+    const target = { module: place.module, place: `afterCommit of ${change.resource}`, signal };
+    await measuredCall(hooks.observer, target, () => hook(committed));
   };
 
   /** Calls the hooks for a page of changes. */
@@ -208,19 +202,9 @@ export function commitRunner(
       const change = parseExactJson(json, Number.POSITIVE_INFINITY) as FeedChange;
       const hook = own.byResource.get(change.resource);
       if (hook !== undefined && Date.parse(change.at) >= place.since) {
-        const start = performance.now();
-        const report = (result: 'completed' | 'failed') =>
-          hooks.observer.call?.({
-            module: place.module,
-            place: `afterCommit of ${change.resource}`,
-            seconds: (performance.now() - start) / 1000,
-            result,
-          });
         try {
           await call(place, hook, change);
-          report('completed');
         } catch (cause) {
-          report('failed');
           attempts++;
           const details = {
             module: place.module,
@@ -255,10 +239,10 @@ export function commitRunner(
   const run = async (isStopping: () => boolean) => {
     await ensureEpoch(database, true);
     await addPlaces();
-    const place = await lease();
-    if (place === undefined) return false;
-    await runPlace(place, isStopping);
-    return true;
+    for (let place = await lease(); place !== undefined; place = await lease()) {
+      await runPlace(place, isStopping);
+      if (isStopping()) return;
+    }
   };
   return { start, run };
 }

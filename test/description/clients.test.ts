@@ -1,31 +1,20 @@
 // The OpenAPI description in other tools: linters and parsers do not report problems, and generators produce
 // working clients.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 import { openApi32 } from '../../engine/http/openapi-3-2.ts';
 import { drivers, type Instance, type Organization, send, startInstance } from '../support/instance.ts';
+import { programsIn } from '../support/programs.ts';
 
 const root = join(import.meta.dirname, '../clients');
 const generated = join(root, 'generated');
 const installed = existsSync(join(root, 'node_modules'));
 const section = readFileSync('docs/api.md', 'utf8').split('## Generated clients')[1] ?? '';
 
-/** Runs a program installed in the clients' folder. @returns its output */
-async function run(cwd: string, program: string, ...options: readonly string[]): Promise<string> {
-  const PATH = `${join(root, 'node_modules/.bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
-  const { stdout } = await promisify(execFile)(program, options, {
-    cwd,
-    env: { ...process.env, PATH },
-  }).catch(({ stdout = '', stderr = '' }) =>
-    assert.fail(`${program} ${options.join(' ')}: ${stdout}${stderr}`),
-  );
-  return stdout;
-}
+const run = programsIn(root);
 
 /**
  * Returns the file of a package's only command. Two versions of Orval cannot both be linked under one name.

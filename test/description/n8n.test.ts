@@ -1,16 +1,15 @@
 // The package for n8n: n8n's linters and compiler accept it, and its nodes read, write and receive records of an instance.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 import { n8nNames, n8nPackage } from '../../app/commands/n8n-package.ts';
 import type { OpenApiDocument } from '../../plugins/api/explorer/index.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { until } from '../support/process.ts';
+import { programsIn } from '../support/programs.ts';
 import { eventsTo } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -77,17 +76,7 @@ search: [code]
 `,
 };
 
-/** Runs a program in a folder. @returns its output */
-async function run(cwd: string, program: string, ...options: readonly string[]): Promise<string> {
-  const PATH = `${join(root, 'node_modules/.bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
-  const { stdout } = await promisify(execFile)(program, options, {
-    cwd,
-    env: { ...process.env, PATH },
-  }).catch(({ stdout = '', stderr = '' }) =>
-    assert.fail(`${program} ${options.join(' ')}: ${stdout}${stderr}`),
-  );
-  return stdout;
-}
+const run = programsIn(root);
 
 /** Writes a package with the values that its README asks for before it is published. */
 function write(folder: string, files: ReadonlyMap<string, string>): void {

@@ -4,6 +4,7 @@ import { errors, HttpError } from '../../../engine/errors.ts';
 import { humanize, type JsonSchema, parseDocument } from '../../../engine/fields/index.ts';
 import { type Body, labelOfAction, type ModuleAction } from '../../../engine/records/index.ts';
 import { type Form, field, type Input, type Link, redirectDone } from '../shell/index.ts';
+import { formKey } from './create-once.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 
 /** Returns the links to the actions that a member can perform. @param id the record's ID; undefined for actions of the collection */
@@ -32,10 +33,7 @@ export function actionPages({ get, post }: DataRoutes): void {
       const action = actionOf(context, prefix !== '');
       const { id } = request.params as { id?: string };
       const form = (request.body ?? {}) as Form;
-      const key =
-        field(form, 'key')
-          .replace(/[^\w-]/g, '')
-          .slice(0, 100) || randomUUID();
+      const key = formKey(form);
       const texts = Object.fromEntries(
         inputsOf(action).map(({ name }) => [name, field(form, inputName(name))]),
       );

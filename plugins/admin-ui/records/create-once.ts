@@ -2,8 +2,15 @@ import { randomUUID } from 'node:crypto';
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import type { Body } from '../../../engine/records/index.ts';
+import { type Form, field } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { textOf } from './values.ts';
+
+/** Returns the key that identifies a form, so that submitting it twice has one effect. A form without a key gets a random one. */
+export const formKey = (form: Form): string =>
+  field(form, 'key')
+    .slice(0, 100)
+    .replace(/[^\w-]/g, '') || randomUUID();
 
 /** Maximum number of attempts per key that return a deleted record before a random key is used. */
 const maxTries = 20;

@@ -4,7 +4,7 @@ import { HttpError } from '../../../engine/errors.ts';
 import { isAssignable } from '../../../engine/fields/index.ts';
 import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
-import { createOnce } from './create-once.ts';
+import { createOnce, formKey } from './create-once.ts';
 import { assertAllowed, feedbackOf, readStored, saveEdit, suggestionsFor } from './form-state.ts';
 import { bodyOf, type FormState, formInputs, submittedTexts, writable } from './inputs.ts';
 import { showRecord } from './record-pages.ts';
@@ -32,10 +32,7 @@ export function editPages({ get, post }: DataRoutes): void {
     const form = (request.body ?? {}) as Form;
     const texts = submittedTexts(resource, form);
     // A form that is submitted twice creates only one record.
-    const key =
-      field(form, 'key')
-        .slice(0, 100)
-        .replace(/[^\w-]/g, '') || randomUUID();
+    const key = formKey(form);
     if (isUntouched(context, texts) && field(form, 'step') !== 'empty') {
       const feedback = await suggestionsFor(context);
       const page = await createForm(context, { texts, ...feedback }, key);

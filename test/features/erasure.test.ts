@@ -136,6 +136,7 @@ onBothDrivers('erasure', (instance) => {
       crm_messages: 1,
       crm_payment_events: 2,
       crm_event_deliveries: 0,
+      crm_hook_places: 0,
       crm_notes: 2,
       crm_saved_views: 1,
     });

@@ -76,7 +76,7 @@ onBothDrivers(
 
     test('boards and charts count the records in the scope, and add up only visible fields', async () => {
       for (const [browser, columns, chart] of [
-        [admin, ['Open: 3 · 110.5', 'Won: 1 · 40'], ['Open 3 110.5', 'Won 1 40.0']],
+        [admin, ['Open: 3 · 110.5', 'Won: 1 · 40.0'], ['Open 3 110.5', 'Won 1 40.0']],
         [financed, ['Open: 0', 'Won: 1 · 40'], ['Open 0', 'Won 1 40']],
         [scoped, ['Open: 2', 'Won: 0'], ['Open 2', 'Won 0']],
       ] as const) {

@@ -29,6 +29,7 @@ import { operationsModule } from '../plugins/operations/monitoring/index.ts';
 import { tracingModule } from '../plugins/operations/tracing/index.ts';
 import { customFieldsModule } from '../plugins/tenants/custom-fields/index.ts';
 import { erasureModule } from '../plugins/tenants/erasure/index.ts';
+import { merges } from '../plugins/tenants/merges/index.ts';
 import { organizationsModule } from '../plugins/tenants/organizations/index.ts';
 import { quotasModule } from '../plugins/tenants/quotas/index.ts';
 import { trashModule } from '../plugins/tenants/trash/index.ts';
@@ -67,6 +68,7 @@ export const modules: readonly InstanceModule[] = [
   activityModule,
   erasureModule,
   trashModule,
+  merges,
   backupModule,
   savedViewsModule,
   recordPagesModule,

@@ -616,6 +616,13 @@ export const errorEntries = {
       text: `Several ${resource} would have the same ${names.length === 0 ? 'unique values' : names.join(' and ')}`,
     }),
   },
+  /** The merge of two records cannot be undone. `reason` says why, without a final period. */
+  mergeNotUndoable: {
+    status: 409,
+    code: 'merge_not_undoable',
+    meaning: 'The merge cannot be undone, for example because it was more than 30 days ago.',
+    detail: (reason: string) => ({ text: `The merge cannot be undone: ${reason}` }),
+  },
   /** More than `limit` records match the filters of a bulk change. */
   bulkTooLarge: {
     status: 409,

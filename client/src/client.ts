@@ -655,17 +655,40 @@ export class Records<R extends ResourceTypes> {
    * Merges another record into a record: references to the other record are moved, blank fields are filled from it, and it is
    * deleted or moved to the trash. @throws NotFoundError if the record does not exist
    */
-  async merge(id: Id, from: Id, { ifMatch, signal }: WriteOptions = {}): Promise<R['record']> {
+  async merge(id: Id, from: Id, options: WriteOptions = {}): Promise<R['record']> {
+    // An earlier attempt, whose response was lost, might have merged and removed the other record.
+    return this.#pair('merge', id, from, options, 'missing_reference');
+  }
+
+  /**
+   * Undoes the merge of another record into a record: the other record exists again, with the references that the merge moved.
+   * @throws NotFoundError if the record does not exist, or ApiError with the code `merge_not_undoable`
+   */
+  async unmerge(id: Id, from: Id, options: WriteOptions = {}): Promise<R['record']> {
+    return this.#pair('unmerge', id, from, options, 'merge_not_undoable');
+  }
+
+  /** Merges two records or undoes this. @param repeated code of the error if an earlier attempt has succeeded */
+  async #pair(
+    operation: 'merge' | 'unmerge',
+    id: Id,
+    from: Id,
+    { ifMatch, signal }: WriteOptions,
+    repeated: string,
+  ): Promise<R['record']> {
     try {
-      return await this.#write('POST', `${this.#pathOf(id)}/merge`, stringify({ from: BigInt(from) }, {}), {
-        headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
-        signal,
-        read: (response) => this.#record<R['record']>(response),
-      });
+      return await this.#write(
+        'POST',
+        `${this.#pathOf(id)}/${operation}`,
+        stringify({ from: BigInt(from) }, {}),
+        {
+          headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
+          signal,
+          read: (response) => this.#record<R['record']>(response),
+        },
+      );
     } catch (error) {
-      // An earlier attempt, whose response was lost, has merged and removed the other record.
-      const isMerged = error instanceof ApiError && error.isUncertain && error.code === 'missing_reference';
-      if (!isMerged) throw error;
+      if (!(error instanceof ApiError && error.isUncertain && error.code === repeated)) throw error;
       return this.get(id, signal ? { signal } : {}) as Promise<R['record']>;
     }
   }

@@ -1000,6 +1000,7 @@ export type ErrorCode =
   | 'cascade_too_large'
   | 'merge_too_large'
   | 'merge_conflict'
+  | 'merge_not_undoable'
   | 'bulk_too_large'
   | 'count_changed'
   | 'cursor_expired'

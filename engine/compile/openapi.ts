@@ -250,10 +250,11 @@ const headersOf = (operation: DescribedOperation): Readonly<Record<string, JsonS
 const acceptsIdempotencyKey = (operation: DescribedOperation): boolean =>
   'Idempotency-Replayed' in headersOf(operation);
 
-const mergePath = operations.merge.path;
+const [mergePath, unmergePath] = [operations.merge.path, operations.unmerge.path];
 
 /** Returns whether the operations on a path accept entity tags. */
-const isWithConditions = (path: string): boolean => ['/:id', '/:id/restore', mergePath].includes(path);
+const isWithConditions = (path: string): boolean =>
+  ['/:id', '/:id/restore', mergePath, unmergePath].includes(path);
 
 /** Returns whether a path identifies a single record. */
 const isOfRecord = (path: string): boolean => path.startsWith('/:id');
@@ -543,6 +544,7 @@ function failures(
     ...(action === 'delete' && hasDeleteRules(deleteRules) && { 409: ref('responses', 'Referenced') }),
     ...(isLockConflict && { 409: ref('responses', 'LockedOrRejected') }),
     ...(path === mergePath && { 409: ref('responses', 'MergeRejected') }),
+    ...(path === unmergePath && { 409: ref('responses', 'UnmergeRejected') }),
     ...(isPreferred && {
       409: ref('responses', action === 'delete' ? 'BulkDeleteRejected' : 'BulkRejected'),
     }),

@@ -63,16 +63,23 @@ export interface Effect {
     readonly organization: string;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
-  /**
-   * Returns a statement that moves what the effect has stored for a record to the record into which it is merged. Absent if
-   * everything stays with the record. The parameters are SQL expressions.
-   */
-  readonly ofMerge?: (context: {
-    readonly resource: string;
-    readonly organization: string;
-    /** ID of the record that remains. */
-    readonly id: string;
-    /** ID of the record that is merged into it. */
-    readonly from: string;
-  }) => string;
+  /** How a merge moves what the effect has stored for a record. Absent if everything stays with the record. */
+  readonly ofMerge?: {
+    /** Name of the effect's table. */
+    readonly table: string;
+    /**
+     * Returns an UPDATE statement that moves the rows of a record to the record into which it is merged, and returns their
+     * column `id`. The parameters are SQL expressions.
+     */
+    readonly move: (context: {
+      readonly resource: string;
+      readonly organization: string;
+      /** ID of the record that remains. */
+      readonly id: string;
+      /** ID of the record that is merged into it. */
+      readonly from: string;
+      /** A SELECT statement for the IDs of the rows. All rows of the record if absent. */
+      readonly rows?: string;
+    }) => string;
+  };
 }

@@ -63,6 +63,9 @@ export const recordNotes: Effect = {
   on: ['delete', 'purge'],
   expression: ({ resource, written, source, row }) =>
     `${written}_notes as (delete from "crm_notes" _n using (select ${row}."organization_id", ${row}."id" from ${source}) _d where _n."organization_id" = _d."organization_id" and _n."resource" = ${literal(resource)} and _n."record_id" = _d."id")`,
-  ofMerge: ({ resource, organization, id, from }) =>
-    `update "crm_notes" set "record_id" = ${id} where "organization_id" = ${organization} and "resource" = ${literal(resource)} and "record_id" = ${from}`,
+  ofMerge: {
+    table: 'crm_notes',
+    move: ({ resource, organization, id, from, rows }) =>
+      `update "crm_notes" set "record_id" = ${id} where "organization_id" = ${organization} and "resource" = ${literal(resource)} and "record_id" = ${from}${rows === undefined ? '' : ` and "id" in (${rows})`} returning "id"`,
+  },
 };

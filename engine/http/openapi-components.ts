@@ -191,6 +191,17 @@ export const responses = {
     ],
     preferenceApplied,
   ),
+  UnmergeRejected: errorResponse(
+    'The merge cannot be undone: the records were not merged in the last 30 days, the other record is not in the trash anymore, the fields have changed since, records would have the same values in unique fields, a locked record would change, or a field cannot change back to its previous value.',
+    [
+      errors.mergeNotUndoable('the records were not merged in the last 30 days'),
+      errors.mergeConflict('orders', ['customer_id', 'number']),
+      errors.duplicate(['email']),
+      errors.locked('order'),
+      transitionExample,
+    ],
+    preferenceApplied,
+  ),
   BulkRejected: errorResponse(
     'Nothing was written: more than 10,000 records match the filters, or their number has changed since `confirm` was issued.',
     [errors.bulkTooLarge(10_000), errors.countChanged()],

@@ -59,13 +59,13 @@ export interface HookContext {
 
 /** A record that is about to be written. */
 export interface PlannedWrite {
-  /** With a trash, `delete` moves the record there. `merge` merges another record into it. */
-  readonly action: 'create' | 'update' | 'delete' | 'restore' | 'merge';
+  /** With a trash, `delete` moves the record there. `merge` merges another record into it, and `unmerge` undoes this. */
+  readonly action: 'create' | 'update' | 'delete' | 'restore' | 'merge' | 'unmerge';
   /** ID of the record; undefined for a new one. */
   readonly id: bigint | undefined;
   /**
    * The values that the caller sent: with PATCH only the fields to change, with PUT and POST the fields in the body. Undefined for
-   * `delete`, `restore` and `merge`.
+   * `delete`, `restore`, `merge` and `unmerge`.
    */
   readonly input: HookValues | undefined;
   /** The record as it is stored, with all fields; it is locked until the write has finished. Undefined for a new record. */

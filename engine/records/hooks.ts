@@ -53,6 +53,7 @@ export type HookedOperation =
   | 'remove'
   | 'restore'
   | 'merge'
+  | 'unmerge'
   | 'createBatch'
   | 'patchBatch'
   | 'removeBatch';
@@ -64,6 +65,7 @@ const actions = {
   remove: 'delete',
   restore: 'restore',
   merge: 'merge',
+  unmerge: 'unmerge',
   createBatch: 'create',
   patchBatch: 'update',
   removeBatch: 'delete',
@@ -266,12 +268,16 @@ function compileBefore<P extends OperationPlan, Input extends OperationInput>(
         customFields,
       });
       for (const failure of failures.values()) throw failure;
-      if (name === 'merge') {
-        // The other record is deleted, or moved to the trash.
+      if (name === 'merge' || name === 'unmerge') {
+        // The other record is deleted or moved to the trash, or restored from it.
         const { from } = plan as { readonly from?: string };
-        const source = await run(executor, plan, 'delete', [{ number: 1, id: from, body: undefined }], {
-          customFields,
-        });
+        const source = await run(
+          executor,
+          plan,
+          name === 'merge' ? 'delete' : 'restore',
+          [{ number: 1, id: from, body: undefined }],
+          { customFields },
+        );
         for (const failure of source.failures.values()) throw failure;
       }
       return replan(hasBody ? (bodies.get(1) ?? body) : undefined);
@@ -476,7 +482,7 @@ async function lockedRecords(
   }
   const ids = items.flatMap(({ id }) => id ?? []);
   if (ids.length === 0 || action === 'create') return new Map();
-  const lockAction = action === 'merge' ? 'update' : action;
+  const lockAction = action === 'merge' || action === 'unmerge' ? 'update' : action;
   const rows = (await executor.run(locks.byIds(lockAction, { ...plan, ids }))).map((row) =>
     decodeLocked(row),
   );

@@ -130,6 +130,7 @@ export {
 export { compileFindLock, type FindLock, type RecordLock } from './locks.ts';
 export { type MatchingStates, matchingStates } from './matching-states.ts';
 export { isBlank } from './merge.ts';
+export { mergeTables, undoDays } from './merge-tables.ts';
 export {
   type BodyRequirements,
   type Caller,

@@ -22,7 +22,7 @@ import {
   record,
   rowDecoder,
 } from '../sql/index.ts';
-import { allows } from './access.ts';
+import { type Action, allows } from './access.ts';
 import { type Assignment, assignmentsOf } from './assignments.ts';
 import { prepareBatch } from './batch.ts';
 import { customFieldsOf } from './custom-fields.ts';
@@ -31,7 +31,15 @@ import { type Referrer, removalOf } from './delete-rules.ts';
 import type { TransactionExecutor } from './executor.ts';
 import { namesOf, showsValues, violatedUnique } from './indexes.ts';
 import { referredId, referrerSource } from './link-tables.ts';
-import type { Operation, OperationContext, UpdateInput } from './operation.ts';
+import {
+  isKeptMerge,
+  keepMovedSql,
+  keptMerge,
+  type MergedPair,
+  mergesTable,
+  pairSql,
+} from './merge-tables.ts';
+import type { Operation, OperationContext, ProjectedResource, UpdateInput } from './operation.ts';
 import { preconditionsOf, preconditionsSql } from './preconditions.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { etagHeader, type RecordResult } from './results.ts';
@@ -51,24 +59,22 @@ import {
 import { unknownProperty } from './unknown-names.ts';
 import { type ExplainViolation, violations } from './violations.ts';
 
-/** A plan that merges two records. */
-export interface MergePlan extends WriteById {
+/** A plan that merges two records, or undoes the merge. */
+export interface MergePlan extends WriteById, MergedPair {
   readonly caller: WriteById['caller'];
-  /** ID of the record that is merged into the plan's record, as a decimal string. */
-  readonly from: string;
+  readonly id: string;
+  readonly organization: string;
   /** Keys of the custom fields that the caller can write. */
   readonly customKeys: readonly string[];
 }
 
-const id = ({ id }: MergePlan) => id;
-const from = ({ from }: MergePlan) => from;
 const customKeys = ({ customKeys }: MergePlan) => customKeys;
 
 /** Maximum number of references that a merge can move. */
 const maxMoved = 10_000;
 
 // Aliases of the record that is merged into another, and of a record that refers to it.
-const [merged, row] = ['_m', 'r'];
+export const [merged, row] = ['_m', 'r'];
 
 /**
  * `POST /R/{id}/merge`: moves all references from another record to this one, fills this record's blank fields with the
@@ -82,44 +88,21 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
   responseHeaders: etagHeader,
   sampleBody: { from: 2 },
   compile: (context) => {
-    const { definition, stored } = context;
     const final = prepare<MergePlan>(statementName(context, 'merge'), 'write', ($) => mergeSql(context, $));
     const steps = compileMergeSteps(context);
     const explain = explainMerge(context);
     return {
-      plan: (input) => {
-        const { caller, strict } = input;
-        if (!allows(caller.principal.grants, stored, 'delete')) throw errors.forbidden(stored.name, 'delete');
-        const { from: source, ...rest } = input.body;
-        const sourceId = integerText(source);
-        const isOwnId = sourceId !== undefined && sourceId === input.id;
-        rejectRequest([
-          ...unknownParameters(input, commonParameters),
-          ...(strict ? Object.keys(rest) : []).map(unknownProperty(['from'])),
-          ...(sourceId === undefined
-            ? [parameterIssue('from', `must be ${fieldTypes.int64.expected}`)]
-            : isOwnId
-              ? [parameterIssue('from', 'must be another record')]
-              : []),
-        ]);
-        return {
-          ...basePlan(input),
-          from: sourceId ?? '',
-          customKeys: customFieldsOf(input, definition).flatMap(({ custom, readOnly }) =>
-            custom === undefined || readOnly ? [] : [custom.key],
-          ),
-          conditions: preconditionsOf(context, input),
-          id: recordId(context, input),
-        };
-      },
+      plan: (input) => mergePlan(context, 'delete', input),
       statement: final.bind,
       transaction: (plan) => ({
         lane: 'batch',
         run: async ({ run }) => {
           await steps.run(run, plan);
-          return run(final.bind(plan)).catch((cause: unknown) => {
+          const rows = await run(final.bind(plan)).catch((cause: unknown) => {
             throw explain(cause) ?? cause;
           });
+          await run(steps.changed.bind(plan));
+          return rows;
         },
       }),
       result: (_, rows) => recordResult(context, decodeWritten(foundRow(context, rows))),
@@ -138,13 +121,50 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
   }),
 };
 
-/** The steps of a merge before its final statement. */
+/**
+ * Validates the input of a merge, or of an operation that undoes one.
+ * @param grant the required grant for the other record
+ * @throws HttpError 400 or 404 if the input is invalid, or 403
+ */
+export function mergePlan(context: OperationContext, grant: Action, input: UpdateInput): MergePlan {
+  const { definition, stored } = context;
+  const { caller, strict } = input;
+  if (!allows(caller.principal.grants, stored, grant)) throw errors.forbidden(stored.name, grant);
+  const { from: source, ...rest } = input.body;
+  const sourceId = integerText(source);
+  const isOwnId = sourceId !== undefined && sourceId === input.id;
+  rejectRequest([
+    ...unknownParameters(input, commonParameters),
+    ...(strict ? Object.keys(rest) : []).map(unknownProperty(['from'])),
+    ...(sourceId === undefined
+      ? [parameterIssue('from', `must be ${fieldTypes.int64.expected}`)]
+      : isOwnId
+        ? [parameterIssue('from', 'must be another record')]
+        : []),
+  ]);
+  return {
+    ...basePlan(input),
+    from: sourceId ?? '',
+    customKeys: customFieldsOf(input, definition).flatMap(({ custom, readOnly }) =>
+      custom === undefined || readOnly ? [] : [custom.key],
+    ),
+    conditions: preconditionsOf(context, input),
+    id: recordId(context, input),
+  };
+}
+
+/** The steps of a merge other than its final statement. */
 interface MergeSteps {
+  /** The statement after the final one: it stores the columns that the merge has changed. */
+  readonly changed: Prepared<MergePlan>;
   readonly statements: readonly Prepared<MergePlan>[];
   readonly run: (run: TransactionExecutor['run'], plan: MergePlan) => Promise<void>;
 }
 
-/** Compiles the steps before the final statement: they lock both records and move references and effects' rows. */
+/**
+ * Compiles the steps of a merge. Before the final statement, they lock both records, and move references and effects' rows. They
+ * also store what is needed to undo the merge.
+ */
 export function compileMergeSteps(context: OperationContext): MergeSteps {
   const { definition, effects, referrers } = context;
   const references = referrers.get(definition.name) ?? [];
@@ -168,8 +188,11 @@ export function compileMergeSteps(context: OperationContext): MergeSteps {
       (field) =>
         `(select (count(distinct _e) > ${maxReferences})::text from ${tableOf(context)} ${record} cross join lateral unnest(${column(field)}) _e where ${bothSql($)})`,
     );
-    return `select ${[`(${['0', ...counts].join(' + ')})::text as _n`, ...lists.map((sql, index) => `${sql} as _l${index}`)].join(', ')} where ${organizationOf($)} is not null and ${$(id)}::bigint is not null and ${$(from)}::bigint is not null`;
+    const { target, source } = pairSql($);
+    return `select ${[`(${['0', ...counts].join(' + ')})::text as _n`, ...lists.map((sql, index) => `${sql} as _l${index}`)].join(', ')} where ${organizationOf($)} is not null and ${target} is not null and ${source} is not null`;
   });
+  const kept = prepareBatch<MergePlan>(($) => keepSql(context, $));
+  const changed = prepareBatch<MergePlan>(($) => keepChangedSql(context, $));
   const moves = [...Map.groupBy(references, ({ resource }) => resource)].map(([resource, fields]) => ({
     statement: prepareBatch<MergePlan>(($) => moveSql(context, resource, fields, $)),
     explain: explainMove(context, resource),
@@ -178,21 +201,25 @@ export function compileMergeSteps(context: OperationContext): MergeSteps {
     ofMerge === undefined
       ? []
       : [
-          prepareBatch<MergePlan>(($) =>
-            ofMerge({
-              resource: definition.name,
-              organization: organizationOf($),
-              id: `${$(id)}::bigint`,
-              from: `${$(from)}::bigint`,
-            }),
-          ),
+          prepareBatch<MergePlan>(($) => {
+            organizationOf($);
+            const { target, source } = pairSql($);
+            const { name } = definition;
+            const move = ofMerge.move({
+              ...{ resource: name, organization: organizationOf($), id: target, from: source },
+            });
+            const moved = keepMovedSql(name, ofMerge.table, { '': 'select "id", false from _moved' }, $);
+            return `with _moved as (${move}) ${moved}`;
+          }),
         ],
   );
   return {
-    statements: [lock, check, ...moves.map(({ statement }) => statement), ...stored],
+    changed,
+    statements: [lock, check, kept, ...moves.map(({ statement }) => statement), ...stored, changed],
     run: async (run, plan) => {
       rejectRecords(context, plan, await run(lock.bind(plan)));
       rejectSize(context, await run(check.bind(plan)));
+      await run(kept.bind(plan));
       for (const { statement, explain } of moves)
         await run(statement.bind(plan)).catch((cause: unknown) => {
           throw explain(cause) ?? cause;
@@ -203,8 +230,60 @@ export function compileMergeSteps(context: OperationContext): MergeSteps {
 }
 
 /** Returns the condition that a row is one of the two records. */
-const bothSql = ($: Placeholder<MergePlan>): string =>
-  `${ownRowsSql($)} and ${record}."id" in (${$(id)}::bigint, ${$(from)}::bigint)`;
+export function bothSql($: Placeholder<MergePlan>): string {
+  const { target, source } = pairSql($);
+  return `${ownRowsSql($)} and ${record}."id" in (${target}, ${source})`;
+}
+
+/** Returns the statement that stores both records before the merge. */
+function keepSql(context: OperationContext, $: Placeholder<MergePlan>): string {
+  const { definition, stored } = context;
+  organizationOf($);
+  const { target, source } = pairSql($);
+  const rowOf = (id: string) =>
+    `(select to_jsonb(${record})::text from ${tableOf(context)} ${record} where ${ownRowsSql($)} and ${record}."id" = ${id})`;
+  const values = {
+    organization_id: organizationOf($),
+    resource: literal(definition.name),
+    record_id: target,
+    from_id: source,
+    removed: stored.trash === undefined ? rowOf(source) : "''",
+    before: rowOf(target),
+  };
+  const names = Object.keys(values).map(quote).join(', ');
+  // A merge of the same records whose other record was restored without undoing the merge is replaced.
+  return `insert into ${quote(mergesTable)} (${names}) values (${Object.values(values).join(', ')}) on conflict ("organization_id", "resource", "record_id", "from_id") do update set "removed" = excluded."removed", "before" = excluded."before", "after" = '', "moved" = '{}', "merged_at" = now()`;
+}
+
+/** Returns the statement that stores the columns that the merge has changed, instead of the whole record. */
+function keepChangedSql(context: OperationContext, $: Placeholder<MergePlan>): string {
+  organizationOf($);
+  const { target } = pairSql($);
+  const columns = mergedColumns(context);
+  const changed = `_b.value is distinct from _a.value and _b.key = any(${$(() => columns)}::text[])`;
+  const pairs = `jsonb_each(${keptMerge}."before"::jsonb) _b join jsonb_each(to_jsonb(${record})) _a on _a.key = _b.key where ${changed}`;
+  const listOf = (alias: string) =>
+    `(select coalesce(jsonb_object_agg(${alias}.key, ${alias}.value), '{}')::text from ${pairs})`;
+  return `update ${quote(mergesTable)} ${keptMerge} set "before" = ${listOf('_b')}, "after" = ${listOf('_a')} from ${tableOf(context)} ${record} where ${isKeptMerge(context.definition.name, $)} and ${ownRowsSql($)} and ${record}."id" = ${target}`;
+}
+
+/** Returns the names of the columns of the remaining record that a merge can change, without those that the server sets itself. */
+export const mergedColumns = ({ definition, referrers }: OperationContext): readonly string[] => [
+  ...new Set([
+    ...definition.fields
+      .filter(({ readOnly }) => !readOnly)
+      .flatMap(fieldColumns)
+      .map(({ name }) => name),
+    ...ownReferences({ definition, referrers }).map(({ column: name }) => name),
+  ]),
+];
+
+/** Returns the references within a resource. */
+export const ownReferences = ({
+  definition,
+  referrers,
+}: Pick<OperationContext, 'definition' | 'referrers'>): readonly Referrer[] =>
+  (referrers.get(definition.name) ?? []).filter(({ resource }) => resource === definition.name);
 
 const decodeLocked = rowDecoder({
   id: cell.text,
@@ -248,7 +327,7 @@ const combinedLists = ({ definition }: OperationContext): readonly Field[] =>
 /** Returns a SELECT list and FROM clause for the IDs of the records whose reference a merge moves. */
 function referringSql(reference: Referrer, $: Placeholder<MergePlan>): string {
   const organization = organizationOf($);
-  return `${row}."id" from ${referrerSource(reference, row, organization)} where ${ownRowsSql($, row)} and ${referredId(reference, row)} = ${$(from)}::bigint`;
+  return `${row}."id" from ${referrerSource(reference, row, organization)} where ${ownRowsSql($, row)} and ${referredId(reference, row)} = ${pairSql($).source}`;
 }
 
 /** Returns the statement that moves references in the records of a resource, including those in the trash. */
@@ -258,29 +337,58 @@ function moveSql(
   references: readonly Referrer[],
   $: Placeholder<MergePlan>,
 ): string {
-  const { definition, effects, resources } = context;
+  const { definition, resources } = context;
   const visible = resources.get(resource);
   if (visible === undefined) throw new Error(`Unknown resource ${resource}`);
   organizationOf($);
-  const [target, source] = [`${$(id)}::bigint`, `${$(from)}::bigint`];
+  const { target, source } = pairSql($);
   const assignments = references.map(({ column: name, isList }) => {
     const stored = `${row}.${quote(name)}`;
     const moved = (value: string) => `case when ${value} = ${source} then ${target} else ${value} end`;
     return `${quote(name)} = ${isList ? `array(select distinct ${moved('_e')} from unnest(${stored}) _e order by 1)` : moved(stored)}`;
   });
-  const times = visible.stored.fields
-    .filter(({ set }) => set === 'updated')
-    .map(({ name }) => `${quote(name)} = now()`);
   // The final statement writes the two records.
   const others = resource === definition.name ? ` and ${row}."id" not in (${target}, ${source})` : '';
   const rows = references.map((reference) => `select ${referringSql(reference, $)}`).join(' union ');
-  const update = `update ${quote(resource)} ${row} set ${[...assignments, ...times].join(', ')} where ${ownRowsSql($, row)} and ${row}."id" in (${rows})${others} returning ${row}.*`;
-  const written = { definition: { name: resource }, effects, projection: visible.projection };
-  return `with _moved as (${update})${effectsOf(written, 'update', $, { name: '_moved', isMany: true })} select count(*)::text from _moved`;
+  const flags = references.flatMap(({ column: name, isList }, index) => {
+    const stored = `${row}.${quote(name)}`;
+    return isList
+      ? [`${source} = any(${stored}) as _m${index}`, `${target} = any(${stored}) as _b${index}`]
+      : [`coalesce(${stored} = ${source}, false) as _m${index}`, `false as _b${index}`];
+  });
+  const found = `select ${row}."id", ${flags.join(', ')} from ${quote(resource)} ${row} where ${ownRowsSql($, row)} and ${row}."id" in (${rows})${others} for update of ${row}`;
+  const moved = Object.fromEntries(
+    references.map(({ column: name }, index) => [
+      name,
+      `select _f."id", _f._b${index} from _found _f where _f._m${index}`,
+    ]),
+  );
+  const kept = keepMovedSql(definition.name, resource, moved, $);
+  return `with _found as (${found}), ${movedSql(context, visible, assignments, `${row}."id" in (select _f."id" from _found _f)`, $)}, _kept as (${kept}) select count(*)::text from _moved`;
+}
+
+/**
+ * Returns the expression `_moved`, which changes references in the records of a resource, and the effects of this write.
+ * @param condition the condition for the records, with the alias `r`
+ */
+export function movedSql(
+  { effects }: Pick<OperationContext, 'effects'>,
+  { stored, projection }: ProjectedResource,
+  assignments: readonly string[],
+  condition: string,
+  $: Placeholder<MergePlan>,
+  from = '',
+): string {
+  const times = stored.fields
+    .filter(({ set }) => set === 'updated')
+    .map(({ name }) => `${quote(name)} = now()`);
+  const update = `update ${quote(stored.name)} ${row} set ${[...assignments, ...times].join(', ')}${from} where ${ownRowsSql($, row)} and ${condition} returning ${row}.*`;
+  const written = { definition: { name: stored.name }, effects, projection };
+  return `_moved as (${update})${effectsOf(written, 'update', $, { name: '_moved', isMany: true })}`;
 }
 
 /** Returns a function that explains why the references in a resource's records cannot be moved. */
-function explainMove(context: OperationContext, resource: string): ExplainViolation {
+export function explainMove(context: OperationContext, resource: string): ExplainViolation {
   const visible = context.resources.get(resource);
   if (visible === undefined) throw new Error(`Unknown resource ${resource}`);
   const { definition, stored } = visible;
@@ -307,12 +415,11 @@ function explainMerge(context: OperationContext): ExplainViolation {
 /** Returns the final statement: it removes the other record, and fills the blank fields of the plan's record from it. */
 function mergeSql(context: OperationContext, $: Placeholder<MergePlan>): string {
   const removal = removalOf(context.definition);
-  const condition = `${visibleSql(context, 'delete', $)} and ${record}."id" = ${$(from)}::bigint`;
+  const condition = `${visibleSql(context, 'delete', $)} and ${record}."id" = ${pairSql($).source}`;
   const removed = `${removalSql({ removal }, tableOf(context), undefined, condition)} returning ${record}.*`;
   const assignments = assignmentsOf(context.definition, 'update', $, (field) => combined(context, field, $));
   // References from the record to the other one that the caller cannot write.
-  const cleared = (context.referrers.get(context.definition.name) ?? [])
-    .filter(({ resource }) => resource === context.definition.name)
+  const cleared = ownReferences(context)
     .filter(({ column: name }) => assignments.every((assignment) => assignment.column !== quote(name)))
     .map(({ column: name, isList }) => ({
       column: quote(name),

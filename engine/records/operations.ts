@@ -27,6 +27,7 @@ import { remove, removeBatch } from './remove.ts';
 import { replace } from './replace.ts';
 import { restore } from './restore.ts';
 import type { OperationResult } from './results.ts';
+import { unmerge } from './unmerge.ts';
 import { violations } from './violations.ts';
 
 /** All operations on records, in the order of the OpenAPI document. */
@@ -41,6 +42,7 @@ export const operations = {
   remove,
   restore,
   merge,
+  unmerge,
   history,
   createBatch,
   patchBatch,

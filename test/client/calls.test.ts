@@ -418,6 +418,10 @@ onBothDrivers(
         assert.deepEqual([first_name, last_name], ['Ada', 'Lovelace']);
         await assert.rejects(crm.leads.get(other.id), NotFoundError);
         await assert.rejects(crm.leads.merge(id, other.id), { code: 'missing_reference' });
+        next('lose');
+        assert.equal((await crm.leads.unmerge(id, other.id)).first_name, '');
+        assert.equal((await crm.leads.get(other.id)).first_name, 'Ada');
+        await assert.rejects(crm.leads.unmerge(id, other.id), { code: 'merge_not_undoable' });
       });
 
       test('a restore succeeds even if its first response is lost', async () => {

@@ -5,6 +5,7 @@ import { describe, test } from 'node:test';
 import { compileResource, type Resource, type ResourceView } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import { effects, effectTables } from '../../engine/effects/effects.ts';
+import { linksOf } from '../../engine/fields/alternatives.ts';
 import { fieldColumns } from '../../engine/fields/field.ts';
 import { operatorOf } from '../../engine/query/operators.ts';
 import { pageSize } from '../../engine/query/page.ts';
@@ -20,11 +21,13 @@ import {
   customFieldTables,
   groupsOf,
   measuresOf,
+  mergeTables,
   noGrants,
 } from '../../engine/records/index.ts';
 import { compileChildrenLock } from '../../engine/records/locks.ts';
 import { compileMergeSteps } from '../../engine/records/merge.ts';
 import { sequenceTables } from '../../engine/records/sequences.ts';
+import { compileUnmergeSteps } from '../../engine/records/unmerge.ts';
 import { trashedColumn, versionColumn } from '../../engine/sql/names.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
 import { otherStatements, readStatementFiles, statementFiles } from '../support/compiled-statements.ts';
@@ -58,9 +61,10 @@ const definitions = checkSources(await sourcesWith(...everyType, ...related, ...
 const resources = [[], Object.values(effects)].flatMap((chosen) =>
   compileResource(definitions, '/api', chosen),
 );
-const stored = [...idempotencyTables, ...effectTables, ...sequenceTables, ...customFieldTables].map(
-  ({ meta }) => meta,
-);
+const stored = [
+  ...[...idempotencyTables, ...effectTables, ...sequenceTables],
+  ...[...customFieldTables, ...mergeTables],
+].map(({ meta }) => meta);
 const links = resources.flatMap(({ linkEntities }) => linkEntities).map(({ meta }) => meta);
 const tables = new Set([...resources, ...stored, ...links].map(({ name }) => String(name)));
 
@@ -238,8 +242,19 @@ const batchOf = (columns: number) => ({
 });
 
 function* all(resource: ResourceView): Generator<Statement> {
-  const { read, create, replace, patch, remove, restore, merge, createBatch, patchBatch, removeBatch } =
-    resource.operations;
+  const {
+    read,
+    create,
+    replace,
+    patch,
+    remove,
+    restore,
+    merge,
+    unmerge,
+    createBatch,
+    patchBatch,
+    removeBatch,
+  } = resource.operations;
   const hasTrash = resource.definition.trash !== undefined;
   const purge = hasTrash ? compilePurge(resource.context) : undefined;
   const purgeBatch = hasTrash ? compilePurgeBatch(resource.context) : undefined;
@@ -285,7 +300,10 @@ function* all(resource: ResourceView): Generator<Statement> {
     replace.rejection?.statement({ ...plan, id, body, conditions: undefined }),
     patch.rejection?.statement({ ...plan, id, body, fieldNames: [], conditions: undefined }),
     merge.statement(pair),
-    ...compileMergeSteps(resource.context).statements.map(({ bind }) => bind(pair)),
+    unmerge.statement(pair),
+    ...[compileMergeSteps, compileUnmergeSteps].flatMap((compile) =>
+      compile(resource.context).statements.map(({ bind }) => bind(pair)),
+    ),
   ]) {
     // The database cannot reject some writes, so these do not have a rejection statement.
     if (statement === undefined) continue;
@@ -386,7 +404,12 @@ function unbound({ text: complete }: Pick<Statement, 'text'>): string[] {
       continue;
     }
     if (!tables.has(name)) wrong.push(`${whole}: no table of a definition`);
-    if (verb === 'insert into') {
+    const isRecreated = text.includes(`insert into "${name}" select _n.* from "crm_merges" _k `);
+    if (verb === 'insert into' && isRecreated) {
+      // A record that was merged into another one is created again from its stored row.
+      if (!text.includes(`jsonb_build_object('organization_id', $1::bigint)`))
+        wrong.push(`${whole}: writes another organization`);
+    } else if (verb === 'insert into') {
       const written = new RegExp(`insert into "${name}" \\(([^()]*)\\) (?:values \\(|select )(.*)`);
       const [, columns = '', values = ''] = written.exec(text) ?? [];
       const position = columns.split(', ').indexOf('"organization_id"');
@@ -493,6 +516,8 @@ for (const resource of resources) {
           'name',
           'email',
           'former',
+          // The column of an INSERT statement that would be written again.
+          'both',
         ],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) =>
@@ -580,6 +605,12 @@ for (const resource of resources) {
         // Versions of rollups, an amount of money, and a number in the condition of a rollup.
         ...["'UTF8'", "'hex'", `'{"amount":'`, `',"currency":"'`, "'EUR'", `'"}'`, "'7.5'"],
         ...['day', 'week', 'month', 'quarter', 'year'].map((period) => `'${period}'`),
+        // Columns of a merge, the tables whose rows it moves, and the period in which it can be undone.
+        ...[...definitions, ...resources.map(({ definition }) => definition)].flatMap((definition) =>
+          definition.fields.flatMap(fieldColumns).map(({ name }) => `'${name}'`),
+        ),
+        ...definitions.flatMap(({ fields }) => fields.flatMap(linksOf)).map(({ name }) => `'${name}'`),
+        ...["'crm_notes'", "'true'", "'null'", "'30 days'", "'organization_id'", `'${versionColumn}'`],
         // Literals in the lookup by digits.
         ...["'\\D'", "'g'", "'^00'"],
       ]);
@@ -766,8 +797,24 @@ const hiddenColumns = ['margin', 'cost', 'price', 'worked', 'rate', 'fee'];
 /** Parts of statements that may read or write records outside the caller's scopes, with the reason. */
 const unlimitedParts: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [
-    /update "\w+" r set "\w+" = .*? where r\."organization_id" = \$\d+::bigint and r\."id" in \(select .*?\)(?: and r\."id" not in \([^()]*\))? returning r\.\*/g,
-    'a merge moves the references in all records',
+    /update "\w+" r set "\w+" = .*? where r\."organization_id" = \$\d+::bigint and r\."id" in \(select .*?\)(?: and true = any\(array\[.*?\]\))? returning r\.\*/g,
+    'a merge moves the references in all records, and back if it is undone',
+  ],
+  [
+    /select r\."id", .*? from "\w+" r where r\."organization_id" = \$\d+::bigint and r\."id" in \(select .*?\)(?: and r\."id" not in \([^()]*\))? for update of r/g,
+    'a merge locks the records whose references it moves',
+  ],
+  [
+    /exists \(select from "\w+" _x where _x\."organization_id" = \$1::bigint and _x\."id" = (?:_p\."\w+"|_e)\)/g,
+    'a record that exists again refers to the same records as before the merge, if they exist',
+  ],
+  [
+    /\(select to_jsonb\(t\)::text from "\w+" t where t\."organization_id" = \$1::bigint and t\."id" = \$\d::bigint\)/g,
+    'a merge stores the records that it has locked',
+  ],
+  [
+    /from "\w+" t(?= where _k\."organization_id" = \$1::bigint and _k\."resource" = '\w+' and _k\."record_id" = \$\d::bigint and _k\."from_id" = \$\d::bigint and t\."organization_id" = \$1::bigint and t\."id" = \$\d::bigint)/g,
+    'a merge stores what it has changed in the record that it has locked',
   ],
   [
     /select r\."id" from (?:"\w+" r|lateral \(select .*?\) r) where r\."organization_id" = \$\d+::bigint and r\."\w+" = \$\d+::bigint limit 10001/g,

@@ -262,7 +262,8 @@ describe('the description in a validating proxy', { skip }, () => {
           headers: { 'idempotency-key': `${name}-1` },
           body: { ...record, ...(repeat === 1 ? {} : record) },
         });
-      await send({ method: 'POST', path: `${path}/${first}/merge`, body: { from: Number(third) } });
+      for (const step of ['merge', 'unmerge', 'unmerge', 'merge'])
+        await send({ method: 'POST', path: `${path}/${first}/${step}`, body: { from: Number(third) } });
       await send({ method: 'DELETE', path: `${path}/${first}` });
       await send({ method: 'DELETE', path: `${path}/batch`, body: { ids: [ids[1]] } });
       for (const [method, suffix] of [

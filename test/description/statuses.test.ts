@@ -102,14 +102,28 @@ for (const driver of drivers) {
     };
     /** Creates a record of a path's resource from the example for its create operation. */
     const make = (template: string): Promise<Answer> => {
-      const path = template.replace(/\/(?:\{id\}|\{id\}\/(?:history|merge)|batch|import|aggregate)$/, '');
+      const path = template.replace(
+        /\/(?:\{id\}|\{id\}\/(?:history|merge|unmerge)|batch|import|aggregate)$/,
+        '',
+      );
       const create = operations(path).find((each) => each.template === path && each.method === 'post');
       return instance.call(`POST ${path}`, { key, body: exampleOf(create?.operation.requestBody) });
     };
 
+    /** Returns whether a path merges records, or undoes this. */
+    const isOfPair = (template: string) => /\/(?:un)?merge$/.test(template);
+    /** Creates the other record for a path that merges records or, if it undoes this, merges it. @returns its ID */
+    const makeOther = async (template: string, id: unknown): Promise<unknown> => {
+      const from = (await make(template)).json.id;
+      const path = `${template.replace(/\/\{id\}.*$/, '')}/${id}/merge`;
+      if (template.endsWith('/unmerge'))
+        assert.equal((await instance.call(`POST ${path}`, { key, body: { from } })).status, 200);
+      return from;
+    };
+
     test('records: accepts each example and returns its documented response', async () => {
       for (const { template, method, operation } of operations('/api/v1/')) {
-        const isMerge = template.endsWith('/merge');
+        const isMerge = isOfPair(template);
         const made = method === 'post' && !isMerge ? undefined : await make(template);
         const path = pathOf(template, String(made?.json.id));
         const example = exampleOf(operation.requestBody);
@@ -120,7 +134,7 @@ for (const driver of drivers) {
         );
         // A batch specifies record IDs in its body.
         const body = isMerge
-          ? { ...object(example), from: (await make(template)).json.id }
+          ? { ...object(example), from: await makeOther(template, made?.json.id) }
           : made === undefined
             ? example
             : withId(example, Number(made.json.id));
@@ -183,7 +197,7 @@ for (const driver of drivers) {
         }
         if (template.startsWith('/api/v1/')) {
           const body = 'requestBody' in operation && {
-            body: template.endsWith('/merge') ? { from: 1 } : {},
+            body: isOfPair(template) ? { from: 1 } : {},
           };
           assert.equal((await ask(method, path, { key: nothing, ...body })).status, 403);
           if (template.includes('{id}'))
@@ -194,10 +208,7 @@ for (const driver of drivers) {
 
     test('checks preconditions of records', async () => {
       for (const { template, method, operation } of operations('/api/v1/')) {
-        const isMerge = template.endsWith('/merge');
-        const body = 'requestBody' in operation && {
-          body: isMerge ? { from: (await make(template)).json.id } : {},
-        };
+        const isMerge = isOfPair(template);
         const collection = !template.endsWith('{id}') && !isMerge;
         if (collection) {
           const wrong = `${pathOf(template, '1')}?${template.endsWith('/history') ? 'cursor' : template.endsWith('/aggregate') ? 'tz' : 'page'}=x`;
@@ -206,7 +217,13 @@ for (const driver of drivers) {
         }
         const made = await make(template);
         const path = pathOf(template, String(made.json.id));
-        const etag = made.headers.get('etag') ?? '';
+        const body = 'requestBody' in operation && {
+          body: isMerge ? { from: await makeOther(template, made.json.id) } : {},
+        };
+        const current = template.endsWith('/unmerge')
+          ? await instance.call(`GET ${path.replace('/unmerge', '')}`, { key })
+          : made;
+        const etag = current.headers.get('etag') ?? '';
         const conditional = async (headers: Record<string, string>) =>
           (await ask(method, path, { key, headers, ...body })).status;
         assert.equal(await conditional({ 'if-match': '"stale"' }), 412);

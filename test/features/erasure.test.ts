@@ -64,6 +64,8 @@ onBothDrivers('erasure', (instance) => {
     const { id: deleted } = await call('POST /api/v1/leads', { ...person, company: 'x' }, org);
     await call(`DELETE /api/v1/leads/${deleted}`, undefined, org);
     const { id: contact } = await call('POST /api/v1/contacts', person, org);
+    const { id: duplicate } = await call('POST /api/v1/contacts', person, org);
+    await call(`POST /api/v1/contacts/${contact}/merge`, { from: duplicate }, org);
     const { id: left } = await call('POST /api/v1/cases', { subject: 'A', contact_id: contact }, org);
     const channel = await integrate(instance(), org, 'whatsapp');
     const text = { type: 'text', text: { body: 'It is Quillfeather' }, from: '491705550199', id: 'wamid.1' };
@@ -137,6 +139,7 @@ onBothDrivers('erasure', (instance) => {
       crm_payment_events: 2,
       crm_event_deliveries: 0,
       crm_hook_places: 0,
+      crm_merges: 1,
       crm_notes: 2,
       crm_saved_views: 1,
     });

@@ -280,6 +280,18 @@ onBothDrivers(
           .sort(),
         ['trash', 'update'],
       );
+      calls.length = 0;
+      await succeed(`POST tasks/${id}/unmerge`, { from });
+      assert.deepEqual(
+        callsOf('before').map(({ action }) => action),
+        ['unmerge', 'restore'],
+      );
+      assert.deepEqual(
+        callsOf('after')
+          .map(({ action }) => action)
+          .sort(),
+        ['restore', 'update'],
+      );
       const kept = await create({ title: 'undeletable' });
       const guarded = await send(`POST tasks/${id}/merge`, { from: kept });
       assert.equal(guarded.status, 400, guarded.text);

@@ -95,6 +95,8 @@ onBothDrivers(
     const read = (path: string) => ok(`GET /${path}`);
     const merge = (path: string, from: unknown, call: Call = {}) =>
       send(`POST /${path}/merge`, { from }, call);
+    const undo = (path: string, from: unknown, call: Call = {}) =>
+      send(`POST /${path}/unmerge`, { from }, call);
     const merged = async (path: string, from: unknown, call: Call = {}) => {
       const answer = await merge(path, from, call);
       assert.equal(answer.status, 200, answer.text);
@@ -351,6 +353,174 @@ onBothDrivers(
       });
       assertError(await merge(`firms/${id}`, from), [409, 'merge_too_large']);
       assert.equal((await read(`firms/${from}`)).visited, 10_001);
+    });
+
+    test('undoing a merge restores both records and everything that the merge moved', async () => {
+      const [red, blue] = [await create('tags'), await create('tags')];
+      const id = await firm({ name: 'Acme', tag_ids: [red], custom: { color: 'red' } });
+      const from = await firm({
+        ...{ name: 'ACME Inc', region: 'south', size: 7, tag_ids: [blue], words: ['a'] },
+        ...{ price: { amount: 5.1, currency: 'EUR' }, margin: 3, parent_id: id, active: true },
+        custom: { color: 'blue', size: 'L', rate: 'x' },
+      });
+      await ok(`PATCH /firms/${id}`, {
+        parent_id: from,
+        friend_ids: [from],
+        about: { resource: 'firms', id: from },
+      });
+      const subject = { resource: 'firms', id: from };
+      const visits = [
+        await create('visits', { firm_id: from, other_firm_id: from, firm_ids: [from, id], subject }),
+        await create('visits', { firm_id: id, firm_ids: [from] }),
+        await create('visits', { other_firm_id: from }),
+      ];
+      await ok(`DELETE /visits/${visits[2]}`);
+      const child = await firm({ parent_id: from, friend_ids: [from, id] });
+      await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `insert into crm_notes (organization_id, resource, record_id, author_id, text) values (${acme.id}, 'firms', ${from}, ${acme.user}, 'Of the other'), (${acme.id}, 'firms', ${id}, ${acme.user}, 'Own')`,
+      });
+      const paths = [id, from, child]
+        .map((each) => `firms/${each}`)
+        .concat(visits.slice(0, 2).map((each) => `visits/${each}`));
+      const state = async () =>
+        Promise.all(
+          paths.map(async (path) => {
+            const { updated_at: _, ...record } = await read(path);
+            return record;
+          }),
+        );
+      const before = await state();
+      await merged(`firms/${id}`, from);
+      const answer = await undo(`firms/${id}`, from);
+      assert.equal(answer.status, 200, answer.text);
+      assert.deepEqual(await state(), before);
+      assert.deepEqual(answer.json, await read(`firms/${id}`));
+      assert.equal(answer.headers.get('etag'), (await send(`GET /firms/${id}`)).headers.get('etag'));
+      const rows = await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `select record_id, text from crm_notes where resource = 'firms' and record_id in (${id}, ${from}) order by record_id`,
+      });
+      assert.deepEqual(rows, [
+        [String(id), 'Own'],
+        [String(from), 'Of the other'],
+      ]);
+      await ok(`POST /visits/${visits[2]}/restore`);
+      assert.equal((await read(`visits/${visits[2]}`)).other_firm_id, from);
+      const actions = async (path: string) =>
+        ((await read(`${path}/history`)).data as readonly { action: string; request_id: string }[]).map(
+          ({ action }) => action,
+        );
+      assert.deepEqual(await actions(`firms/${from}`), ['create', 'delete', 'create']);
+      assert.deepEqual(await actions(`firms/${id}`), [
+        // The merge, two steps that undo it, and the update before.
+        ...['update', 'update', 'update', 'update', 'create'],
+      ]);
+      const [values] = await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `select count(*)::text from crm_custom_values where resource = 'firms' and record_id = ${from}`,
+      });
+      assert.deepEqual(values, ['3']);
+      // The records can be merged and separated again.
+      await merged(`firms/${from}`, id);
+      assert.equal((await undo(`firms/${from}`, id)).status, 200);
+      assert.deepEqual(await state(), before);
+    });
+
+    test('undoing a merge with a trash restores the other record from it', async () => {
+      const [id, from] = [
+        await create('people', { name: 'Ada' }),
+        await create('people', { name: 'A. L.', email: `${++count}@example.com` }),
+      ];
+      const visit = await create('visits', { person_id: from });
+      const email = (await merged(`people/${id}`, from)).email;
+      const answer = await undo(`people/${id}`, from);
+      assert.deepEqual([answer.status, answer.json.email], [200, ''], answer.text);
+      const restored = await read(`people/${from}`);
+      assert.deepEqual([restored.name, restored.email], ['A. L.', email]);
+      assert.equal((await read(`visits/${visit}`)).person_id, from);
+    });
+
+    test('what has changed since a merge stays', async () => {
+      const gone = await create('firms', { code: `c${++count}` });
+      const [id, from] = [await firm(), await firm({ name: 'Other', region: 'x', size: 1, parent_id: gone })];
+      const [moved, changed] = [
+        await create('visits', { firm_id: from, firm_ids: [from] }),
+        await create('visits', { firm_id: from, firm_ids: [from] }),
+      ];
+      await merged(`firms/${id}`, from);
+      const third = await firm();
+      await ok(`PATCH /firms/${id}`, { region: 'y', parent_id: null });
+      await ok(`PATCH /visits/${changed}`, { firm_id: third, firm_ids: [] });
+      const added = await create('visits', { firm_id: id });
+      await ok(`DELETE /firms/${gone}`);
+      const answer = await undo(`firms/${id}`, from);
+      assert.equal(answer.status, 200, answer.text);
+      const { name, region, size, visited } = answer.json as Json;
+      assert.deepEqual([name, region, size, visited], ['', 'y', null, 1]);
+      assert.equal((await read(`visits/${moved}`)).firm_id, from);
+      const { firm_id, firm_ids } = await read(`visits/${changed}`);
+      assert.deepEqual([firm_id, firm_ids], [third, []]);
+      assert.equal((await read(`visits/${added}`)).firm_id, id);
+      const restored = await read(`firms/${from}`);
+      assert.deepEqual([restored.name, restored.parent_id, restored.visited], ['Other', null, 1]);
+    });
+
+    test('a merge that cannot be undone is rejected with the reason, and nothing is written', async () => {
+      const [id, from] = [await firm(), await firm({ name: 'Other', margin: 5 })];
+      const reason = async (pair: readonly [string, unknown], call: Call = {}) => {
+        const { status, json, text } = await undo(...pair, call);
+        assert.deepEqual([status, json.code], [409, 'merge_not_undoable'], text);
+        return String(json.error).replace('The merge cannot be undone: ', '');
+      };
+      const other = await firm();
+      assert.equal(await reason([`firms/${id}`, other]), `${other} exists`);
+      assert.equal(await reason([`firms/${id}`, 999_999]), 'the records were not merged in the last 30 days');
+      await merged(`firms/${id}`, from);
+      assertError(await undo('firms/999999', from), [404, 'not_found']);
+      assertError(await undo(`firms/${id}`, from, { key: await keyWith('firms:update') }), [
+        403,
+        'forbidden',
+      ]);
+      assertError(await undo(`firms/${id}`, from, { headers: { 'if-match': '"1-old"' } }), [
+        412,
+        'precondition_failed',
+      ]);
+      const limited = await keyWith('firms:read', 'firms:update', 'firms:create', 'firms:delete');
+      assert.equal(
+        await reason([`firms/${id}`, from], { key: limited }),
+        'it changed fields that you cannot write',
+      );
+      const beta = await instance().organization(`beta${++count}`);
+      assertError(await undo(`firms/${id}`, from, { key: beta.key }), [404, 'not_found']);
+      await create('firms', { code: 'taken' });
+      const keep = (set: string) =>
+        instance().database.run({
+          ...{ name: '', values: [] },
+          text: `update crm_merges set ${set} where resource = 'firms' and record_id = ${id}`,
+        });
+      await keep(`merged_at = now() - interval '31 days'`);
+      assert.equal(await reason([`firms/${id}`, from]), 'the records were not merged in the last 30 days');
+      await keep(`merged_at = now(), removed = jsonb_set(removed::jsonb, '{fax}', '1')::text`);
+      assert.equal(await reason([`firms/${id}`, from]), 'the fields of firms have changed since');
+      await keep(`removed = (removed::jsonb - 'fax' || '{"code":"taken"}')::text`);
+      assertError(await undo(`firms/${id}`, from), [409, 'duplicate']);
+      assert.equal((await read(`firms/${id}`)).name, 'Other');
+      const [begun, open] = [await firm(), await firm({ state: 'open' })];
+      await merged(`firms/${begun}`, open);
+      assertError(await undo(`firms/${begun}`, open), [409, 'invalid_transition']);
+      const [kept, deleted] = [await create('people'), await create('people')];
+      await merged(`people/${kept}`, deleted);
+      await ok(`POST /people/${deleted}/restore`);
+      assert.equal(await reason([`people/${kept}`, deleted]), `${deleted} is not in the trash`);
+    });
+
+    test('of two concurrent requests to undo a merge, one succeeds', async () => {
+      const [id, from] = [await firm(), await firm({ name: 'Other' })];
+      await merged(`firms/${id}`, from);
+      const answers = await Promise.all([undo(`firms/${id}`, from), undo(`firms/${id}`, from)]);
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409]);
+      assert.equal((await read(`firms/${from}`)).name, 'Other');
     });
 
     test('of two concurrent merges of the same records, one succeeds', async () => {

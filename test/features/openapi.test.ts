@@ -139,6 +139,7 @@ onBothDrivers('The API description', (instance) => {
         '/aggregate',
         '/:id',
         '/:id/merge',
+        '/:id/unmerge',
         '/:id/history',
         '/batch',
         '/import',
@@ -146,7 +147,7 @@ onBothDrivers('The API description', (instance) => {
         assert.ok(paths.includes(pathOf(definition) + more), more);
     }
     const templates = paths.filter((path) => path.startsWith('/api/v1/'));
-    assert.equal(templates.length, 8 * definitions.length);
+    assert.equal(templates.length, 9 * definitions.length);
     for (const path of paths) {
       assert.ok(instance().app.hasRoute({ url: path, method: 'TRACE' }), `${path} is a route`);
     }

@@ -9,6 +9,7 @@ import { compileResources } from '../../app/serve/build.ts';
 import { type CitusKind, citusModel } from '../../engine/schema/citus.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { idempotencyRetention } from '../../plugins/api/idempotency/index.ts';
+import { mergesRetention } from '../../plugins/tenants/merges/index.ts';
 import { publicUrl } from '../support/channels.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
@@ -117,6 +118,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
       'crm_default_views',
       'crm_idempotency',
       'crm_ledger',
+      'crm_merges',
       'crm_messages',
       'crm_notes',
       'crm_payment_events',
@@ -186,8 +188,12 @@ suite('a database on Citus', { concurrency: 1 }, () => {
       for (const target of await targetsOf(world, route)) await send(instance, target);
     }
     await stored('crm_received_messages');
-    assert.equal((await api('POST receipts', {})).status, 201);
-    await idempotencyRetention(tablesOf(instance.database));
+    const [receipt, other] = [await api('POST receipts', {}), await api('POST receipts', {})];
+    for (const step of ['merge', 'unmerge']) {
+      const answer = await api(`POST receipts/${receipt.json.id}/${step}`, { from: other.json.id });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    for (const remove of [idempotencyRetention, mergesRetention]) await remove(tablesOf(instance.database));
     const spread = [...kinds].flatMap(([name, kind]) => (kind === 'distributed' ? [name] : []));
     const touched = new Set<string>();
     const across = [...watched.seen].flatMap((text) => {
@@ -201,14 +207,16 @@ suite('a database on Citus', { concurrency: 1 }, () => {
       'a statement uses each table',
     );
     const ofSubscriptions = /"crm_event_subscriptions" s cross join _now/;
-    const [removed = '', ...more] = across.filter(
+    const others = across.filter(
       (text) => !/^(?:create|alter|analyze) /.test(text) && !ofSubscriptions.test(text),
     );
-    assert.match(removed, /with old as materialized .* from "crm_idempotency" .* for update skip locked/);
     assert.deepEqual(
-      more,
-      [],
-      'only the deletion of old responses and the poll for changes, as described in docs/administrators.md',
+      others.map(
+        (text) =>
+          /with old as materialized .* from "(\w+)" .* for update skip locked/.exec(text)?.[1] ?? text,
+      ),
+      ['crm_idempotency', 'crm_merges'],
+      'only the deletion of old rows and the poll for changes, as described in docs/administrators.md',
     );
   });
 

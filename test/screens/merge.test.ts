@@ -142,6 +142,50 @@ onBothDrivers(
       assert.equal((await send(`GET /visits/${visit}`)).json.firm_id, id);
     });
 
+    test('a merge is undone by the button next to its message, or later from the record', async () => {
+      const [id, from] = [
+        await create('firms', { name: 'Kept' }),
+        await create('firms', { name: 'Other', phone: '1' }),
+      ];
+      const merge = async () => {
+        const answer = await submit(await open([id, from]), [id, from]);
+        return admin.get(String(answer.headers.get('location')));
+      };
+      const undo = `${firms}/${id}/unmerge`;
+      const stored = async (firm: number) => (await send(`GET /firms/${firm}`)).json;
+      const button = formsOf(await merge()).find(({ action }) => action === undo);
+      assert.equal(button?.values.from, String(from));
+      const undone = await admin.post(undo, button.values);
+      assert.equal(undone.headers.get('location'), `${firms}/${id}?done=record-unmerged`);
+      assert.equal(
+        messageOf(await admin.get(`${firms}/${id}?done=record-unmerged`)),
+        'The merge into Kept was undone.',
+      );
+      assert.deepEqual([(await stored(id)).phone, (await stored(from)).phone], ['', '1']);
+      assert.doesNotMatch((await admin.get(`${firms}/${id}`)).text, /Undo the merge/);
+
+      await merge();
+      const page = await admin.get(`${firms}/${id}`);
+      const link = `${undo}?from=${from}`;
+      assert.match(
+        page.text,
+        new RegExp(`href="${undo}\\?from&#x3D;${from}">Undo the merge of firm ${from}<`),
+      );
+      assert.equal(titleOf(await admin.get(link)), `Undo the merge of firm ${from} into Kept?`);
+      const reader = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['firms:list', 'firms:read', 'firms:update']),
+      );
+      assert.doesNotMatch((await reader.get(`${firms}/${id}`)).text, /Undo the merge/);
+      assert.equal((await reader.get(link)).status, 403);
+      await send(`PATCH /firms/${id}`, { code: '' });
+      await send(`POST /firms/${from}/restore`);
+      const late = await admin.submit(link, undo, {});
+      assert.equal(late.status, 409);
+      assert.equal(messageOf(late), `The merge cannot be undone: ${from} is not in the trash`);
+      assert.equal((await admin.get(`${undo}?from=${id}`)).status, 404);
+    });
+
     test('a record that was changed in the meantime, or a conflict, is explained on the page', async () => {
       const [id, from] = [await create('firms', { name: 'A' }), await create('firms', { name: 'B' })];
       const page = await open([id, from]);

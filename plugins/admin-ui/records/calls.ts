@@ -105,6 +105,8 @@ export interface Calls {
   readonly lockOn: (resource: ResourceView, id: string) => Promise<RecordLock | undefined>;
   /** Merges a record into one with this entity tag. @throws HttpError 412 if that record's tag is different */
   readonly merge: (resource: ResourceView, id: string, from: string, tag: string) => Promise<DataRecord>;
+  /** Undoes the merge of another record into a record. */
+  readonly unmerge: (resource: ResourceView, id: string, from: string) => Promise<DataRecord>;
   /**
    * Performs an action of a module once per key.
    * @param input `id` is the record's ID, for actions of a record
@@ -280,6 +282,15 @@ export function prepareCalls(
           customFields: await customFields(resource),
         };
         const result = await runOperation(database, resource.operations.merge, input);
+        return withOwnValues(resource, recordValues(result));
+      },
+      unmerge: async (resource, id, from) => {
+        permit(resource, 'update');
+        const input = {
+          ...{ caller, id, body: { from: fieldTypes.int64.form.parse(from) } },
+          customFields: await customFields(resource),
+        };
+        const result = await runOperation(database, resource.operations.unmerge, input);
         return withOwnValues(resource, recordValues(result));
       },
       act: async (resource, { module, name, permission }, { id, body, key }) => {

@@ -1,7 +1,18 @@
 import { errors, HttpError } from '../../../engine/errors.ts';
 import { fieldLabel, refersToMany } from '../../../engine/fields/index.ts';
-import { type Action, daysText, isBlank } from '../../../engine/records/index.ts';
-import { type Form, field, fields, localeOf, redirectDone, returnQuery } from '../shell/index.ts';
+import { type Action, daysText, isBlank, undoDays } from '../../../engine/records/index.ts';
+import { tablesOf } from '../../../engine/tables/index.ts';
+import {
+  type DoneMessage,
+  exactTime,
+  type Form,
+  field,
+  fields,
+  type Link,
+  localeOf,
+  redirectDone,
+  returnQuery,
+} from '../shell/index.ts';
 import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
@@ -14,6 +25,44 @@ const neededActions: readonly Action[] = ['read', 'update', 'delete'];
 /** Returns whether a member can merge a resource's records. */
 export const canMerge = ({ resource, calls }: Pick<DataRequest, 'resource' | 'calls'>): boolean =>
   neededActions.every((action) => calls.allows(resource, action));
+
+/** Returns whether a member can undo merges of a resource's records. */
+const canUnmerge = ({ resource, calls }: Pick<DataRequest, 'resource' | 'calls'>): boolean =>
+  calls.allows(resource, 'update') &&
+  calls.allows(resource, resource.definition.trash === undefined ? 'create' : 'restore');
+
+/** Returns the button next to the message about a merge, which undoes it. */
+export const unmergeButton: DoneMessage['undo'] = ({ url }, { id, change }) => {
+  const [path] = /^\/setup\/o\/[^/?]+\/data\/[^/?]+/.exec(url) ?? [];
+  if (path === undefined || id === undefined || change === undefined) return undefined;
+  return { action: `${path}/${encodeURIComponent(id)}/unmerge`, fields: [{ name: 'from', value: change }] };
+};
+
+/** Maximum number of merges that a record's page offers to undo. */
+const maxLinks = 5;
+
+/** Returns links to the pages that undo merges into a record, the latest first. */
+export async function unmergeLinks(context: DataRequest, id: string): Promise<readonly Link[]> {
+  if (!canUnmerge(context)) return [];
+  return (await mergesInto(context, id)).map(({ from_id }) => ({
+    label: `Undo the merge of ${resourceNoun(context.resource)} ${from_id}`,
+    href: `${context.path}/${id}/unmerge?from=${from_id}`,
+  }));
+}
+
+/** Returns the latest merges into a record that can be undone. @param from only the merge of this record */
+const mergesInto = ({ database, resource, member }: DataRequest, id: string, from?: string) =>
+  tablesOf(database)
+    .selectFrom('crm_merges')
+    .select(['from_id', 'merged_at'])
+    .where('organization_id', '=', member.membership.organization)
+    .where('resource', '=', resource.name)
+    .where('record_id', '=', id)
+    .where('merged_at', '>', new Date(Date.now() - undoDays * 86_400_000))
+    .$if(from !== undefined, (query) => query.where('from_id', '=', from ?? ''))
+    .orderBy('merged_at', 'desc')
+    .limit(maxLinks)
+    .execute();
 
 /** Registers the pages that find the other record of a merge, and that compare two selected records and merge them. */
 export function mergePages({ get, post }: DataRoutes): void {
@@ -34,6 +83,22 @@ export function mergePages({ get, post }: DataRoutes): void {
       303,
     );
   });
+  get('/:id/unmerge', (context) => confirmUnmerge(context, context.request.query as Form));
+  post('/:id/unmerge', async (context) => {
+    const { request, reply, resource, calls, titles, path } = context;
+    const { id } = request.params as { id: string };
+    const form = (request.body ?? {}) as Form;
+    try {
+      const record = await calls.unmerge(resource, id, field(form, 'from'));
+      return redirectDone(request, reply, `${path}/${id}`, 'record-unmerged', {
+        name: titles.of(resource, record),
+        id,
+      });
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.status !== 409) throw error;
+      return confirmUnmerge(context, form, error);
+    }
+  });
   get('/merge', (context) => compareRecords(context, context.request.query as Form));
   post('/merge', async (context) => {
     const { request, reply, resource, calls, titles } = context;
@@ -44,6 +109,7 @@ export function mergePages({ get, post }: DataRoutes): void {
       return redirectDone(request, reply, returnUrl(context, form), 'record-merged', {
         name: titles.of(resource, record),
         id,
+        ...(canUnmerge(context) && { change: from }),
       });
     } catch (error) {
       if (!(error instanceof HttpError) || ![400, 409, 412].includes(error.status)) throw error;
@@ -94,6 +160,34 @@ async function findOther(
     submit: 'Compare',
     cancel: `${path}/${id}`,
   });
+}
+
+/** Sends the page that undoes a merge. @param rejection why it could not be undone */
+async function confirmUnmerge(context: DataRequest, form: Form, rejection?: HttpError) {
+  const { request, reply, resource, calls, titles, path, sendPage } = context;
+  if (!canUnmerge(context)) throw errors.forbidden(resource.name, 'update');
+  const { id } = request.params as { id: string };
+  const from = field(form, 'from');
+  const { record } = await calls.read(resource, id);
+  const [found] = isRecordId(from) ? await mergesInto(context, id, from) : [];
+  if (found === undefined && rejection === undefined) throw errors.notFound();
+  const noun = resourceNoun(resource);
+  const title = titles.of(resource, record);
+  if (rejection !== undefined) reply.code(rejection.status);
+  return sendPage(
+    {
+      kind: 'confirm',
+      title: `Undo the merge of ${noun} ${from} into ${title}?`,
+      above: { label: title, href: `${path}/${id}` },
+      consequence: `${found === undefined ? '' : `The records were merged on ${exactTime(found.merged_at)}. `}The other ${noun} exists again, and everything that the merge moved refers to it again. Values that ${title} got from it are removed. What has been changed since the merge stays.`,
+      action: `${path}/${id}/unmerge`,
+      hidden: [{ name: 'from', value: from }],
+      submit: 'Undo merge',
+      isSafe: true,
+      cancel: `${path}/${id}`,
+    },
+    { problem: rejection?.message },
+  );
 }
 
 /**

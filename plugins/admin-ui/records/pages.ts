@@ -29,7 +29,7 @@ import { recordParts } from './home-parts.ts';
 import { importPage } from './import-page.ts';
 import { chosenFilters, convertFilter } from './list-filters.ts';
 import { listPage } from './list-page.ts';
-import { mergePages } from './merge-pages.ts';
+import { mergePages, unmergeButton } from './merge-pages.ts';
 import { notePages } from './note-pages.ts';
 import { reassignNotices, reassignPages } from './reassign-pages.ts';
 import { recordPages } from './record-pages.ts';
@@ -86,7 +86,8 @@ export function dataPages(
     },
     'records-kept': 'Nothing was deleted, because you cannot delete any of the records.',
     'records-restored': '{} restored with new IDs.',
-    'record-merged': 'The records were merged into {}.',
+    'record-merged': { text: 'The records were merged into {}.', undo: unmergeButton },
+    'record-unmerged': 'The merge into {} was undone.',
     'action-done': '{} completed.',
     'record-returned': '{} restored.',
     'records-returned': '{} restored.',

@@ -19,7 +19,7 @@ import { deletionText } from './delete-pages.ts';
 import { readStored, suggestionsFor } from './form-state.ts';
 import { historyEntries, isRemoval, type Side, sides } from './history.ts';
 import { writable } from './inputs.ts';
-import { canMerge } from './merge-pages.ts';
+import { canMerge, unmergeLinks } from './merge-pages.ts';
 import { userIds, userIdsOfChanges } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf, returnUrl } from './routes.ts';
@@ -243,6 +243,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
       ...(canMerge(context) && lock === undefined
         ? [{ label: `Merge another ${resourceNoun(resource)}`, href: `${path}/${id}/merge` }]
         : []),
+      ...(lock === undefined ? await unmergeLinks(context, id) : []),
     ],
     badges: fields
       .filter(({ values, aliasOf }) => values?.isSuggestion === false && aliasOf === undefined)

@@ -35,10 +35,13 @@ export {
   type HookContext,
   type HookRecords,
   type HookValues,
+  type InputOf,
   type PlannedWrite,
+  type RecordOf,
   Rejection,
   type ResourceAction,
   type ResourceHooks,
+  type ResourceName,
   readBody,
 } from '../engine/records/index.ts';
 export {

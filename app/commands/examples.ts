@@ -24,6 +24,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   config: ['config', 'config --json'],
   doctor: ['doctor', 'doctor --json # exit code 1 if a check fails'],
   client: ['client --output client'],
+  types: ['types', 'types --output src/crm-types.d.ts'],
   'connector airbyte': ['connector airbyte > manifest.yaml'],
   'connector n8n': ['connector n8n', 'connector n8n --name "Acme CRM" --output n8n-nodes-acme-crm'],
   'fields list': ['fields list --org demo', 'fields list --org demo --json'],

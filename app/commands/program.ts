@@ -28,6 +28,7 @@ const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand
   [['config'], async (line) => (await import('./config-command.ts')).configCommand(line)],
   [['doctor'], async (line) => (await import('./doctor-command.ts')).doctorCommand(line)],
   [['client'], async (line) => (await import('./client-command.ts')).clientCommand(line)],
+  [['types'], async (line) => (await import('./types-command.ts')).typesCommand(line)],
   [['connector'], async (line) => (await import('./connector-command.ts')).connectorCommand(line)],
   [['export', 'import'], async (line) => (await import('./record-commands.ts')).recordCommands(line)],
   [['prune'], async (line) => (await import('./retention-command.ts')).pruneCommand(line)],

@@ -7,4 +7,4 @@ export { recordExamples, type Sample } from './examples.ts';
 export { type AddedResponses, deprecationOf, type Fragment } from './openapi.ts';
 export { explainStatements, omittedPairs, type StatementPlan } from './plans.ts';
 export { sortByReferences } from './reference-order.ts';
-export { batchSchemas, referencedUserSchema } from './schemas.ts';
+export { batchSchemas, pascal, referencedUserSchema } from './schemas.ts';

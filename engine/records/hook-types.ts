@@ -1,6 +1,36 @@
 import type { JsonSchema } from '../fields/index.ts';
 import type { HookValues } from './hook-values.ts';
 
+declare global {
+  /**
+   * The types of an instance's resources, which the file of `crm types` declares: `record` for records, and `input` for the values
+   * that can be written. Without it, all records are {@link HookValues}.
+   */
+  interface CrmResourceTypes {}
+}
+
+/** `Typed` if the types of the resources are declared, and otherwise `Untyped`. */
+type IfTyped<Typed, Untyped> = [keyof CrmResourceTypes] extends [never] ? Untyped : Typed;
+
+/** The name of a resource. */
+export type ResourceName = IfTyped<keyof CrmResourceTypes & string, string>;
+
+/** A part of a resource's types. */
+type PartOf<R extends string, Part extends 'record' | 'input'> = IfTyped<
+  R extends keyof CrmResourceTypes
+    ? CrmResourceTypes[R] extends { readonly [Name in Part]: infer Values }
+      ? Values
+      : HookValues
+    : HookValues,
+  HookValues
+>;
+
+/** A record of a resource as hooks see it. Callers do not see fields of groups without a grant. */
+export type RecordOf<R extends string = string> = PartOf<R, 'record'>;
+
+/** The values of a new record of a resource. */
+export type InputOf<R extends string = string> = PartOf<R, 'input'>;
+
 /** Which records {@link HookRecords.find} returns, as in the body of `POST /R/query`. */
 export interface FindOptions {
   /** Conditions: `{ status: 'Open', all: […], any: […], not: … }`. */
@@ -17,15 +47,25 @@ export interface FindOptions {
  */
 export interface HookRecords {
   /** Returns a record, or undefined if the caller cannot see it. */
-  readonly get: (resource: string, id: bigint | number) => Promise<HookValues | undefined>;
+  readonly get: <R extends ResourceName>(
+    resource: R,
+    id: bigint | number,
+  ) => Promise<RecordOf<R> | undefined>;
   /** Returns the first page of the records that meet conditions: at most 20 records. */
-  readonly find: (resource: string, options?: FindOptions) => Promise<readonly HookValues[]>;
+  readonly find: <R extends ResourceName>(
+    resource: R,
+    options?: FindOptions,
+  ) => Promise<readonly RecordOf<R>[]>;
   /** Creates a record as POST does, and returns it. */
-  readonly create: (resource: string, values: HookValues) => Promise<HookValues>;
+  readonly create: <R extends ResourceName>(resource: R, values: InputOf<R>) => Promise<RecordOf<R>>;
   /** Changes fields of a record as PATCH does, and returns it. */
-  readonly update: (resource: string, id: bigint | number, values: HookValues) => Promise<HookValues>;
+  readonly update: <R extends ResourceName>(
+    resource: R,
+    id: bigint | number,
+    values: Partial<InputOf<R>>,
+  ) => Promise<RecordOf<R>>;
   /** Deletes a record as DELETE does. */
-  readonly delete: (resource: string, id: bigint | number) => Promise<void>;
+  readonly delete: (resource: ResourceName, id: bigint | number) => Promise<void>;
   /**
    * Returns the same access without the caller's limits, also to fields that callers cannot write. The change log names the caller, followed by the module and the reason.
    * @param reason why the caller's grants are not enough, in a few words
@@ -58,7 +98,7 @@ export interface HookContext {
 }
 
 /** A record that is about to be written. */
-export interface PlannedWrite {
+export interface PlannedWrite<R extends string = string> {
   /** With a trash, `delete` moves the record there. `merge` merges another record into it, and `unmerge` undoes this. */
   readonly action: 'create' | 'update' | 'delete' | 'restore' | 'merge' | 'unmerge';
   /** ID of the record; undefined for a new one. */
@@ -67,61 +107,61 @@ export interface PlannedWrite {
    * The values that the caller sent: with PATCH only the fields to change, with PUT and POST the fields in the body. Undefined for
    * `delete`, `restore`, `merge` and `unmerge`.
    */
-  readonly input: HookValues | undefined;
+  readonly input: Partial<InputOf<R>> | undefined;
   /** The record as it is stored, with all fields; it is locked until the write has finished. Undefined for a new record. */
-  readonly previous: HookValues | undefined;
+  readonly previous: RecordOf<R> | undefined;
 }
 
 /** A record that has been written. */
-export interface CompletedWrite {
+export interface CompletedWrite<R extends string = string> {
   /** The action in the change log. With a trash, deleted records are moved there. */
   readonly action: 'create' | 'update' | 'delete' | 'trash' | 'restore' | 'purge';
   readonly id: bigint;
   /** The record after the write, without sensitive fields; undefined if it was deleted. */
-  readonly record: HookValues | undefined;
+  readonly record: RecordOf<R> | undefined;
   /** The record before the write, without sensitive fields; undefined if it did not exist. */
-  readonly previous: HookValues | undefined;
+  readonly previous: RecordOf<R> | undefined;
 }
 
 /** A value, or a promise for it. */
 type Awaitable<T> = T | Promise<T>;
 
 /** The input with which a write continues. Undefined keeps the input. */
-type NewInput = HookValues | undefined;
+type NewInput<R extends string> = Partial<InputOf<R>> | undefined;
 
 /**
  * A module's functions that run with every write of a resource's records: single requests, batches, imports, bulk changes, children,
  * partners and the admin UI.
  */
-export interface ResourceHooks {
+export interface ResourceHooks<R extends string = string> {
   /**
    * Runs before each record is written, in the transaction of the write. Returned values replace the input. They can include
    * read-only fields that the server does not set itself. A thrown {@link Rejection}, or any error with a `field`, rejects the
    * write with 400.
    */
-  readonly beforeWrite?: (write: PlannedWrite & HookContext) => Awaitable<NewInput>;
+  readonly beforeWrite?: (write: PlannedWrite<R> & HookContext) => Awaitable<NewInput<R>>;
   /**
    * Like {@link beforeWrite}, but called once for all records of a batch. Returns one result for each write, in order: values, undefined
    * or, to reject the write, a {@link Rejection}.
    */
   readonly beforeWrites?: (
-    context: HookContext & { readonly writes: readonly PlannedWrite[] },
-  ) => Awaitable<readonly (NewInput | Rejection)[] | undefined>;
+    context: HookContext & { readonly writes: readonly PlannedWrite<R>[] },
+  ) => Awaitable<readonly (NewInput<R> | Rejection)[] | undefined>;
   /** Runs after each record was written, in the same transaction. An error rolls everything back. */
-  readonly afterWrite?: (write: CompletedWrite & HookContext) => Awaitable<void>;
+  readonly afterWrite?: (write: CompletedWrite<R> & HookContext) => Awaitable<void>;
   /** Like {@link afterWrite}, but called once for all records that a request has written. */
   readonly afterWrites?: (
-    context: HookContext & { readonly writes: readonly CompletedWrite[] },
+    context: HookContext & { readonly writes: readonly CompletedWrite<R>[] },
   ) => Awaitable<void>;
   /**
    * Runs after the transaction of each change was committed, at least once and in the order of the change log, also after a crash. Mail
    * and requests to other systems belong here. After an error it is tried again, with growing intervals, and later changes wait.
    */
-  readonly afterCommit?: (change: CommittedChange) => Awaitable<void>;
+  readonly afterCommit?: (change: CommittedChange<R>) => Awaitable<void>;
 }
 
 /** A change in the change log. */
-export interface CommittedChange extends CompletedWrite {
+export interface CommittedChange<R extends string = string> extends CompletedWrite<R> {
   /** Identifies the change. It is the same each time that the hook is called for the change. */
   readonly position: string;
   readonly resource: string;
@@ -165,20 +205,20 @@ export interface ModuleHooks {
 }
 
 /** What an action receives. */
-export interface ActionContext extends HookContext {
+export interface ActionContext<R extends string = string> extends HookContext {
   /** The body, which matches the action's schema. Integers beyond 2^53 are bigint. */
   readonly input: HookValues;
   /** ID of the record; undefined for an action of the collection. */
   readonly id: bigint | undefined;
   /** The record as the caller sees it, locked until the action has finished; undefined for an action of the collection. */
-  readonly record: HookValues | undefined;
+  readonly record: RecordOf<R> | undefined;
 }
 
 /**
  * An action of a resource that a module adds: `POST /R/{id}/actions/NAME`, or `POST /R/actions/NAME` for an action of the collection.
  * It runs in one transaction.
  */
-export interface ResourceAction {
+export interface ResourceAction<R extends string = string> {
   /** What the action does, as a sentence for the description of the API. */
   readonly description: string;
   /** Text of its button, for example "Convert lead". Default: derived from its name. */
@@ -192,7 +232,7 @@ export interface ResourceAction {
   /** JSON Schema of the result. Default: any object. */
   readonly output?: JsonSchema;
   /** Performs the action and returns the response, or undefined for an empty object. A {@link Rejection} rejects it with 400. */
-  readonly run: (context: ActionContext) => Awaitable<HookValues | undefined>;
+  readonly run: (context: ActionContext<R>) => Awaitable<HookValues | undefined>;
 }
 
 /** What a module adds to resources. */
@@ -200,7 +240,13 @@ export interface ModuleCode {
   /** Name of the module. */
   readonly name: string;
   /** Functions that run with every write of a resource's records, by resource. */
-  readonly hooks?: Readonly<Record<string, ResourceHooks>>;
+  readonly hooks?: IfTyped<
+    { readonly [R in ResourceName]?: ResourceHooks<R> },
+    Readonly<Record<string, ResourceHooks>>
+  >;
   /** Actions by resource, then by name: lower case, with hyphens between words. */
-  readonly actions?: Readonly<Record<string, Readonly<Record<string, ResourceAction>>>>;
+  readonly actions?: IfTyped<
+    { readonly [R in ResourceName]?: Readonly<Record<string, ResourceAction<R>>> },
+    Readonly<Record<string, Readonly<Record<string, ResourceAction>>>>
+  >;
 }

@@ -4,6 +4,7 @@ import {
   ExactNumber,
   type Field,
   integerText,
+  type JsonSchema,
   parseExactJson,
   refersToMany,
 } from '../fields/index.ts';
@@ -39,6 +40,10 @@ function toHookValue(field: Field | undefined, value: unknown): unknown {
   if (value === null) return null;
   if (field?.typeName === 'number') return decimalText(value) ?? value;
   if (field !== undefined && refersToMany(field) && Array.isArray(value)) return value.map(integerOr);
+  if (field?.alternatives !== undefined) {
+    const { id } = value as { readonly id?: unknown };
+    return { ...(value as object), id: integerOr(id) };
+  }
   if (field !== undefined && isInt64(field)) return integerOr(value);
   if (field?.type.priced === true) {
     const { amount } = value as { readonly amount?: unknown };
@@ -52,6 +57,44 @@ const isInt64 = ({ typeName, type, set }: Field): boolean =>
   type.refers === true ||
   type.users === true ||
   (set !== undefined && set !== 'created' && set !== 'updated');
+
+/**
+ * Returns the TypeScript type of a field's values.
+ * @param part `record` for the values that hooks receive, `input` for the values that they return
+ */
+export function hookType(field: Field, part: 'record' | 'input'): string {
+  const type = plainType(field, part === 'input');
+  return field.nullable ? `${type} | null` : type;
+}
+
+function plainType(field: Field, isInput: boolean): string {
+  const { typeName, type, alternatives, values } = field;
+  const integer = isInput ? 'bigint | number' : 'bigint';
+  const decimal = isInput ? 'string | number' : 'string';
+  if (typeName === 'number') return decimal;
+  if (type.priced === true) return `{ readonly amount: ${decimal}; readonly currency: string }`;
+  if (refersToMany(field)) return `readonly (${integer})[]`;
+  if (alternatives !== undefined) {
+    const resources = alternatives.map(({ to = '' }) => JSON.stringify(to)).join(' | ');
+    return `{ readonly resource: ${resources}; readonly id: ${integer} }`;
+  }
+  if (isInt64(field)) return integer;
+  if (typeName === 'timestamp' || typeName === 'date') return isInput ? 'string | Date' : 'string';
+  if (values !== undefined) {
+    const known = values.list.map((value) => JSON.stringify(value)).join(' | ');
+    // An empty text stands for an absent value.
+    return values.accepted !== undefined ? `${known} | ""` : `${known} | (string & {})`;
+  }
+  if (type.custom === true) return 'Readonly<Record<string, unknown>>';
+  return type.element === undefined ? jsonType(type.json) : `readonly ${jsonType(type.element.schema)}[]`;
+}
+
+/** Returns the TypeScript type of the values of a JSON Schema. */
+function jsonType({ type }: JsonSchema): string {
+  const name = [type].flat().find((each) => each !== 'null');
+  if (name === 'integer') return 'number';
+  return name === 'string' || name === 'boolean' ? name : 'unknown';
+}
 
 const integerOr = (value: unknown): unknown => {
   const text = integerText(value);

@@ -100,14 +100,17 @@ export {
   type HookCaller,
   type HookContext,
   type HookRecords,
+  type InputOf,
   type ModuleCode,
   type ModuleHooks,
   type PlannedWrite,
+  type RecordOf,
   Rejection,
   type ResourceAction,
   type ResourceHooks,
+  type ResourceName,
 } from './hook-types.ts';
-export { fieldsByName, type HookValues, toHookValues } from './hook-values.ts';
+export { fieldsByName, type HookValues, hookType, toHookValues } from './hook-values.ts';
 export { hookView } from './hook-views.ts';
 export { measuredCall, systemContext } from './hooks.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';

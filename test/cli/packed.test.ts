@@ -234,6 +234,16 @@ export default defineModule({ name: 'a', register: (_app, { databse }) => databs
     writeFileSync(join(instance, 'modules/wrong.ts'), wrong);
     assert.match(compile(), /modules\/wrong\.ts\(2,\d+\): error TS2339: Property 'databse'/);
     rmSync(join(instance, 'modules/wrong.ts'));
+    // The types of the instance's records, also for the shipped examples.
+    await crmJson(['types', '--output', 'modules/crm-types.d.ts'], {}, options);
+    for (const example of readdirSync(join(project, 'examples')))
+      cpSync(join(project, 'examples', example), join(instance, 'modules', example));
+    assert.equal(compile(), '');
+    const misnamed = `import { defineModule } from 'crm-engine';
+export default defineModule({ name: 'a', hooks: { leads: { beforeWrite: ({ input }) => ({ fax: input?.fxa }) } } });\n`;
+    writeFileSync(join(instance, 'modules/wrong.ts'), misnamed);
+    assert.match(compile(), /modules\/wrong\.ts\(2,\d+\): error TS\d+: Property 'fxa' does not exist/);
+    rmSync(join(instance, 'modules/wrong.ts'));
   };
 
   test('a new instance can be created, extended, and upgraded to the next version with its data', async () => {

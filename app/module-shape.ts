@@ -104,8 +104,8 @@ const moduleChecks: { readonly [Key in keyof Required<ModuleDefinition>]: Check 
           description: text,
           label: text,
           ofCollection: kind('true', (value) => value === true),
-          permission: kind('read, create, update or delete', (value) =>
-            ['read', 'create', 'update', 'delete'].some((action) => action === value),
+          permission: kind('read, create, update, delete or own', (value) =>
+            ['read', 'create', 'update', 'delete', 'own'].some((action) => action === value),
           ),
           input: anObject,
           output: anObject,

@@ -11,6 +11,7 @@ export default defineModule({
         description:
           'Creates an account and a contact from a lead and, if it has a name, an opportunity. The lead is closed.',
         label: 'Convert lead',
+        permission: 'own',
         input: {
           type: 'object',
           properties: {

@@ -2,7 +2,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import { changeLog, type Effect } from '../effects/index.ts';
 import { UserError } from '../errors.ts';
 import { schemaIssue } from '../fields/index.ts';
-import type { InstanceHooks, ModuleCode, OperationContext } from '../records/index.ts';
+import { type InstanceHooks, isAction, type ModuleCode, type OperationContext } from '../records/index.ts';
 import { suggestionOrList } from '../yaml/index.ts';
 
 const actionNamePattern = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
@@ -25,10 +25,14 @@ export function checkModuleCode(
             `${place}: ${key}.${resource}: the instance does not have this resource${suggestionOrList(resource, names)}`,
           );
     for (const [resource, ofResource] of Object.entries(actions))
-      for (const [name, { input, output }] of Object.entries(ofResource)) {
+      for (const [name, { input, output, permission }] of Object.entries(ofResource)) {
         const location = `${place}: actions.${resource}.${name}`;
         if (!actionNamePattern.test(name))
           issues.push(`${location}: the name must consist of lower-case letters, digits and single hyphens`);
+        if (permission === 'own' && isAction(name))
+          issues.push(
+            `${location}: an action with a grant of its own cannot have the name of an action of the API`,
+          );
         const owner = owners.get(`${resource} ${name}`);
         if (owner !== undefined) issues.push(`${location}: the module ${owner} already has this action`);
         owners.set(`${resource} ${name}`, module);

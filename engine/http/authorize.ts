@@ -1,13 +1,13 @@
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import { errors, type HttpError } from '../errors.ts';
-import { type Action, allows, type Grants, type Principal } from '../records/index.ts';
+import { allows, type Grants, type Principal } from '../records/index.ts';
 
 /** An object on which actions are granted. */
 type GrantObject = string | Resource;
 
 /** Returns the error if the grants do not allow an action, or undefined if they do. */
-function grantError(grants: Grants, object: GrantObject, action: Action): HttpError | undefined {
+function grantError(grants: Grants, object: GrantObject, action: string): HttpError | undefined {
   const [name, granted] = typeof object === 'string' ? [object, object] : [object.name, object.definition];
   return allows(grants, granted, action) ? undefined : errors.forbidden(name, action);
 }
@@ -24,7 +24,7 @@ const viewOf = (object: GrantObject, grants: Grants): string =>
  * Returns a hook that authenticates (401) and authorizes (403) a request before reading its body or looking
  * up any record.
  */
-export function authorize(app: FastifyInstance, object: GrantObject, action: Action): onRequestHookHandler {
+export function authorize(app: FastifyInstance, object: GrantObject, action: string): onRequestHookHandler {
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
     request.principal = principal;
     request.assertAllowed = authorizeAgain(app, request, object, [action]);
@@ -64,7 +64,7 @@ export function authorizeAgain(
   app: FastifyInstance,
   request: FastifyRequest,
   object: GrantObject,
-  actions: readonly Action[],
+  actions: readonly string[],
   authorizeMore: (principal: Principal) => void = () => {},
 ): () => Promise<void> {
   const { principal } = request;

@@ -6,6 +6,17 @@ const actions = { list: 1, read: 2, create: 4, update: 8, delete: 16, restore: 3
 
 export type Action = keyof typeof actions;
 
+/** The name of an action of a module that has a grant of its own, see {@link ResourceAction}. */
+type OwnAction = string & {};
+
+/** The bit of a mask that stands for all actions of modules. */
+const ownActions = 1 << 30;
+
+/** Returns whether a name is an {@link Action}. */
+export const isAction = (name: string): name is Action => Object.hasOwn(actions, name);
+
+const ownKey = (object: string, action: OwnAction): string => `${object}:${action}`;
+
 const allActions = Object.keys(actions) as Action[];
 
 /** Actions that can be granted on every object. */
@@ -64,26 +75,30 @@ export interface Grants {
   readonly unlimited: Masks;
   /** Actions granted on the records of a scope, by scope. */
   readonly scoped: Readonly<Record<string, Masks>>;
+  /** Granted actions of modules, each as `object:action`. */
+  readonly own: ReadonlySet<string>;
   /** Grants that must also allow an action, for a key that acts on behalf of a member. */
   readonly within?: Grants;
 }
 
-/** Combines stored grants. Unknown actions grant nothing. */
+/** Combines stored grants. Actions of modules are granted on all records; grants that limit them to a scope allow nothing. */
 export function compileGrants(rows: Iterable<StoredGrant>): Grants {
   const unlimited: Record<string, number> = Object.create(null);
   const scoped: Record<string, Record<string, number>> = Object.create(null);
+  const own = new Set<string>();
   for (const { object, action: text } of rows) {
     const [action = '', scope] = text.split(':');
-    const bits = action === wildcard ? ~0 : Object.hasOwn(actions, action) ? actions[action as Action] : 0;
+    const bits = action === wildcard ? ~0 : isAction(action) ? actions[action] : 0;
     if (scope === undefined) {
-      unlimited[object] = (unlimited[object] ?? 0) | bits;
+      if (bits === 0) own.add(ownKey(object, action));
+      else unlimited[object] = (unlimited[object] ?? 0) | bits;
       continue;
     }
     scoped[scope] ??= Object.create(null) as Record<string, number>;
     scoped[scope][object] = (scoped[scope][object] ?? 0) | bits;
   }
   for (const masks of Object.values(scoped)) Object.freeze(masks);
-  return Object.freeze({ unlimited: Object.freeze(unlimited), scoped: Object.freeze(scoped) });
+  return Object.freeze({ unlimited: Object.freeze(unlimited), scoped: Object.freeze(scoped), own });
 }
 
 /** Returns grants that allow only what both allow. */
@@ -106,9 +121,17 @@ export type ProtectedResource = Pick<ResourceDefinition, 'name' | 'scopes' | 'tr
  * Returns whether the grants allow an action on an object, or on some records of a resource. Grants for a scope that
  * the resource does not define allow nothing.
  */
-export function allows(grants: Grants, object: string | ProtectedResource, action: Action): boolean {
-  const { unlimited, scoped, within } = grants;
+export function allows(
+  grants: Grants,
+  object: string | ProtectedResource,
+  action: Action | OwnAction,
+): boolean {
+  const { unlimited, scoped, own, within } = grants;
   const name = typeof object === 'string' ? object : object.name;
+  if (!isAction(action)) {
+    const isGranted = own.has(ownKey(name, action)) || (maskOf(unlimited, name) & ownActions) !== 0;
+    return isGranted && (within === undefined || allows(within, object, action));
+  }
   // This runs for every request, so it does not collect the limits.
   const isGranted =
     isIn(unlimited, name, action) ||
@@ -191,9 +214,15 @@ export function uncoveredGrants(
     ]),
     ...otherObjects(resources).map((name) => [{ name, scopes: [] }, actionNames] as const),
   ];
-  return objects.flatMap(([object, names]) =>
-    names.filter((action) => !isCovered(object, action)).map((action) => `${object.name}:${action}`),
-  );
+  return [
+    ...objects.flatMap(([object, names]) =>
+      names.filter((action) => !isCovered(object, action)).map((action) => `${object.name}:${action}`),
+    ),
+    ...[...other.own].filter((grant) => {
+      const [object = '', action = ''] = grant.split(':');
+      return allows(other, object, action) && !allows(grants, object, action);
+    }),
+  ];
 }
 
 /** Returns whether `grants` allow everything that `other` allows, on the same records and on future resources. */
@@ -207,10 +236,12 @@ const writers = new WeakMap<Grants, boolean>();
 export function canWrite(grants: Grants): boolean {
   let result = writers.get(grants);
   if (result === undefined) {
-    const { unlimited, scoped } = grants;
-    result = [unlimited, ...Object.values(scoped)].some((masks) =>
-      Object.values(masks).some((mask) => (mask & writeMask) !== 0),
-    );
+    const { unlimited, scoped, own } = grants;
+    result =
+      own.size > 0 ||
+      [unlimited, ...Object.values(scoped)].some((masks) =>
+        Object.values(masks).some((mask) => (mask & writeMask) !== 0),
+      );
     writers.set(grants, result);
   }
   return result;
@@ -222,7 +253,7 @@ export function canWrite(grants: Grants): boolean {
  * @param resources all resources
  */
 export function grantedActions(
-  { unlimited, scoped }: Grants,
+  { unlimited, scoped, own }: Grants,
   resources: readonly ProtectedResource[],
 ): Readonly<Record<string, readonly string[]>> {
   const result: Record<string, string[]> = {};
@@ -241,6 +272,10 @@ export function grantedActions(
   };
   add(unlimited, '');
   for (const [scope, masks] of Object.entries(scoped)) add(masks, `:${scope}`);
+  for (const grant of own) {
+    const [object = '', action = ''] = grant.split(':');
+    result[object] = [...(result[object] ?? []), action];
+  }
   // Grants are stored in no particular order.
   return Object.fromEntries(Object.entries(result).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

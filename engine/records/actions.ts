@@ -3,7 +3,7 @@ import { entrySql } from '../effects/index.ts';
 import { errors } from '../errors.ts';
 import { documentIssue, humanize } from '../fields/index.ts';
 import { cell, literal, prepare, rowDecoder } from '../sql/index.ts';
-import type { Action } from './access.ts';
+import { isAction } from './access.ts';
 import { runSteps } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
 import { compileLockedRecords, decodeLocked } from './hook-rows.ts';
@@ -16,12 +16,12 @@ import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters 
 import { organizationOf } from './rows.ts';
 
 /** An action of a module. */
-export interface ModuleAction extends ResourceAction {
+export interface ModuleAction extends Omit<ResourceAction, 'permission'> {
   /** Name of the module. */
   readonly module: string;
   readonly name: string;
-  /** The required grant on the resource. */
-  readonly permission: Action & NonNullable<ResourceAction['permission']>;
+  /** The required grant on the resource: an action of the API, or the name of this action. */
+  readonly permission: string;
 }
 
 /** The input of an action. `id` is absent for actions of the collection. */
@@ -45,13 +45,17 @@ export const actionsOfResource = (
   resource: string,
 ): readonly ModuleAction[] =>
   modules.flatMap(({ name: module, actions = {} }) =>
-    Object.entries(actions[resource] ?? {}).map(([name, action]) => ({
-      permission: action.ofCollection ? 'create' : 'update',
+    Object.entries(actions[resource] ?? {}).map(([name, { permission, ...action }]) => ({
       ...action,
+      permission: permission === 'own' ? name : (permission ?? (action.ofCollection ? 'create' : 'update')),
       module,
       name,
     })),
   );
+
+/** Returns the actions with a grant of their own. */
+export const ownGrants = (actions: readonly ModuleAction[]): readonly string[] =>
+  actions.flatMap(({ permission }) => (isAction(permission) ? [] : [permission]));
 
 /** The path of an action, relative to its resource's path. */
 export const actionPath = ({ name, ofCollection }: Pick<ModuleAction, 'name' | 'ofCollection'>): string =>
@@ -87,12 +91,12 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       placeholder: $,
     }),
   );
-  const locked = permission === 'delete' ? 'delete' : 'update';
+  const locked = permission === 'update' || permission === 'delete' ? permission : 'read';
   let locks: ReturnType<typeof compileLockedRecords> | undefined;
   /** Returns the record as the caller sees it, locked. */
   const lockRecord = async (executor: TransactionExecutor, plan: IdempotentPlan, id: string) => {
     locks ??= compileLockedRecords(context, context);
-    const statement = locks.byIds(permission === 'read' ? 'read' : locked, { ...plan, ids: [id] });
+    const statement = locks.byIds(locked, { ...plan, ids: [id] });
     const [row] = await executor.run(statement);
     if (row === undefined) throw errors.recordNotFound(definition.singular);
     return parseHookValues(fields, decodeLocked(row).json);

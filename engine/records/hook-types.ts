@@ -225,8 +225,11 @@ export interface ResourceAction<R extends string = string> {
   readonly label?: string;
   /** Whether the action belongs to the collection instead of one record. */
   readonly ofCollection?: true;
-  /** The grant on the resource that callers need. Default: `update`, or `create` for actions of the collection. */
-  readonly permission?: 'read' | 'create' | 'update' | 'delete';
+  /**
+   * The grant on the resource that callers need. `own` is a grant with the name of the action, for example `leads:convert`, which cannot
+   * be limited to a scope; callers also need `read` for an action of a record. Default: `update`, or `create` for actions of the collection.
+   */
+  readonly permission?: 'read' | 'create' | 'update' | 'delete' | 'own';
   /** JSON Schema of the body, which is an object. Absent if the action needs no body. */
   readonly input?: JsonSchema;
   /** JSON Schema of the result. Default: any object. */

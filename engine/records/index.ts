@@ -20,6 +20,7 @@ export {
   grantsWithin,
   groupActions,
   groupObject,
+  isAction,
   isCoveredByWildcard,
   membersObject,
   noGrants,
@@ -40,6 +41,7 @@ export {
   compileAction,
   labelOfAction,
   type ModuleAction,
+  ownGrants,
   type RunAction,
 } from './actions.ts';
 export { groupsOf, measuresOf, valueSchemas } from './aggregate-names.ts';

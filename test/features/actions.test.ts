@@ -32,6 +32,7 @@ onBothDrivers(
       return answer.json;
     };
     const create = async (body: object) => Number((await succeed('POST tasks', body)).id);
+    const get = (id: unknown) => succeed(`GET tasks/${id}`);
     const count = async (path: string) => ((await succeed(`GET ${path}`)).data as readonly unknown[]).length;
 
     test('an action of a record receives it, writes in one transaction and returns a result', async () => {
@@ -132,6 +133,35 @@ onBothDrivers(
         String(statuses),
       );
       assert.equal(calls.filter(({ hook }) => hook === 'action').length, 1);
+    });
+
+    test('an action can have a grant of its own', async () => {
+      const id = await create({ title: 'a' });
+      const archive = async (...actions: string[]) => {
+        const key = await acme.keyWith([{ object: 'tasks', actions }]);
+        return send(`POST tasks/${id}/actions/archive`, undefined, key);
+      };
+      for (const actions of [
+        ['read', 'update', 'delete'],
+        ['read', 'archive:own'],
+        ['read', '*:own'],
+      ]) {
+        const refused = await archive(...actions);
+        assert.deepEqual([refused.status, refused.json.grant], [403, 'tasks:archive'], String(actions));
+      }
+      assert.equal((await archive('archive')).status, 404, 'the caller cannot read the record');
+      assert.equal((await archive('read:own', 'archive')).status, 404);
+      assert.equal((await get(id)).code, null);
+      for (const actions of [['read', 'archive'], ['*']]) {
+        assert.equal((await archive(...actions)).status, 200);
+        assert.equal((await get(id)).code, `archived-${id}`);
+        await succeed(`PATCH tasks/${id}`, { code: null });
+      }
+      const key = await acme.keyWith([{ object: 'tasks', actions: ['read', 'archive'] }]);
+      const { resources } = (await instance().call('GET /auth/permissions', { key })).json as {
+        resources: Readonly<Record<string, { readonly own?: unknown }>>;
+      };
+      assert.deepEqual(resources.tasks?.own, { archive: { allowed: true } });
     });
 
     test('the caller needs the grant, and access to the record', async () => {

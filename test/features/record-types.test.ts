@@ -83,7 +83,7 @@ onBothDrivers(
     let source: string;
     before(async () => {
       acme = await instance().organization('acme');
-      source = typesSource(instance().resources.map(({ definition }) => definition));
+      source = typesSource(instance().resources);
     });
     const call = async (request: string, body: unknown) => {
       const answer = await instance().call(request.replace(' ', ' /api/v1/'), { key: acme.key, body });

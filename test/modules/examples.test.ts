@@ -58,7 +58,7 @@ onBothDrivers(
     test('convert-lead writes nothing if the caller cannot create one of the records', async () => {
       const id = await create({ company: 'Looms' });
       const key = await acme.keyWith([
-        { object: 'leads', actions: ['read', 'update'] },
+        { object: 'leads', actions: ['read', 'update', 'convert'] },
         { object: 'accounts', actions: ['create'] },
       ]);
       const answer = await send(`POST leads/${id}/actions/convert`, {}, key);

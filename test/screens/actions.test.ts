@@ -1,10 +1,13 @@
 // Actions of modules in the admin UI: links, forms and messages, without JavaScript.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedPerson } from '../support/limited.ts';
+import { command } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const tasks = '/setup/o/acme/data/tasks';
@@ -70,6 +73,21 @@ onBothDrivers(
       const path = `${projects}/actions/plan`;
       const rejected = await admin.submit(path, path, {});
       assert.match(problemOf(rejected), /forbidden is not a title/);
+    });
+
+    test('a profile grants an action with a grant of its own, but not in a scope', async () => {
+      const id = await createProfile(
+        tablesOf(instance().database),
+        command(instance()),
+        acme.id,
+        'Archivist',
+        [{ object: 'tasks', actions: ['archive'] }],
+      );
+      const { text } = await admin.get(`/setup/o/acme/profiles/change?id=${id}`);
+      assert.match(text, /value="tasks:archive"[^>]* checked/);
+      assert.match(text, /value="tasks:archive"/);
+      assert.match(text, /value="tasks:update:own"/);
+      assert.doesNotMatch(text, /value="tasks:archive:own"|value="projects:archive"/);
     });
 
     test('members see only the actions for which they have the grant', async () => {

@@ -135,6 +135,15 @@ export function hookedModules(calls: HookCall[]): readonly ModuleCode[] {
               return { title: task.title, points: task.points, big: 2n ** 60n };
             },
           },
+          archive: {
+            description: 'Archives a task.',
+            permission: 'own',
+            run: async ({ id, records }) => {
+              if (id === undefined) throw new Error('it is an action of a record');
+              await records.asSystem('archive').update('tasks', id, { code: `archived-${id}` });
+              return undefined;
+            },
+          },
           'count-margins': {
             description: 'Counts the margins.',
             label: 'Count margins',

@@ -112,6 +112,12 @@ export const permissionsFragment = (definitions: readonly ResourceDefinition[]):
               actionsOfAll(definitions).map((action) => [action, ref('schemas', 'ActionPermission')]),
             ),
           },
+          own: {
+            type: 'object',
+            description:
+              'Actions of modules that have a grant of their own. Absent if the resource has no such action.',
+            additionalProperties: ref('schemas', 'ActionPermission'),
+          },
           ...(hasLocks && {
             locked: {
               type: 'string',

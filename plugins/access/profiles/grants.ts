@@ -2,7 +2,6 @@ import { type ResourceDefinition, resourceLabel } from '../../../engine/definiti
 import { UserError } from '../../../engine/errors.ts';
 import { humanize } from '../../../engine/fields/index.ts';
 import {
-  type Action,
   actionNames,
   actionsOf,
   actionsOfAll,
@@ -11,7 +10,9 @@ import {
   groupActions,
   groupObject,
   isCoveredByWildcard,
+  type ModuleAction,
   otherObjects,
+  ownGrants,
   type StoredGrant,
   scopesOf,
   wildcard,
@@ -19,7 +20,7 @@ import {
 import { suggestion } from '../../../engine/yaml/index.ts';
 
 /** An action or all actions, on all records or on those of a scope. */
-type GrantedAction = Action | typeof wildcard | `${Action | typeof wildcard}:${string}`;
+type GrantedAction = string;
 
 /** Actions granted on an object. `*` stands for all objects or actions, including those added later. */
 export interface Grant {
@@ -32,9 +33,11 @@ export interface GrantableObject {
   readonly name: string;
   /** Name that people see. */
   readonly label: string;
-  readonly actions: readonly Action[];
+  readonly actions: readonly string[];
   /** Names of the scopes to which an action can be limited. */
   readonly scopes: readonly string[];
+  /** Actions of modules, which cannot be limited to a scope. */
+  readonly unscoped: readonly string[];
 }
 
 const namesOf = (values: readonly { readonly name: string }[]): string[] => values.map(({ name }) => name);
@@ -43,7 +46,7 @@ type LabelledResource = GrantedResource & Pick<ResourceDefinition, 'label'>;
 
 /** Returns the objects on which actions can be granted: all of them as `*`, then each resource with its field groups. */
 export const grantableObjects = (
-  resources: readonly { readonly definition: LabelledResource }[],
+  resources: readonly { readonly definition: LabelledResource; readonly actions: readonly ModuleAction[] }[],
 ): readonly GrantableObject[] => {
   const definitions = resources.map(({ definition }) => definition);
   return [
@@ -52,19 +55,22 @@ export const grantableObjects = (
       label: 'Everything',
       actions: actionsOfAll(definitions),
       scopes: namesOf(scopesOf(definitions)),
+      unscoped: [],
     },
-    ...definitions.flatMap((definition) => [
+    ...resources.flatMap(({ definition, actions }) => [
       {
         name: definition.name,
         label: resourceLabel(definition),
-        actions: actionsOf(definition),
+        actions: [...actionsOf(definition), ...ownGrants(actions)],
         scopes: namesOf(definition.scopes),
+        unscoped: ownGrants(actions),
       },
       ...fieldGroups(definition).map((group) => ({
         name: groupObject(definition.name, group),
         label: `${resourceLabel(definition)} (${humanize(group).toLowerCase()})`,
         actions: groupActions,
         scopes: [],
+        unscoped: [],
       })),
     ]),
     ...otherObjects(definitions).map((name) => ({
@@ -72,6 +78,7 @@ export const grantableObjects = (
       label: humanize(name),
       actions: actionNames,
       scopes: [],
+      unscoped: [],
     })),
   ];
 };
@@ -101,6 +108,7 @@ export function grantIssue(
     return `action "${action}" ${problem}${hint(action, names)}`;
   }
   if (scope === undefined) return undefined;
+  if (object.unscoped.includes(action)) return `action "${action}" cannot be limited to a scope`;
   if (object.scopes.length === 0 || rest.length > 0)
     return `${name === wildcard ? 'no resource defines scopes' : `${name} does not define scopes`}, but the grant names "${[scope, ...rest].join(':')}"`;
   if (object.scopes.includes(scope)) return undefined;
@@ -144,6 +152,10 @@ export function parseGrant(text: string, objects: readonly GrantableObject[]): G
   return { object, actions };
 }
 
+/** Returns the scopes to which an action on an object can be limited. */
+export const scopesFor = ({ scopes, unscoped }: GrantableObject, action: string): readonly string[] =>
+  unscoped.includes(action) ? [] : scopes;
+
 /** The records on which an action is granted: all, or those in at least one of these scopes. */
 export type Extent = 'all' | readonly string[];
 
@@ -156,7 +168,7 @@ const has = (grants: readonly string[], object: string, action: string, scope?: 
 export const isImplied = (
   grants: readonly string[],
   { name }: GrantableObject,
-  action: Action,
+  action: string,
   scope?: string,
 ): boolean => name !== wildcard && isCoveredByWildcard(name) && has(grants, wildcard, action, scope);
 
@@ -164,15 +176,15 @@ export const isImplied = (
 export const isGranted = (
   grants: readonly string[],
   object: GrantableObject,
-  action: Action,
+  action: string,
   scope?: string,
 ): boolean => has(grants, object.name, action, scope) || isImplied(grants, object, action, scope);
 
 /** Returns the records on which an action is granted. */
-export const extentOf = (grants: readonly string[], object: GrantableObject, action: Action): Extent =>
+export const extentOf = (grants: readonly string[], object: GrantableObject, action: string): Extent =>
   isGranted(grants, object, action)
     ? 'all'
-    : object.scopes.filter((scope) => isGranted(grants, object, action, scope));
+    : scopesFor(object, action).filter((scope) => isGranted(grants, object, action, scope));
 
 /**
  * Describes the grants on an object, for example "list, read" or, for a resource with scopes, "read all, update own".
@@ -182,7 +194,7 @@ export const describeActions = (grants: readonly string[], object: GrantableObje
   object.actions
     .flatMap((action) => {
       const extent = extentOf(grants, object, action);
-      if (extent === 'all') return object.scopes.length === 0 ? [action] : [`${action} all`];
+      if (extent === 'all') return scopesFor(object, action).length === 0 ? [action] : [`${action} all`];
       return extent.length === 0 ? [] : [`${action} ${extent.join(' or ')}`];
     })
     .join(', ');

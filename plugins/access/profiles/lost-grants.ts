@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Database } from '../../../engine/database/index.ts';
 import type { ResourceDefinition } from '../../../engine/definition/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
-import { fieldsObject } from '../../../engine/records/index.ts';
+import { fieldsObject, type ModuleAction } from '../../../engine/records/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import { type GrantableObject, grantableObjects, grantIssue, grantText, storedGrant } from './grants.ts';
 
@@ -23,6 +23,7 @@ const maxListed = 100;
 /** A resource to which stored grants can refer. */
 interface Defined {
   readonly definition: ResourceDefinition;
+  readonly actions: readonly ModuleAction[];
 }
 
 /** Returns the stored grants that name an object, action or scope that the definitions do not contain. */
@@ -64,9 +65,9 @@ export async function findLostGrants(tables: Tables, resources: readonly Defined
 /** Returns the objects under their former names, which are valid until the migration that renames them is complete. */
 const formerObjects = (resources: readonly Defined[]): readonly GrantableObject[] =>
   grantableObjects(
-    resources.flatMap(({ definition }) => {
+    resources.flatMap(({ definition, actions }) => {
       const { renamedFrom } = definition;
-      return renamedFrom === undefined ? [] : [{ definition: { ...definition, name: renamedFrom } }];
+      return renamedFrom === undefined ? [] : [{ actions, definition: { ...definition, name: renamedFrom } }];
     }),
   );
 

@@ -26,6 +26,7 @@ import {
   isGranted,
   isImplied,
   parseGrant,
+  scopesFor,
   storedGrant,
 } from './grants.ts';
 import {
@@ -68,6 +69,7 @@ function matrix(
     label: labelOf(object, scope),
     cells: actions.map((action) => {
       if (!object.actions.includes(action)) return {};
+      if (scope !== undefined && !scopesFor(object, action).includes(scope)) return {};
       const fixed = isImplied(draft, object, action, scope);
       const suffix = scope === undefined ? '' : `:${scope}`;
       return {

@@ -9,6 +9,7 @@ import {
   compileFindLock,
   type FindLock,
   groupObject,
+  ownGrants,
   type Principal,
   type RecordLock,
   recordLimits,
@@ -42,6 +43,8 @@ export interface ResourcePermissions {
   readonly actions: Readonly<
     Record<Exclude<Action, 'restore'>, ActionPermission> & { readonly restore?: ActionPermission }
   >;
+  /** The permission for each action of a module that has a grant of its own. Absent if the resource has no such action. */
+  readonly own?: Readonly<Record<string, ActionPermission>>;
   /** Why the record cannot be changed, except by the transitions of writable fields. Absent if it is not locked. */
   readonly locked?: string;
   readonly fields: {
@@ -144,7 +147,7 @@ export async function isInScope(
  * @param lock the record's lock, if it is locked
  */
 export function permissionsOn(
-  { definition, viewFor }: Resource,
+  { definition, viewFor, actions: moduleActions }: Resource,
   { grants }: Principal,
   inScope?: ReadonlySet<Action>,
   lock?: RecordLock,
@@ -174,12 +177,17 @@ export function permissionsOn(
     delete: permission('delete'),
     ...(definition.trash !== undefined && { restore: permission('restore') }),
   };
+  const own = ownGrants(moduleActions).map((name) => {
+    const allowed = allows(grants, definition, name);
+    return [name, { allowed, ...(!allowed && { grant: `${definition.name}:${name}` }) }] as const;
+  });
   const canRead = actions.list.allowed || actions.read.allowed;
   const canWrite = actions.update.allowed || (inScope === undefined && actions.create.allowed);
   const visible = new Map(viewFor(grants).definition.fields.map((field) => [field.name, field]));
   const fields = [...visible.values()];
   return {
     actions,
+    ...(own.length > 0 && { own: Object.fromEntries(own) }),
     ...(lock && { locked: lock.message }),
     fields: {
       readable: canRead ? fields.map(({ name }) => name) : [],

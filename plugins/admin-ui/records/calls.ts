@@ -66,7 +66,7 @@ export const excerptLengths = { many: 1000, one: 4000 } as const;
  * {@link excerptLengths}.
  */
 export interface Calls {
-  readonly allows: (resource: ResourceView, action: Action) => boolean;
+  readonly allows: (resource: ResourceView, action: string) => boolean;
   /** Returns a page of records, and the exact or estimated number of records on all pages. */
   readonly list: (
     resource: ResourceView,
@@ -169,7 +169,7 @@ export function prepareCalls(
   return (request, member) => {
     const { grants } = member.membership;
     const caller = { principal: principalOf(member), requestId: request.id };
-    const permit = (resource: ResourceView, action: Action) => {
+    const permit = (resource: ResourceView, action: string) => {
       if (!allows(grants, resource.context.stored, action)) throw errors.forbidden(resource.name, action);
     };
     /**

@@ -21,7 +21,7 @@ import { deals } from '../../support/guarded.ts';
 import { sourcesWith } from '../../support/sources.ts';
 
 const definitions = checkSources(await sourcesWith(deals));
-const objects = grantableObjects(definitions.map((definition) => ({ definition })));
+const objects = grantableObjects(definitions.map((definition) => ({ definition, actions: [] })));
 const names = [
   ...definitions.flatMap(({ name }) => (name === 'deals' ? ['deals', 'deals.finance'] : [name])),
 ];

@@ -36,7 +36,7 @@ export interface DoctorCheck<Subject = unknown> {
 
 /** A metric family, as defined by Prometheus. */
 export interface Family {
-  readonly type: 'counter' | 'gauge';
+  readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
 }
 
@@ -57,8 +57,14 @@ export interface Metrics {
  * Reports a value for a family.
  * @param labels must have few distinct values. Caller input, organization names and organization IDs are not
  * allowed
+ * @param sample which value of a histogram it is: the number of observations up to the label `le`, their sum or their number
  */
-type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;
+type ReportValue = (
+  name: string,
+  value: number,
+  labels?: Readonly<Record<string, string>>,
+  sample?: 'bucket' | 'sum' | 'count',
+) => unknown;
 
 /**
  * Rules for a module's section in config.yaml: a JSON Schema for its text, or a function that receives its value, or an empty

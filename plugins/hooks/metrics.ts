@@ -5,14 +5,19 @@ import type { InstanceHooks, ModuleCall } from '../../engine/records/index.ts';
 /** Duration above which a call of a hook or action is logged, in seconds. */
 const slowSeconds = 1;
 
+/** Upper bounds of the histogram's buckets, in seconds. */
+const bounds = [0.001, 0.01, 0.1, 1, 5, 30];
+
 /** The calls of one hook or action with the same result. */
 interface Calls {
   readonly labels: Readonly<Record<string, string>>;
+  /** Number of calls up to each bound. */
+  readonly buckets: number[];
   count: number;
   seconds: number;
 }
 
-const [callsName, secondsName] = ['crm_module_calls_total', 'crm_module_call_seconds_total'];
+const durationName = 'crm_hook_duration_seconds';
 
 /** Measures the calls of an instance's hooks and actions. */
 interface CallMeter {
@@ -39,24 +44,29 @@ function createMeter(): CallMeter {
   return {
     count: ({ module, place, result, seconds }) => {
       const key = JSON.stringify([module, place, result]);
-      const calls = byKey.get(key) ?? { labels: { module, place, result }, count: 0, seconds: 0 };
+      const calls = byKey.get(key) ?? {
+        ...{ labels: { module, place, result }, buckets: bounds.map(() => 0), count: 0, seconds: 0 },
+      };
       byKey.set(key, calls);
       calls.count++;
       calls.seconds += seconds;
+      for (const [index, bound] of bounds.entries())
+        if (seconds <= bound) calls.buckets[index] = (calls.buckets[index] ?? 0) + 1;
     },
     metrics: {
       ofInstance: false,
       families: {
-        [callsName]: {
-          type: 'counter',
-          help: 'Calls of hooks and actions of modules, by module, place and result (completed, rejected or failed).',
+        [durationName]: {
+          type: 'histogram',
+          help: 'Duration of calls of hooks and actions of modules, by module, place and result (completed, rejected or failed).',
         },
-        [secondsName]: { type: 'counter', help: 'Duration of these calls, in seconds.' },
       },
       read: (report) => {
-        for (const { labels, count, seconds } of byKey.values()) {
-          report(callsName, count, labels);
-          report(secondsName, seconds, labels);
+        for (const { labels, buckets, count, seconds } of byKey.values()) {
+          for (const [index, value] of [...buckets, count].entries())
+            report(durationName, value, { ...labels, le: String(bounds[index] ?? '+Inf') }, 'bucket');
+          report(durationName, seconds, labels, 'sum');
+          report(durationName, count, labels, 'count');
         }
       },
     },

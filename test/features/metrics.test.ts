@@ -9,6 +9,8 @@ import { type AdminListener, startAdminListener } from '../../app/serve/listen.t
 import { openProbe, type Probe } from '../../engine/database/probe.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { callMeter } from '../../plugins/hooks/metrics.ts';
+import { aggregateFamilies, familyReader } from '../../plugins/operations/monitoring/families.ts';
 import { readinessOf } from '../../plugins/operations/monitoring/index.ts';
 import { drivers, type Instance, type Organization, send, startInstance } from '../support/instance.ts';
 import { familiesOf, samplesOf, sumOf } from '../support/metrics.ts';
@@ -295,4 +297,31 @@ test('nothing is measured without ADMIN_PORT', async () => {
   const instance = await startInstance(drivers[0] ?? 'embedded');
   assert.equal(instance.app.collectMetrics, undefined);
   await instance.close();
+});
+
+test('the durations of hooks and actions are a histogram', async () => {
+  const { count, metrics } = callMeter(undefined);
+  const call = { module: 'm', place: 'beforeWrite of leads', result: 'completed' } as const;
+  for (const seconds of [0.0005, 0.05, 40]) count({ ...call, seconds });
+  count({ ...call, result: 'failed', seconds: 2 });
+  const collect = familyReader([metrics]);
+  const text = await aggregateFamilies([await collect(true), await collect(true)]).metrics();
+  const name = 'crm_hook_duration_seconds';
+  assert.equal(familiesOf(text).find((family) => family.name === name)?.type, 'histogram');
+  const completed = (sample: string) =>
+    samplesOf(text, `${name}_${sample}`).filter(({ labels }) => labels.result === 'completed');
+  // The values of two processes are added up.
+  assert.deepEqual(
+    completed('bucket').map(({ labels, value }) => [labels.le, value]),
+    [
+      ['0.001', 2],
+      ['0.01', 2],
+      ['0.1', 4],
+      ['1', 4],
+      ['5', 4],
+      ['30', 4],
+      ['+Inf', 6],
+    ],
+  );
+  assert.deepEqual([completed('count')[0]?.value, completed('sum')[0]?.value], [6, 80.101]);
 });

@@ -40,6 +40,7 @@ interface Value {
   readonly name: string;
   readonly value: number;
   readonly labels: Readonly<Record<string, string>>;
+  readonly metricName?: string;
 }
 
 /** Runs only one read at a time. Concurrent callers share its result. */
@@ -48,7 +49,9 @@ function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefin
   const start = async (): Promise<readonly Value[] | undefined> => {
     const values: Value[] = [];
     try {
-      await read((name, value, labels = {}) => values.push({ name, value, labels }));
+      await read((name, value, labels = {}, sample) =>
+        values.push({ name, value, labels, ...(sample && { metricName: `${name}_${sample}` }) }),
+      );
       return values;
     } catch {
       return undefined;

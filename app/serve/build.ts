@@ -89,13 +89,16 @@ export async function describeInstance({ config, resources: all }: DescribedInst
   const { resources } = divideResources(all);
   const definitions = resources.map(({ definition }) => definition);
   const samples = await firstSamples(config.samples, resources);
+  const hasHooks = resources.some(
+    ({ context: { hooks } }) => hooks !== undefined && hooks.byResource.size > 0,
+  );
   const fragments: readonly Fragment[] = [
     ...resources.map(({ name, definition, openApi }) => ({
       ...openApi,
       examples: recordExamples(definition, samples.get(name)),
     })),
     ...servedModules(config, all).flatMap(({ openApi = [] }) =>
-      typeof openApi === 'function' ? openApi(definitions) : openApi,
+      typeof openApi === 'function' ? openApi(definitions, { hasHooks }) : openApi,
     ),
   ];
   const info = { version, contact: { name: 'The operator of this instance' } };

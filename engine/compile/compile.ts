@@ -61,6 +61,8 @@ export interface Resource extends ResourceView {
    * records of any resource. Other views are compiled on first use.
    */
   readonly viewFor: (grants: Grants) => ResourceView;
+  /** Returns the view of modules with system access, which is compiled on first use. */
+  readonly systemView: () => ResourceView;
 }
 
 /** Maximum number of compiled views of resources. The least recently used view is evicted. */
@@ -109,8 +111,7 @@ export function compileResource(
         fullContext: (name) => contextOf(name),
         view: (name, grants) => asHookView(resourceNamed(name).viewFor(grants)),
         systemView: (name) => {
-          const view =
-            systemViews.get(name) ?? asHookView(compileView(systemContext(resourceNamed(name).context), []));
+          const view = systemViews.get(name) ?? asHookView(resourceNamed(name).systemView());
           systemViews.set(name, view);
           return view;
         },
@@ -123,6 +124,7 @@ export function compileResource(
     definitions.map((definition): Resource => {
       const actions = instance.actionsOf.get(definition.name) ?? [];
       const base = compileView(contextOf(definition.name), actions);
+      let system: ResourceView | undefined;
       return Object.freeze({
         ...base,
         entity: buildEntity(definition, definitions),
@@ -136,6 +138,10 @@ export function compileResource(
           actions,
         }),
         viewFor: (grants: Grants) => viewFor(definition.name, grants) ?? base,
+        systemView: () => {
+          system ??= compileView(systemContext(base.context), []);
+          return system;
+        },
       });
     }),
   );

@@ -18,6 +18,7 @@ export {
   writeOutput,
 } from './command-line.ts';
 export {
+  type DescribedHooks,
   type DoctorCheck,
   type DoctorSubject,
   type Family,

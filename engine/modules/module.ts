@@ -72,6 +72,12 @@ type ReportValue = (
  */
 export type SectionRules = JsonSchema | ((section: unknown) => unknown);
 
+/** What the description of a module's routes can depend on, in addition to the instance's resources. */
+export interface DescribedHooks {
+  /** Whether hooks of modules can reject writes of records. */
+  readonly hasHooks: boolean;
+}
+
 /**
  * A part of an instance, other than its records, with its own folder.
  * @typeParam Services the parts of a running service that the module needs
@@ -90,7 +96,9 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   /** Rules for the module's section in config.yaml, whose key is the module's name. */
   readonly settings?: SectionRules;
   /** OpenAPI fragment for the module's routes, or a function that returns it for the instance's resources. */
-  readonly openApi?: Fragment | ((definitions: readonly ResourceDefinition[]) => Fragment);
+  readonly openApi?:
+    | Fragment
+    | ((definitions: readonly ResourceDefinition[], instance: DescribedHooks) => Fragment);
   /** Headers and errors that the module adds to operations on records, for the OpenAPI document and CORS. */
   readonly responses?: AddedResponses & {
     /** Returns whether the module is enabled and the document includes these headers and errors. */

@@ -6,6 +6,8 @@ export type Attempt = (statement: Statement) => Promise<unknown>;
 
 /** Runs the statements of operations within a transaction. A failed statement does not end the transaction. */
 export interface TransactionExecutor extends Pick<Database, 'run' | 'reportRejection'> {
+  /** Runs a statement without a savepoint. If it fails, the transaction can only be rolled back. */
+  readonly runWithoutSavepoint: StatementRunner;
   /** Runs work whose statements are undone if it fails. */
   readonly nested: <T>(work: () => Promise<T>) => Promise<T>;
   /** Calls `work` with a function that tries individual statements, each of which is rolled back. */
@@ -42,6 +44,7 @@ export function transactionExecutor(
         throw cause;
       }
     },
+    runWithoutSavepoint: run,
     nested: async (work) => {
       await command('savepoint _nested');
       try {

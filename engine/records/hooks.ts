@@ -219,18 +219,22 @@ export function withHooks<
   };
 }
 
-/** Runs work and then, unless it is part of another write, the hooks after all writes of the transaction. */
+/**
+ * Runs work and then, unless it is part of another write, the hooks after all writes of the transaction.
+ * @param hasHookedWrites returns whether the work has written records that can have hooks; always by default
+ */
 export async function inHookTransaction<T>(
   executor: TransactionExecutor,
   plan: OperationPlan & HookedPlan,
   hooks: InstanceHooks,
   work: () => Promise<T>,
+  hasHookedWrites: () => boolean = () => true,
 ): Promise<T> {
   if (running.has(executor)) return work();
   running.set(executor, firstHooks());
   try {
     const result = await work();
-    await runAfter(executor, plan, hooks);
+    if (hasHookedWrites()) await runAfter(executor, plan, hooks);
     return result;
   } finally {
     running.delete(executor);

@@ -167,13 +167,15 @@ export {
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export {
+  changingRecords,
   creatingRecords,
   type ExistingRecords,
+  insertRecord,
   type Matching,
   matching,
   type RecordResource,
   type Records,
-  records,
+  type RecordsWork,
 } from './records.ts';
 export { compileErase, compilePurge, compilePurgeBatch, daysText, type RemoveOperation } from './remove.ts';
 export {

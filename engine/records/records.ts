@@ -1,4 +1,4 @@
-import { type Database, rejectingRule } from '../database/index.ts';
+import { type Database, rejectingRule, type StatementRunner, type TextRows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
@@ -19,27 +19,28 @@ import {
   record,
   type Statement,
 } from '../sql/index.ts';
-import { runForId, type Tables, transaction } from '../tables/index.ts';
 import type { Principal } from './access.ts';
-import {
-  type Assignment,
-  assign,
-  assignments,
-  onlyAllowed,
-  serverValue,
-  type WriteValues,
-} from './assignments.ts';
+import { type Assignment, assign, assignments, type WriteValues } from './assignments.ts';
 import { type Body, withoutLists, writableLists } from './body.ts';
 import { isInBody, withDefaults } from './default-values.ts';
-import { reserveRecords } from './execute.ts';
+import { execute, reserveRecords, retryingDeadlocks } from './execute.ts';
+import { type TransactionExecutor, transactionExecutor } from './executor.ts';
+import { inHookTransaction } from './hooks.ts';
 import { namesOf, violatedUnique } from './indexes.ts';
 import { callerSql } from './link-tables.ts';
-import type { Caller, OperationContext, OperationPlan } from './operation.ts';
+import type {
+  Caller,
+  CompiledOperation,
+  OperationContext,
+  OperationInput,
+  OperationPlan,
+} from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { statementsByShape } from './projected-columns.ts';
+import type { OperationResult } from './results.ts';
 import { organizationOf, ownRowsSql, trashSql, visibleSql } from './rows.ts';
 import { compileSequences, sequenceFields } from './sequences.ts';
-import { type ById, byIdSql, effectsOf, tableOf, updateOf } from './statements.ts';
+import { type ById, byIdSql, effectsOf, tableOf } from './statements.ts';
 import { violations } from './violations.ts';
 
 /** A resource's list filters, for use outside lists. */
@@ -107,21 +108,28 @@ export function matching(context: OperationContext): Matching {
   };
 }
 
+/** The operations with which {@link Records} writes records. */
+interface WriteOperations {
+  readonly operations: Pick<CompiledOperations, 'create' | 'patch'>;
+}
+
 /** The properties of a resource that {@link Records} needs. */
-export interface RecordResource {
+export interface RecordResource extends WriteOperations {
   readonly name: string;
   readonly definition: ResourceDefinition;
   readonly context: OperationContext;
-  readonly operations: Pick<CompiledOperations, 'create'>;
+  /** Returns the operations for modules, which can also write fields that callers cannot write. */
+  readonly systemView: () => WriteOperations;
 }
 
 /** Access to existing records for modules, within the module's transaction. IDs are decimal strings. */
 export interface ExistingRecords {
   /**
-   * Updates some fields of a record, including read-only fields.
-   * @param values values by field; values for read-only fields are text that PostgreSQL parses
+   * Updates some fields of a record as PATCH does, including read-only fields whose values the server does not set itself.
+   * Does nothing if the record does not exist.
+   * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
    */
-  readonly patch: (resource: string, id: string, values: Readonly<Record<string, unknown>>) => Promise<void>;
+  readonly patch: (resource: string, id: string, values: Body) => Promise<void>;
   /**
    * Finds a record by its ID or by a lookup field, and locks it. If several records match, returns the
    * newest.
@@ -138,45 +146,80 @@ export interface ExistingRecords {
 /** Access to existing records, with the ability to create records. */
 export interface Records extends ExistingRecords {
   /**
-   * Creates a record as POST does, without children.
-   * @param readOnly values for read-only fields, as text that PostgreSQL parses
+   * Creates a record as POST does, without children. The values can include read-only fields whose values the server does not
+   * set itself.
    * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
    */
-  readonly create: (
-    resource: string,
-    body: Body,
-    readOnly?: Readonly<Record<string, unknown>>,
-  ) => Promise<string>;
+  readonly create: (resource: string, values: Body) => Promise<string>;
 }
 
+/** Runs a function that can create a record within its transaction, with a runner for the transaction's other statements. */
+export type RecordsWork<T, R extends ExistingRecords> = (records: R, run: StatementRunner) => Promise<T>;
+
 /**
- * Runs a function that can create a record, within a transaction.
+ * Runs a function that can create a record, within a transaction as {@link changingRecords} does.
  * @throws HttpError 403 if the organization has reached its record limit
  */
 export async function creatingRecords<T>(
   database: Database,
   resources: readonly RecordResource[],
   caller: Caller,
-  work: (records: Records, tables: Tables) => Promise<T>,
+  work: RecordsWork<T, Records>,
 ): Promise<T> {
   // Counting uses another connection, so it must not run within the transaction.
   const release = await reserveRecords(database, caller.principal.organization, 1);
-  return transaction(database, (tables) =>
-    work(
-      records(resources, caller, (statement) => runForId(tables, statement)),
-      tables,
-    ),
-  ).finally(release);
+  return inTransaction(database, resources, caller, work).finally(release);
+}
+
+/**
+ * Runs a function that changes existing records, within a transaction. Hooks before each write run with it, and hooks after the
+ * writes run at the end of the transaction, which is repeated after a deadlock.
+ */
+export const changingRecords: <T>(
+  database: Database,
+  resources: readonly RecordResource[],
+  caller: Caller,
+  work: RecordsWork<T, ExistingRecords>,
+) => Promise<T> = inTransaction;
+
+function inTransaction<T>(
+  database: Database,
+  resources: readonly RecordResource[],
+  caller: Caller,
+  work: RecordsWork<T, Records>,
+): Promise<T> {
+  const { organization } = caller.principal;
+  const context = { organization, access: 'write', lane: 'write', trace: caller.trace } as const;
+  const hooks = resources[0]?.context.hooks;
+  return retryingDeadlocks(() =>
+    database.atomically((run) => {
+      const executor = transactionExecutor(run, database);
+      let hasHookedWrites = false;
+      const access = records(resources, caller, executor, () => {
+        hasHookedWrites = true;
+      });
+      return hooks === undefined
+        ? work(access, run)
+        : inHookTransaction(
+            executor,
+            { organization, caller },
+            hooks,
+            () => work(access, run),
+            () => hasHookedWrites,
+          );
+    }, context),
+  );
 }
 
 /**
  * Returns access to records for one caller, without a limit on the number of records.
- * @param run runs a statement within the caller's transaction and returns the ID from its first row
+ * @param onHookedWrite called before each write that can have hooks
  */
-export function records(
+function records(
   resources: readonly RecordResource[],
   caller: Caller,
-  run: (statement: Statement) => Promise<string | undefined>,
+  executor: TransactionExecutor,
+  onHookedWrite: () => void,
 ): Records {
   const { organization } = caller.principal;
   const find = (name: string): RecordResource => {
@@ -184,46 +227,79 @@ export function records(
     if (resource === undefined) throw new Error(`this instance does not declare ${name}`);
     return resource;
   };
-  const write = ({ definition, context }: RecordResource, statement: Statement) =>
-    run(statement).catch((cause: unknown) => {
-      const rule = rejectingRule(cause);
-      throw (
-        duplicateOf(definition, cause) ??
-        violations(context)(cause) ??
-        (rule ? errors.rejectedByDatabase(rule, cause) : cause)
-      );
-    });
+  const operationsFor = (resource: RecordResource, values: Body): WriteOperations['operations'] =>
+    resource.definition.fields.some(({ name, readOnly }) => readOnly && values[name] !== undefined)
+      ? resource.systemView().operations
+      : resource.operations;
+  const write = <P extends OperationPlan, Input extends OperationInput, Result extends OperationResult>(
+    { context }: RecordResource,
+    operation: CompiledOperation<P, Input, Result>,
+    plan: P,
+  ): Promise<TextRows> => {
+    if (operation.transaction?.(plan) !== undefined) {
+      onHookedWrite();
+      return execute(executor, operation, plan);
+    }
+    // Without hooks, the write is a single statement, and nothing follows its failure.
+    return executor.runWithoutSavepoint(operation.statement(plan) as Statement).catch(rejectWrite(context));
+  };
   return {
-    create: async (name, body, readOnly = {}) => {
-      const { context, operations } = find(name);
-      const { create } = operations;
-      const lists = writableLists(context.definition);
-      const plan = create.plan({ caller, body: lists.length === 0 ? body : withoutLists(body, lists) });
-      const readOnlyFields = Object.keys(readOnly).map((field) => fieldOf(context.definition, field));
-      const statement =
-        readOnlyFields.length === 0
-          ? (create.statement(plan) as Statement)
-          : insertStatement(context, readOnlyFields).bind({ ...plan, body: { ...plan.body, ...readOnly } });
-      return String(await write(find(name), statement));
+    create: async (name, values) => {
+      const resource = find(name);
+      const { create } = operationsFor(resource, values);
+      const lists = writableLists(resource.definition);
+      const plan = create.plan({ caller, body: lists.length === 0 ? values : withoutLists(values, lists) });
+      return create.result(plan, await write(resource, create, plan)).id;
     },
     patch: async (name, id, values) => {
-      const { context } = find(name);
-      const fields = Object.keys(values).map((field) => fieldOf(context.definition, field));
-      if (fields.length === 0) return;
-      const plan = { organization, caller, id, body: values };
-      await write(find(name), patchStatement(context, fields).bind(plan));
+      if (Object.keys(values).length === 0) return;
+      const resource = find(name);
+      const { patch } = operationsFor(resource, values);
+      await write(resource, patch, patch.plan({ caller, id, body: values }));
     },
-    find: (name, [field, value], last) => {
+    find: async (name, [field, value], last) => {
       const { definition } = find(name);
       const lastValues = last && { field: fieldOf(definition, last[0]), values: last[1] };
-      return run(
-        findStatement(definition, fieldOf(definition, field), [value].flat(), lastValues).bind({
-          organization,
-        }),
-      );
+      const statement = findStatement(definition, fieldOf(definition, field), [value].flat(), lastValues);
+      const [row] = await executor.runWithoutSavepoint(statement.bind({ organization }));
+      return row && String(row[0]);
     },
   };
 }
+
+/**
+ * Creates a record without hooks, within a transaction. Used for sample records.
+ * @param readOnly values for read-only fields, also for fields that the server sets, as text that PostgreSQL parses
+ * @param run runs a statement within the transaction and returns the ID from its first row
+ * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
+ */
+export async function insertRecord(
+  { context, operations: { create } }: Pick<RecordResource, 'context' | 'operations'>,
+  caller: Caller,
+  values: Body,
+  readOnly: Body,
+  run: (statement: Statement) => Promise<string | undefined>,
+): Promise<string> {
+  const plan = create.plan({ caller, body: withoutLists(values, writableLists(context.definition)) });
+  const readOnlyFields = Object.keys(readOnly).map((field) => fieldOf(context.definition, field));
+  const statement = insertStatement(context, readOnlyFields);
+  const id = await run(statement.bind({ ...plan, body: { ...plan.body, ...readOnly } })).catch(
+    rejectWrite(context),
+  );
+  return String(id);
+}
+
+/** Returns a function that explains why the database rejected a write. It throws an HttpError, or else the database's error. */
+const rejectWrite =
+  (context: OperationContext) =>
+  (cause: unknown): never => {
+    const rule = rejectingRule(cause);
+    throw (
+      duplicateOf(context.definition, cause) ??
+      violations(context)(cause) ??
+      (rule ? errors.rejectedByDatabase(rule, cause) : cause)
+    );
+  };
 
 /**
  * Returns the error for a duplicate value. It does not contain the other record's ID, because the failed
@@ -271,30 +347,6 @@ function insertStatement(
     const columns = allAssignments.map(({ column }) => column).join(', ');
     const values = allAssignments.map(({ value }) => value).join(', ');
     return `with ${sequences.expressions($)}_written as (insert into ${tableOf(context)} (${columns}) values (${values}) returning *)${effectsOf(context, 'create', $)} select "id"::text from _written`;
-  });
-}
-
-/**
- * Prepares a statement that writes these fields and the other fields that the server sets on every update.
- */
-function patchStatement(
-  context: OperationContext,
-  fields: readonly Field[],
-): Prepared<OperationPlan & WriteValues & ById> {
-  return prepare<OperationPlan & WriteValues & ById>('', 'write', ($) => {
-    const where = byIdSql(context, 'update', $);
-    const { scopes } = context.definition;
-    const fieldAssignments = fields.flatMap((field) =>
-      onlyAllowed(field, assignValue(field, $), { verb: 'update', scopes, placeholder: $ }),
-    );
-    const serverAssignments = context.definition.fields
-      .filter((field) => !fields.includes(field))
-      .flatMap((field) => {
-        const value = serverValue(field, 'update', $);
-        return value === undefined ? [] : [{ column: quote(field.name), value }];
-      });
-    const update = updateOf(context, [...fieldAssignments, ...serverAssignments], where);
-    return `with _written as (${update} returning ${record}.*)${effectsOf(context, 'update', $)} select "id"::text from _written`;
   });
 }
 

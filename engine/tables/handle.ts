@@ -46,6 +46,17 @@ export const inSnapshot = <T>(
     }),
   );
 
+/**
+ * Returns a compiled query as a statement, for transactions that do not use the query builder's connection.
+ * All parameters must be text or null.
+ */
+export const statementOf = ({ sql, parameters }: CompiledQuery): Statement => ({
+  name: '',
+  text: sql,
+  lane: 'write',
+  values: parameters.map((value) => (value === null ? null : String(value))),
+});
+
 /** Runs a statement in a transaction. @returns the `id` in the first result row, if any */
 export async function runForId(tables: Tables, { text, values }: Statement): Promise<string | undefined> {
   const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));

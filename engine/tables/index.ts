@@ -26,6 +26,7 @@ export {
 export {
   inSnapshot,
   runForId,
+  statementOf,
   type Tables,
   tablesOf,
   transaction,

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { noGrants } from '../../engine/records/index.ts';
-import { records } from '../../engine/records/records.ts';
-import { runForId, tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { creatingRecords } from '../../engine/records/records.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { changeLogRetention } from '../../plugins/change-log/retention.ts';
 import type { Change } from '../support/changes.ts';
 import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -356,21 +356,23 @@ onBothDrivers(
           grants: noGrants,
         } as const;
         let deletion: Promise<Answer> | undefined;
-        const contact = await transaction(database, async (tables) => {
-          const write = records(resources, { principal, requestId: 'r' }, (statement) =>
-            runForId(tables, statement),
-          );
-          const id = await write.create('contacts', { last_name: 'C', account_id: account });
-          // The deletion waits for this transaction and does not see its writes.
-          deletion = many
-            ? call('DELETE accounts/batch', { ids: [account] })
-            : call(`DELETE accounts/${account}`);
-          await until(async () => {
-            const text = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-            return (await database.run({ name: '', text, values: [] })).length > 0;
-          }, 'the deletion to wait');
-          return id;
-        });
+        const contact = await creatingRecords(
+          database,
+          resources,
+          { principal, requestId: 'r' },
+          async (write) => {
+            const id = await write.create('contacts', { last_name: 'C', account_id: account });
+            // The deletion waits for this transaction and does not see its writes.
+            deletion = many
+              ? call('DELETE accounts/batch', { ids: [account] })
+              : call(`DELETE accounts/${account}`);
+            await until(async () => {
+              const text = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+              return (await database.run({ name: '', text, values: [] })).length > 0;
+            }, 'the deletion to wait');
+            return id;
+          },
+        );
         await deletion;
         const [nulled] = await changesOf('contacts', Number(contact));
         assert.equal(nulled?.before?.account_id, account);

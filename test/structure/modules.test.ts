@@ -87,7 +87,9 @@ for (const { name, tables = [], variables: own = {}, openApi, commands } of modu
 
 /** Returns the operation names in an OpenAPI fragment. */
 const operationIds = (fragment: (typeof modules)[number]['openApi']): string[] =>
-  Object.values((typeof fragment === 'function' ? fragment([]) : fragment)?.paths ?? {}).flatMap((path) =>
+  Object.values(
+    (typeof fragment === 'function' ? fragment([], { hasHooks: false }) : fragment)?.paths ?? {},
+  ).flatMap((path) =>
     Object.values(path as Readonly<Record<string, { readonly operationId?: string }>>).flatMap(
       ({ operationId = [] }) => operationId,
     ),

@@ -61,7 +61,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'engine/records/merge.ts': [7, operation],
   'engine/records/patch.ts': [1, operation],
   'engine/records/read.ts': [2, operation],
-  'engine/records/records.ts': [5, `matching is ${outside}; records and creatingRecords are ${ofModules}`],
+  'engine/records/records.ts': [4, `matching is ${outside}; records and insertRecord are ${ofModules}`],
   'engine/records/rejections.ts': [1, operation],
   'engine/records/remove.ts': [3, `${operation}; compilePurge is ${outside}`],
   'engine/records/replay.ts': [2, operation],

@@ -1,3 +1,4 @@
+import type { StatementRunner } from '../../engine/database/index.ts';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { indexable, type Webhooks } from '../endpoint/index.ts';
@@ -36,8 +37,8 @@ export interface ChannelContext {
   readonly ageMs: number;
   /** Runs a function in a transaction. */
   readonly transaction: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
-  /** Replaces the event's data so that the next attempt can continue where this attempt stopped. */
-  readonly remember: (tables: Tables, data: unknown) => Promise<void>;
+  /** Replaces the event's data in a transaction so that the next attempt can continue where this attempt stopped. */
+  readonly remember: (run: StatementRunner, data: unknown) => Promise<void>;
 }
 
 /** An event that `crm simulate` delivers. */

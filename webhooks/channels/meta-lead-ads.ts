@@ -1,12 +1,11 @@
-import { sql } from 'kysely';
+import type { StatementRunner } from '../../engine/database/index.ts';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
 import { type ExistingRecords, type Records, readJson } from '../../engine/records/index.ts';
-import type { Tables } from '../../engine/tables/index.ts';
 import {
+  changingPartnerRecords,
   creatingPartnerRecords,
   fetchJson,
   type Partner,
-  partnerRecords,
   UnreachableError,
 } from '../endpoint/index.ts';
 import { type Channel, type ChannelContext, PermanentError, RetryableError } from './channel.ts';
@@ -85,19 +84,21 @@ export const metaLeadAds: Channel = {
     } = data as Readonly<Record<string, string | undefined>>;
     if (!isLeadgenId(leadgen)) throw new PermanentError('the event does not contain a lead ID');
     const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
+    const { webhooks } = context;
+    const partner = partnerOf(context);
     const id =
       isStubbed === undefined
-        ? await creatingPartnerRecords(context.webhooks, partnerOf(context), async (records, tables) => {
-            const stubId = await createStub(records, tables, context, ids);
-            await context.remember(tables, { leadgen, form, ad, made: 'yes' });
+        ? await creatingPartnerRecords(webhooks, partner, async (records, run) => {
+            const stubId = await createStub(records, run, context, ids);
+            await context.remember(run, { leadgen, form, ad, made: 'yes' });
             return stubId;
           })
-        : await context.transaction((tables) => findLead(recordsOf(tables, context), leadgen));
+        : await changingPartnerRecords(webhooks, partner, (records) => findLead(records, leadgen));
     // A user has deleted the lead, so it must not be recreated.
     if (id === undefined) return;
     const lead = await fetchLead(context, leadgen);
     const fields = { ...fieldsOf(lead), ...idsOf(lead) };
-    await context.transaction((tables) => recordsOf(tables, context).patch('leads', id, fields));
+    await changingPartnerRecords(webhooks, partner, (records) => records.patch('leads', id, fields));
   },
   simulation: {
     ...metaSimulation,
@@ -136,9 +137,6 @@ const partnerOf = ({ integration, requestId }: ChannelContext): Partner => ({
   name: 'meta-lead-ads',
 });
 
-const recordsOf = (tables: Tables, context: ChannelContext) =>
-  partnerRecords(tables, context.webhooks.resources, partnerOf(context));
-
 const findLead = (records: ExistingRecords, leadgen: string) =>
   records.find('leads', ['meta_leadgen_id', leadgen]);
 
@@ -148,15 +146,19 @@ const findLead = (records: ExistingRecords, leadgen: string) =>
  */
 async function createStub(
   records: Records,
-  tables: Tables,
+  run: StatementRunner,
   context: ChannelContext,
   ids: Readonly<Record<string, string>>,
 ): Promise<string> {
   const { organization } = context.integration;
   const name = `${organization} ${ids.meta_leadgen_id}`;
-  await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);
+  await run({
+    name: '',
+    text: 'select pg_advisory_xact_lock(hashtextextended($1::text, 0))::text',
+    values: [name],
+  });
   const existing = await findLead(records, ids.meta_leadgen_id ?? '');
-  return existing ?? records.create('leads', { source: 'Meta Lead Ads' }, ids);
+  return existing ?? records.create('leads', { source: 'Meta Lead Ads', ...ids });
 }
 
 /** Fetches a lead. @throws RetryableError if the Graph API does not return it */

@@ -1,5 +1,7 @@
 // Helpers for the partner endpoints' OpenAPI descriptions.
 
+import type { DescribedHooks } from '../../engine/modules/index.ts';
+
 const responses: Readonly<Record<number, string>> = {
   400: 'BadRequest',
   401: 'Unauthorized',
@@ -19,6 +21,15 @@ export const failure = (...statuses: readonly number[]) =>
   Object.fromEntries(
     statuses.map((status) => [status, { $ref: `#/components/responses/${responses[status]}` }]),
   );
+
+/** Like {@link failure}, for routes that write records: if the instance has hooks, they can reject writes or fail. */
+export const writeFailure = ({ hasHooks }: DescribedHooks, ...statuses: readonly number[]) => ({
+  ...failure(...statuses),
+  ...(hasHooks && {
+    400: { $ref: '#/components/responses/BadRequestOrRejected' },
+    500: { $ref: '#/components/responses/FailureOfModule' },
+  }),
+});
 
 /** Describes a successful response whose body has exactly the keys in `properties`. */
 export const success = (

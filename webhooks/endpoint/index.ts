@@ -3,9 +3,14 @@
 
 export { indexable, ownProperty, stringFields } from './body.ts';
 export { sealedCheck } from './check.ts';
-export { failure, requestOf, secretScheme, success } from './description.ts';
+export { failure, requestOf, secretScheme, success, writeFailure } from './description.ts';
 export { convertedStatus, convertLead, findLead, type LeadTraits } from './leads.ts';
 export { fetchJson, UnreachableError } from './outbound.ts';
-export { createPartnerRecord, creatingPartnerRecords, type Partner, partnerRecords } from './records.ts';
+export {
+  changingPartnerRecords,
+  createPartnerRecord,
+  creatingPartnerRecords,
+  type Partner,
+} from './records.ts';
 export { matchesAnySecret, signatures, signedWith } from './secrets.ts';
 export { endpoint, fingerprint, secretUses, type WebhookServices, type Webhooks } from './webhooks.ts';

@@ -1,15 +1,14 @@
 import {
   type Body,
   type Caller,
+  changingRecords,
   creatingRecords,
   type ExistingRecords,
   noGrants,
-  type RecordResource,
   type Records,
-  records,
+  type RecordsWork,
   runOperation,
 } from '../../engine/records/index.ts';
-import { runForId, type Tables } from '../../engine/tables/index.ts';
 import type { WebhookServices } from './webhooks.ts';
 
 /** A partner as the author of changes. */
@@ -26,21 +25,24 @@ const callerOf = ({ organization, requestId, name }: Partner): Caller => ({
   requestId,
 });
 
-/** Returns access to an organization's existing records on behalf of a partner, within a transaction. */
-export const partnerRecords = (
-  tables: Tables,
-  resources: readonly RecordResource[],
+/** The services with which partners write records. */
+type RecordServices = Pick<WebhookServices, 'database' | 'resources'>;
+
+/** Runs a function that changes existing records on behalf of a partner, in a transaction with the hooks of the resources. */
+export const changingPartnerRecords = <T>(
+  { database, resources }: RecordServices,
   partner: Partner,
-): ExistingRecords => records(resources, callerOf(partner), (statement) => runForId(tables, statement));
+  work: RecordsWork<T, ExistingRecords>,
+): Promise<T> => changingRecords(database, resources, callerOf(partner), work);
 
 /**
- * Runs a function that can create a record on behalf of a partner, in a transaction.
+ * Runs a function that can create a record on behalf of a partner, in a transaction with the hooks of the resources.
  * @throws HttpError 403 if the organization has reached its maximum number of records
  */
 export const creatingPartnerRecords = <T>(
-  { database, resources }: Pick<WebhookServices, 'database' | 'resources'>,
+  { database, resources }: RecordServices,
   partner: Partner,
-  work: (records: Records, tables: Tables) => Promise<T>,
+  work: RecordsWork<T, Records>,
 ): Promise<T> => creatingRecords(database, resources, callerOf(partner), work);
 
 /**
@@ -49,7 +51,7 @@ export const creatingPartnerRecords = <T>(
  * @throws HttpError in the same cases as POST
  */
 export async function createPartnerRecord(
-  { database, resources }: Pick<WebhookServices, 'database' | 'resources'>,
+  { database, resources }: RecordServices,
   partner: Partner,
   name: string,
   body: Body,

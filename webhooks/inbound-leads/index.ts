@@ -6,13 +6,12 @@ import type { Fragment } from '../../engine/compile/index.ts';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { json, rejectOtherMethods } from '../../engine/http/index.ts';
-import type { Module } from '../../engine/modules/index.ts';
+import type { DescribedHooks, Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
 import { findOrganization, tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/access/identity/index.ts';
 import {
   createPartnerRecord,
-  failure,
   matchesAnySecret,
   requestOf,
   secretScheme,
@@ -20,6 +19,7 @@ import {
   success,
   type WebhookServices,
   type Webhooks,
+  writeFailure,
 } from '../endpoint/index.ts';
 
 export const inboundLeadsPath = '/webhooks/inbound-leads';
@@ -96,8 +96,8 @@ function inboundLeads(
   rejectOtherMethods(app, inboundLeadsPath, ['POST']);
 }
 
-/** OpenAPI description of the inbound leads endpoint. */
-const paths: Fragment['paths'] = {
+/** Returns the OpenAPI description of the inbound leads endpoint. */
+const pathsFor = (instance: DescribedHooks): NonNullable<Fragment['paths']> => ({
   [inboundLeadsPath]: {
     post: {
       operationId: 'createInboundLead',
@@ -127,16 +127,16 @@ const paths: Fragment['paths'] = {
           { ok: { type: 'boolean', const: true }, id: { type: 'integer', format: 'int64' } },
           { ok: true, id: 1 },
         ),
-        ...failure(400, 401, 403, 404, 409, 413, 429, 500, 501, 503),
+        ...writeFailure(instance, 400, 401, 403, 404, 409, 413, 429, 500, 501, 503),
       },
     },
   },
-};
+});
 
 /** Receives leads from ad, newsletter and form tools. */
 export const inboundLeadsModule: Module<WebhookServices> = {
   name: 'inbound-leads',
-  openApi: { paths },
+  openApi: (_definitions, instance) => ({ paths: pathsFor(instance) }),
   needs: [needs],
   register: (app) => inboundLeads(app, app.webhooks),
 };

@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { CompiledQuery } from 'kysely';
 import { sqlState } from '../../engine/database/index.ts';
 import { errors, HttpError, UserError } from '../../engine/errors.ts';
 import { rejectOtherMethods } from '../../engine/http/index.ts';
-import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { statementOf, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import {
   cachedOpener,
   hashSecret,
@@ -47,7 +48,7 @@ const isPermanent = (cause: unknown): boolean =>
   [PermanentError, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
   // An exceeded quota is not permanent, because records can be deleted or the operator can raise the quota.
   (cause instanceof HttpError && cause.status < 500 && cause.code !== 'quota_exceeded') ||
-  /^(?:22|54)/.test(sqlState(cause) ?? '');
+  /^(?:22|54)/.test(sqlState(cause instanceof HttpError ? cause.cause : cause) ?? '');
 
 /** Processes a channel event. */
 async function processEvent(
@@ -87,20 +88,21 @@ async function passToChannel(
       requestId: `inbox-${id}`,
       ageMs,
       transaction: (work) => transaction(database, work),
-      remember: (tables, data) => remember(tables, organization, id, data),
+      remember: async (run, data) => {
+        await run(statementOf(eventDataUpdate(tablesOf(database), organization, id, data)));
+      },
     },
   );
 }
 
-/** Replaces an event's data. */
-const remember = async (tables: Tables, organization: string, id: string, data: unknown): Promise<void> => {
-  await tables
+/** Returns the query that replaces an event's data. */
+const eventDataUpdate = (tables: Tables, organization: string, id: string, data: unknown): CompiledQuery =>
+  tables
     .updateTable('crm_inbox')
     .set({ payload: JSON.stringify(data) })
     .where('organization_id', '=', organization)
     .where('id', '=', id)
-    .execute();
-};
+    .compile();
 
 declare module 'fastify' {
   interface FastifyRequest {

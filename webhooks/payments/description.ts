@@ -1,11 +1,12 @@
 import type { Fragment } from '../../engine/compile/index.ts';
-import { failure } from '../endpoint/index.ts';
+import type { DescribedHooks } from '../../engine/modules/index.ts';
+import { writeFailure } from '../endpoint/index.ts';
 
 const int64 = { type: 'integer', format: 'int64' };
 const ok = { ok: true };
 
-/** OpenAPI description of the payment hooks. One path represents all hooks in config.yaml. */
-export const paymentsFragment: Fragment = {
+/** Returns the OpenAPI description of the payment hooks. One path represents all hooks in config.yaml. */
+export const paymentsFragment = (instance: DescribedHooks): Fragment => ({
   paths: {
     '/webhooks/{customer}-payment': {
       parameters: [
@@ -76,9 +77,9 @@ export const paymentsFragment: Fragment = {
               },
             },
           },
-          ...failure(400, 401, 403, 404, 413, 429, 500, 501, 503),
+          ...writeFailure(instance, 400, 401, 403, 404, 413, 429, 500, 501, 503),
         },
       },
     },
   },
-};
+});

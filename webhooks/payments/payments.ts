@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { StatementRunner } from '../../engine/database/index.ts';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { json, rejectOtherMethods } from '../../engine/http/index.ts';
@@ -8,6 +9,7 @@ import {
   findOrganization,
   phoneRegionIn,
   type RowSource,
+  statementOf,
   type Tables,
   tablesOf,
 } from '../../engine/tables/index.ts';
@@ -17,7 +19,6 @@ import {
   creatingPartnerRecords,
   findLead,
   ownProperty,
-  type Partner,
   signedWith,
   type WebhookServices,
   type Webhooks,
@@ -94,8 +95,10 @@ function payments(app: FastifyInstance, webhooks: Webhooks): void {
       if (organization === undefined) throw errors.notFound();
       request.owner = organization;
       const partner = { organization, requestId: request.id, name: `${customer}-payment` };
-      return creatingPartnerRecords(webhooks, partner, (records, tables) =>
-        apply(tables, records, partner, customer, payment, raw),
+      const tables = tablesOf(database);
+      const phoneRegion = await phoneRegionIn(tables, organization);
+      return creatingPartnerRecords(webhooks, partner, (records, run) =>
+        apply(payment, { tables, run, records, organization, customer, phoneRegion, raw }),
       );
     },
   });
@@ -104,53 +107,72 @@ function payments(app: FastifyInstance, webhooks: Webhooks): void {
 
 const unmatchedResponse = '{"ok":true,"matched":false';
 
+/** The delivery of a payment, and access to the transaction that applies it. */
+interface PaymentContext {
+  /** Builds queries, which {@link run} runs. */
+  readonly tables: Tables;
+  readonly run: StatementRunner;
+  readonly records: Records;
+  readonly organization: string;
+  readonly customer: string;
+  readonly phoneRegion: string | undefined;
+  readonly raw: Buffer;
+}
+
 /**
  * Claims the event, converts the lead and creates the opportunity, all in one transaction and only once per event.
  */
 async function apply(
-  tables: Tables,
-  records: Records,
-  partner: Partner,
-  customer: string,
   { eventId, lead, opportunity }: ParsedPayment,
-  raw: Buffer,
+  { tables, run, records, organization, customer, phoneRegion, raw }: PaymentContext,
 ): Promise<string> {
-  const claim = await tables
-    .insertInto('crm_payment_events')
-    .values({
-      organization_id: partner.organization,
-      customer,
-      event_id: eventId,
-      answer: null,
-      payload: withoutUnstorable(raw.toString('utf8')),
-    })
-    // If an event is delivered twice concurrently, the second delivery waits here for the first.
-    .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())
-    .returning('id')
-    .executeTakeFirst();
+  const [claim] = await run(
+    statementOf(
+      tables
+        .insertInto('crm_payment_events')
+        .values({
+          organization_id: organization,
+          customer,
+          event_id: eventId,
+          answer: null,
+          payload: withoutUnstorable(raw.toString('utf8')),
+        })
+        // If an event is delivered twice concurrently, the second delivery waits here for the first.
+        .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())
+        .returning('id')
+        .compile(),
+    ),
+  );
   if (claim === undefined) {
-    const previous = await tables
-      .selectFrom('crm_payment_events')
-      .select('answer')
-      .where('organization_id', '=', partner.organization)
-      .where('customer', '=', customer)
-      .where('event_id', '=', eventId)
-      .executeTakeFirstOrThrow();
-    return `${previous.answer ?? unmatchedResponse},"duplicate":true}`;
+    const [previous] = await run(
+      statementOf(
+        tables
+          .selectFrom('crm_payment_events')
+          .select('answer')
+          .where('organization_id', '=', organization)
+          .where('customer', '=', customer)
+          .where('event_id', '=', eventId)
+          .compile(),
+      ),
+    );
+    return `${previous?.[0] ?? unmatchedResponse},"duplicate":true}`;
   }
-  const phoneRegion = await phoneRegionIn(tables, partner.organization);
   const leadId = await findLead(records, lead, phoneRegion);
   if (leadId === undefined) return `${unmatchedResponse}}`;
   await convertLead(records, leadId);
   const opportunityId = await records.create('opportunities', opportunity);
   // IDs are written as JSON integers without rounding.
   const response = `{"ok":true,"lead_id":${leadId},"opportunity_id":${opportunityId}`;
-  await tables
-    .updateTable('crm_payment_events')
-    .set({ answer: response })
-    .where('organization_id', '=', partner.organization)
-    .where('id', '=', claim.id)
-    .execute();
+  await run(
+    statementOf(
+      tables
+        .updateTable('crm_payment_events')
+        .set({ answer: response })
+        .where('organization_id', '=', organization)
+        .where('id', '=', String(claim[0]))
+        .compile(),
+    ),
+  );
   return `${response}}`;
 }
 
@@ -182,7 +204,7 @@ export const unmatchedPayments: RowSource<UnmatchedPayment> = {
 /** Receives payments from shops and payment services. */
 export const paymentsModule: Module<WebhookServices> = {
   name: 'payments',
-  openApi: paymentsFragment,
+  openApi: (_definitions, instance) => paymentsFragment(instance),
   tables: paymentsTables,
   needs,
   register: (app) => payments(app, app.webhooks),

@@ -134,7 +134,12 @@ async function runAgainst(
   plan: { steps: readonly StepName[]; burst: number },
 ): Promise<CommandResult> {
   const settings = await readSettings(config);
-  const access: InstanceAccess = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
+  const access: InstanceAccess = {
+    database,
+    tables: tablesOf(database),
+    resources,
+    sealed: sealing(secrets),
+  };
   const prepared = await prepareSimulation(provider, input, settings, access);
   const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
   let storedCounts = await prepared.countStored(access, outcome.eventIds);

@@ -1,11 +1,12 @@
 import { sql } from 'kysely';
 import type { Resource } from '../../engine/compile/index.ts';
+import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { listRows, organizationId, type Tables } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
 import { type Channel, channelOf, channels } from '../channels/index.ts';
-import { ownProperty, partnerRecords } from '../endpoint/index.ts';
+import { changingPartnerRecords, ownProperty } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { endpointPath, integrationRows, openIntegration } from '../inbox/index.ts';
 import { customerOf, hookOf, paymentPath } from '../payments/index.ts';
@@ -17,6 +18,7 @@ export const simulatedProviders = [...Object.keys(channels), 'inbound-leads', 'b
 
 /** Services that a simulation uses to read the instance's database. */
 export interface InstanceAccess {
+  readonly database: Database;
   readonly tables: Tables;
   readonly resources: readonly Resource[];
   readonly sealed: Sealing;
@@ -175,11 +177,13 @@ async function countStates(
 
 const countLeads =
   (slug: string): PreparedSimulation['countStored'] =>
-  async ({ tables, resources }, emails) => {
-    const organization = await organizationId(tables, slug);
-    const records = partnerRecords(tables, resources, { organization, requestId: '', name: 'simulate' });
+  async (access, emails) => {
+    const organization = await organizationId(access.tables, slug);
+    const partner = { organization, requestId: '', name: 'simulate' };
     return countStates(emails, ['leads'], async (email) => {
-      const match = await records.find('leads', ['email', email]);
+      const match = await changingPartnerRecords(access, partner, (records) =>
+        records.find('leads', ['email', email]),
+      );
       return match === undefined ? undefined : 'leads';
     });
   };

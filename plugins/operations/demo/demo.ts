@@ -6,7 +6,7 @@ import { type Database, withAdvisoryLock } from '../../../engine/database/index.
 import { type AuditConfig, commandLine } from '../../../engine/effects/index.ts';
 import { fileReason, HttpError, UserError } from '../../../engine/errors.ts';
 import { isDate, isRecordReference } from '../../../engine/fields/index.ts';
-import { everyGrant, type Principal, type Records, records } from '../../../engine/records/index.ts';
+import { type Caller, everyGrant, insertRecord, type Principal } from '../../../engine/records/index.ts';
 import { runForId, type TableRows, type Tables } from '../../../engine/tables/index.ts';
 import { createKey, type KeyConfig } from '../../access/api-keys/index.ts';
 import { createUser, generatePassword } from '../../access/identity/index.ts';
@@ -86,7 +86,7 @@ export function createDemo(
   });
 }
 
-/** Inserts sample records for every resource that has a sample file. */
+/** Inserts sample records for every resource that has a sample file. Does not run hooks. */
 async function insertSamples(
   tables: Tables,
   folder: string,
@@ -94,7 +94,6 @@ async function insertSamples(
   principal: Principal,
 ): Promise<void> {
   const ids = new Map<string, string[]>();
-  const write = records(resources, { principal, requestId: '' }, (statement) => runForId(tables, statement));
   for (const resource of sortByReferences(resources)) {
     const samples = await readSamples(join(folder, `${resource.name}.yaml`));
     const createdIds: string[] = [];
@@ -103,7 +102,8 @@ async function insertSamples(
     const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
     for (const [index, sample] of samples.records.entries()) {
       const record = resolve(resource, sample, ids, days);
-      createdIds.push(await create(write, resource, record, `${samples.file}, record ${index + 1}`));
+      const position = `${samples.file}, record ${index + 1}`;
+      createdIds.push(await create(tables, resource, { principal, requestId: '' }, record, position));
     }
   }
 }
@@ -113,16 +113,17 @@ async function insertSamples(
  * @throws UserError with the sample's position if the sample is not a valid record
  */
 async function create(
-  write: Records,
-  { name, definition }: Resource,
+  tables: Tables,
+  resource: Resource,
+  caller: Caller,
   record: Readonly<Record<string, unknown>>,
   position: string,
 ): Promise<string> {
   // Read-only fields, for example the creation time and values from other systems, are passed separately.
-  const readOnly = definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
+  const readOnly = resource.definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
   const values = Object.fromEntries(readOnly.map(({ name }) => [name, record[name]]));
   try {
-    return await write.create(name, record, values);
+    return await insertRecord(resource, caller, record, values, (statement) => runForId(tables, statement));
   } catch (cause) {
     if (!(cause instanceof HttpError)) throw cause;
     throw new UserError(`${position}: ${cause.message}`, { cause });

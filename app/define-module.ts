@@ -3,6 +3,7 @@ import type { Variables, VariableValues } from '../engine/config/index.ts';
 import type { JsonSchema } from '../engine/fields/index.ts';
 import type { Module } from '../engine/modules/index.ts';
 import { defineTable, type TableRows } from '../engine/tables/index.ts';
+import type { ModuleChannel } from '../webhooks/channels/index.ts';
 import type { Config, DoctorTarget, Instance, Services } from './services.ts';
 
 /** The values that a module has declared, as passed to its functions. */
@@ -38,6 +39,8 @@ export interface ModuleDefinition<V extends Variables = Variables, Section = unk
    * missing) and returns the settings, or throws an error if the section is invalid.
    */
   readonly settings?: JsonSchema | ((section: unknown) => Section);
+  /** Channels, keyed by their name in URLs: lower case, with hyphens between words. */
+  readonly channels?: Readonly<Record<string, ModuleChannel<OwnValues<V, Section>>>>;
 }
 
 type TableArguments = Parameters<typeof defineTable>;

@@ -59,6 +59,23 @@ export {
 } from '../engine/tables/index.ts';
 export { section } from '../plugins/admin-ui/shell/index.ts';
 export {
+  type ChannelContext,
+  type ChannelEvent,
+  followMessage,
+  type IncomingMessage,
+  type Integration,
+  type ModuleChannel,
+  type OutgoingText,
+  PermanentError,
+  type ProviderRequest,
+  RetryableError,
+  type SendContext,
+  type SimulatedEvent,
+  type Simulation,
+  storeMessage,
+} from '../webhooks/channels/index.ts';
+export { matchesAnySecret } from '../webhooks/endpoint/index.ts';
+export {
   type DefinedModule,
   defineModule,
   defineModuleTable,

@@ -7,15 +7,18 @@ import { debuglog } from 'node:util';
 import { instanceFolder, packageName, readVariables, type Variables } from '../engine/config/index.ts';
 import { UserError } from '../engine/errors.ts';
 import { lineOf, suggestion } from '../engine/yaml/index.ts';
+import { moduleChannel } from '../webhooks/channels/index.ts';
 import {
   assertSectionSchema,
   type ModuleEntry,
+  ownSenders,
   readModuleEntries,
   readSettings,
   type SettingsConfig,
   sectionOf,
   settingNames,
 } from '../webhooks/settings/index.ts';
+import { simulatedPartners } from '../webhooks/simulate/index.ts';
 import { definitionOf, type ModuleDefinition, type OwnValues } from './define-module.ts';
 import { moduleIssues } from './module-shape.ts';
 import { modules } from './modules.ts';
@@ -252,7 +255,7 @@ function instanceModule(
   { environment }: SettingsConfig,
   issues: string[],
 ): InstanceModule {
-  const { name, register, pages, metrics, commands, settings, ...rest } = definition;
+  const { name, register, pages, metrics, commands, settings, channels, ...rest } = definition;
   if (settings !== undefined && typeof settings !== 'function') {
     try {
       assertSectionSchema(settings);
@@ -272,6 +275,16 @@ function instanceModule(
     ...rest,
     name,
     ...(settings !== undefined && { settings }),
+    ...(channels && {
+      channels: Object.fromEntries(
+        Object.entries(channels).map(([provider, channel]) => [
+          provider,
+          moduleChannel(name, channel, (webhooks) =>
+            withOwn({}, () => sectionOf(webhooks.settings.current, name)),
+          ),
+        ]),
+      ),
+    }),
     ...(register && { register: (app, services) => register(app, withService(services)) }),
     ...(pages && { pages: (screens, services) => pages(screens, withService(services)) }),
     ...(metrics && { metrics: (services) => metrics(withService(services)) }),
@@ -289,9 +302,13 @@ function instanceModule(
   };
 }
 
+/** Returns whether a name has another meaning in `messaging` or for `crm simulate`. */
+const isReservedChannel = (name: string): boolean =>
+  [...ownSenders, ...simulatedPartners].includes(name) || name.endsWith('-payment');
+
 /** Returns an issue for each name of a module that other modules, settings or variables already use. */
 function conflicts(
-  { name, tables = [], variables = {} }: InstanceModule,
+  { name, tables = [], variables = {}, channels = {} }: InstanceModule,
   own: readonly InstanceModule[],
   usedVariables: readonly string[],
 ): string[] {
@@ -315,6 +332,16 @@ function conflicts(
       return owner === undefined
         ? []
         : [`tables[${index}]: the table "${tableName}" already belongs to the module ${owner}`];
+    }),
+    ...Object.keys(channels).flatMap((provider) => {
+      const owner = others.find(({ channels: all = {} }) => Object.hasOwn(all, provider))?.name;
+      if (owner !== undefined)
+        return [
+          `channels.${provider}: the channel already belongs to the module ${owner}. Choose another name.`,
+        ];
+      return isReservedChannel(provider)
+        ? [`channels.${provider}: the name is reserved. Choose another name.`]
+        : [];
     }),
     ...Object.entries(variables).flatMap(([key, variable]) =>
       usedVariables.includes(variable.name)

@@ -74,6 +74,16 @@ export const isModuleName = (name: string): boolean => name.length <= 30 && name
 /** Describes the valid names of modules. Completes "must be …". */
 export const moduleNameRule = 'lowercase words separated by "-", with at most 30 characters';
 
+/** Creates a check for channels, whose names follow the rule for the names of modules. */
+const channelsWith =
+  (channel: Check): Check =>
+  (value, path, issues) => {
+    mapOf(channel)(value, path, issues);
+    if (!isObject(value)) return;
+    for (const name of Object.keys(value))
+      if (!isModuleName(name)) issues.push(`${path}.${name}: the name must be ${moduleNameRule}`);
+  };
+
 /** One check for each key of a module. */
 const moduleChecks: { readonly [Key in keyof Required<ModuleDefinition>]: Check } = {
   name: kind(moduleNameRule, (value) => typeof value === 'string' && isModuleName(value)),
@@ -113,6 +123,42 @@ const moduleChecks: { readonly [Key in keyof Required<ModuleDefinition>]: Check 
         },
         ['description', 'run'],
       ),
+    ),
+  ),
+  channels: channelsWith(
+    objectWith(
+      {
+        label: text,
+        secretLabel: text,
+        secretHelp: text,
+        tokenLabel: text,
+        tokenHelp: text,
+        handshake: kind('true or false', (value) => typeof value === 'boolean'),
+        accepts: kind(
+          'a regular expression without the flags g and y',
+          (value) => value instanceof RegExp && !value.global && !value.sticky,
+        ),
+        bodyLimit: kind(
+          'a number of bytes between 1 and 10485760',
+          (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 10_485_760,
+        ),
+        signsUrl: kind('true', (value) => value === true),
+        verify: aFunction,
+        events: aFunction,
+        reply: objectWith({ type: text, body: kind('a text', (value) => typeof value === 'string') }, [
+          'type',
+          'body',
+        ]),
+        process: aFunction,
+        send: aFunction,
+        simulation: objectWith({ contentType: text, eventId: aFunction, body: aFunction, sign: aFunction }, [
+          'contentType',
+          'eventId',
+          'body',
+          'sign',
+        ]),
+      },
+      ['label', 'secretLabel', 'secretHelp', 'accepts', 'bodyLimit', 'verify', 'events', 'reply', 'process'],
     ),
   ),
   register: aFunction,

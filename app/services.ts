@@ -7,6 +7,7 @@ import type { Metrics, Module } from '../engine/modules/index.ts';
 import type { InstanceSecrets } from '../plugins/access/secrets/index.ts';
 import type { Mailer } from '../plugins/operations/mail/index.ts';
 import type { ConfiguredSlugs } from '../plugins/tenants/organizations/index.ts';
+import type { ChannelModule } from '../webhooks/channels/index.ts';
 import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
 import type { variables } from './variables.ts';
 
@@ -22,7 +23,7 @@ export type Config = VariableValues<typeof variables> & {
 };
 
 /** A module of an instance. */
-export type InstanceModule = Module<Services, Instance, DoctorTarget, Config>;
+export type InstanceModule = Module<Services, Instance, DoctorTarget, Config> & ChannelModule;
 
 /** The modules of an instance, in the order of their registration. */
 export type ModuleList = Pick<Config, 'modules'>;

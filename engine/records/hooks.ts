@@ -571,7 +571,7 @@ export async function measuredCall<T>(
     observer.call?.({ module, place, seconds: (performance.now() - start) / 1000, result });
   try {
     const given = call();
-    const result = given instanceof Promise ? await Promise.race([given, timeout(signal)]) : given;
+    const result = given instanceof Promise ? await Promise.race([given, rejectOnAbort(signal)]) : given;
     report('completed');
     return result;
   } catch (cause) {
@@ -581,7 +581,7 @@ export async function measuredCall<T>(
 }
 
 /** Returns a promise that rejects when the signal is aborted. */
-const timeout = (signal: AbortSignal): Promise<never> =>
+export const rejectOnAbort = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
 
 /** Access to a transaction for one call of a hook. */

@@ -114,7 +114,7 @@ export {
 } from './hook-types.ts';
 export { fieldsByName, type HookValues, hookType, toHookValues } from './hook-values.ts';
 export { hookView } from './hook-views.ts';
-export { measuredCall, systemContext } from './hooks.ts';
+export { measuredCall, rejectOnAbort, systemContext } from './hooks.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';

@@ -35,6 +35,9 @@ const withModule = (text: string, config = 'modules: [./acme.ts]\n') => ({
   'acme.ts': text,
 });
 
+/** A channel that does nothing. */
+const channel = `{ label: 'P', secretLabel: 'K', secretHelp: 'H.', accepts: /json/, bodyLimit: 1000, reply: { type: 'text/plain', body: '' }, verify: () => false, events: () => [], process: async () => {} }`;
+
 const failing: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, message: RegExp]>> =
   {
     'a missing file': [
@@ -116,6 +119,34 @@ const failing: Readonly<Record<string, readonly [files: Readonly<Record<string, 
     'a variable of the engine': [
       withModule(moduleOf("name: 'acme', variables: { port: textVariable('PORT', '') }")),
       /acme\.ts: variables\.port: PORT is one of the engine's variables\. Choose another name\.$/,
+    ],
+    'a channel of the engine': [
+      withModule(moduleOf(`name: 'acme', channels: { telegram: ${channel} }`)),
+      /acme\.ts: channels\.telegram: the channel already belongs to the module inbox\. Choose another name\.$/,
+    ],
+    'a channel of another module': [
+      {
+        'config.yaml': 'modules: [./acme.ts, ./other.ts]\n',
+        'acme.ts': moduleOf(`name: 'acme', channels: { pager: ${channel} }`),
+        'other.ts': moduleOf(`name: 'other', channels: { pager: ${channel} }`),
+      },
+      /other\.ts: channels\.pager: the channel already belongs to the module acme\. Choose another name\.$/,
+    ],
+    'reserved names of channels': [
+      withModule(
+        moduleOf(
+          `name: 'acme', channels: { log: ${channel}, 'inbound-leads': ${channel}, 'a-payment': ${channel} }`,
+        ),
+      ),
+      /channels\.log: the name is reserved\. Choose another name\.\n.*channels\.inbound-leads: the name is reserved.*\n.*channels\.a-payment: the name is reserved/,
+    ],
+    'a channel with the wrong shape': [
+      withModule(
+        moduleOf(
+          "name: 'acme', channels: { Pager_1: { label: 'P', accepts: /a/g, bodyLimit: 0, verfy: () => true } }",
+        ),
+      ),
+      /channels\.Pager_1\.accepts: must be a regular expression without the flags g and y\n.*bodyLimit: must be a number of bytes between 1 and 10485760\n.*verfy: unknown key\. Did you mean "verify"\?\n[\s\S]*channels\.Pager_1\.events: is missing[\s\S]*channels\.Pager_1: the name must be lowercase words/,
     ],
     'settings that are not a schema': [
       withModule(moduleOf("name: 'acme', settings: { type: 'objekt' }")),

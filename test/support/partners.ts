@@ -9,6 +9,7 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/access/secrets/sealing.ts';
+import { channelsOf } from '../../webhooks/channels/channels.ts';
 import { addIntegration } from '../../webhooks/inbox/integrations.ts';
 import { type Answer, type Instance, type Organization, temporaryFolder } from './instance.ts';
 import { command, fresh } from './people.ts';
@@ -108,7 +109,12 @@ export async function integrate<Owner extends { readonly id: string } = Organiza
   const token = fresh(`${provider}-token`);
   const input = { organization: organization.id, provider, name: provider, secret, token };
   const actor = command({ config });
-  const added = await addIntegration(tablesOf(database), actor, sealing(instanceSecrets(config)), input);
+  const added = await addIntegration(
+    tablesOf(database),
+    actor,
+    { sealing: sealing(instanceSecrets(config)), channels: channelsOf(config) },
+    input,
+  );
   return { ...added, secret, token, organization };
 }
 

@@ -401,7 +401,7 @@ for (const driver of drivers) {
       ({ path } = await addIntegration(
         tablesOf(database),
         command({ config }),
-        sealing(instanceSecrets(config)),
+        { sealing: sealing(instanceSecrets(config)), channels },
         given,
       ));
       await database.close();

@@ -1,5 +1,5 @@
 // Booking forms: WhatsApp messages sent on behalf of booking forms.
-// May import engine, plugins, endpoint, sender.
+// May import engine, plugins, endpoint, channels, sender.
 
 import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../../engine/compile/index.ts';
@@ -9,6 +9,7 @@ import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
 import { findOrganization, tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/access/identity/index.ts';
+import { type ChannelConfig, type Channels, channelsOf } from '../channels/index.ts';
 import {
   failure,
   matchesAnySecret,
@@ -31,7 +32,7 @@ const fields = {
 const required = ['to', 'message'] as const;
 
 /** Registers POST /api/booking-forms/whatsapp, which sends messages through the organization's sender. */
-function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
+function bookingForms(app: FastifyInstance, webhooks: Webhooks, channels: Channels): void {
   const { settings, database, secretUse, wrongSecrets } = webhooks;
   app.post(bookingFormsPath, {
     onRequest: async (request) => {
@@ -53,7 +54,12 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
       const organization = await findOrganization(tablesOf(database), slug);
       if (organization === undefined) throw errors.notFound();
       request.owner = organization;
-      const messageId = await send(webhooks, organization, { to: to.trim(), message, name, template });
+      const messageId = await send(webhooks, channels, organization, {
+        to: to.trim(),
+        message,
+        name,
+        template,
+      });
       reply.header('content-type', json).header('cache-control', 'no-store');
       return JSON.stringify({ ok: true, message_id: messageId });
     },
@@ -92,8 +98,8 @@ const paths: Fragment['paths'] = {
 };
 
 /** WhatsApp messages for booking forms. */
-export const bookingFormsModule: Module<WebhookServices> = {
+export const bookingFormsModule: Module<WebhookServices & { readonly config: ChannelConfig }> = {
   name: 'booking-forms',
   openApi: { paths },
-  register: (app) => bookingForms(app, app.webhooks),
+  register: (app, { config }) => bookingForms(app, app.webhooks, channelsOf(config)),
 };

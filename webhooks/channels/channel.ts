@@ -28,9 +28,13 @@ export interface Integration {
   readonly token: string;
 }
 
-/** Services and metadata for processing an event. */
-export interface ChannelContext {
+/** The services of the instance, as passed to the channels of the engine. */
+export interface ChannelServices {
   readonly webhooks: Webhooks;
+}
+
+/** An event's integration and metadata, and access to the database. */
+export interface ChannelContext {
   readonly integration: Integration;
   readonly requestId: string;
   /** Milliseconds since the event was received, according to the database's clock. */
@@ -39,7 +43,19 @@ export interface ChannelContext {
   readonly transaction: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
   /** Replaces the event's data in a transaction so that the next attempt can continue where this attempt stopped. */
   readonly remember: (run: StatementRunner, data: unknown) => Promise<void>;
+  /** Aborted when processing has exceeded its time limit. */
+  readonly signal: AbortSignal;
 }
+
+/** A text message to send. */
+export interface OutgoingText {
+  /** The recipient, as the caller sent it. */
+  readonly to: string;
+  readonly text: string;
+}
+
+/** The integration through which a message is sent. */
+export type SendContext = Pick<ChannelContext, 'integration' | 'signal'>;
 
 /** An event that `crm simulate` delivers. */
 export interface SimulatedEvent {
@@ -58,8 +74,11 @@ export interface Simulation {
   readonly sign: (body: Buffer, secret: string, url: string) => Readonly<Record<string, string>>;
 }
 
-/** A provider's channel: how deliveries are authenticated, parsed and processed. */
-export interface Channel {
+/**
+ * A provider's channel: how deliveries are authenticated, parsed and processed, and how messages are sent.
+ * @typeParam Services additional values that are passed to `process` and `send`
+ */
+export interface Channel<Services = ChannelServices> {
   readonly label: string;
   /** The provider's term for the secret. */
   readonly secretLabel: string;
@@ -69,23 +88,35 @@ export interface Channel {
   readonly tokenLabel?: string;
   readonly tokenHelp?: string;
   /** Whether the provider confirms the URL with a GET request that contains the verify token. */
-  readonly handshake: boolean;
+  readonly handshake?: boolean;
   /** Content types used by the provider. */
   readonly accepts: RegExp;
   /** Maximum size of a delivery, in bytes. */
   readonly bodyLimit: number;
+  /** Whether the provider signs the public URL, so that deliveries can be verified only if `public_url` is set. */
+  readonly signsUrl?: true;
   /**
    * Returns whether the delivery was signed with the secret, comparing in constant time.
    * @param publicUrl the instance's public origin
    */
-  readonly verify: (delivery: ProviderRequest, secret: string, publicUrl: string) => boolean;
+  readonly verify: (
+    delivery: ProviderRequest,
+    secret: string,
+    publicUrl: string,
+  ) => boolean | Promise<boolean>;
   /** Returns the relevant events in a delivery. @throws HttpError 400 if the body is invalid */
   readonly events: (delivery: ProviderRequest) => readonly ChannelEvent[];
   /** The response that the provider expects. */
   readonly reply: { readonly type: string; readonly body: string };
   /** Processes an event. Can run more than once for the same event, so it must be idempotent. */
-  readonly process: (event: ChannelEvent, context: ChannelContext) => Promise<void>;
-  readonly simulation: Simulation;
+  readonly process: (event: ChannelEvent, context: ChannelContext & Services) => Promise<void>;
+  /**
+   * Sends a text message through the organization's integration, and returns the provider's message ID. Absent if the channel
+   * cannot be a sender in `messaging`. A thrown {@link PermanentError} or {@link RetryableError} explains why sending failed.
+   */
+  readonly send?: (message: OutgoingText, context: SendContext & Services) => Promise<string>;
+  /** Absent if `crm simulate` cannot simulate the provider. */
+  readonly simulation?: Simulation;
   /** Resource fields that the channel accesses by name. It is not available if the resource is retired. */
   readonly needs?: FieldRequirements;
 }
@@ -103,7 +134,7 @@ export class RetryableError extends Error {}
 export class PermanentError extends Error {}
 
 /** A message received by the organization. */
-interface IncomingMessage {
+export interface IncomingMessage {
   /** The provider's message ID. */
   readonly id: string;
   readonly from: string;

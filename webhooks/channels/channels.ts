@@ -1,6 +1,5 @@
 import { isServed } from '../../engine/modules/index.ts';
 import { literal } from '../../engine/sql/index.ts';
-import { ownProperty } from '../endpoint/index.ts';
 import type { Channel } from './channel.ts';
 import { instagram, messenger } from './messenger.ts';
 import { metaLeadAds } from './meta-lead-ads.ts';
@@ -8,8 +7,11 @@ import { telegram } from './telegram.ts';
 import { twilio } from './twilio.ts';
 import { whatsapp } from './whatsapp.ts';
 
-/** All channels, keyed by their name in URLs. */
-export const channels: Readonly<Record<string, Channel>> = {
+/** Channels, keyed by their name in URLs. */
+export type Channels = Readonly<Record<string, Channel>>;
+
+/** The engine's own channels. */
+export const channels: Channels = {
   whatsapp,
   'meta-lead-ads': metaLeadAds,
   messenger,
@@ -18,21 +20,33 @@ export const channels: Readonly<Record<string, Channel>> = {
   twilio,
 };
 
-/** Returns the channels that an instance with these retired resources can use, keyed by their name in URLs. */
+/** A module that adds channels. */
+export interface ChannelModule {
+  readonly channels?: Channels;
+}
+
+/** The configuration that determines an instance's channels. */
+export interface ChannelConfig {
+  readonly modules: readonly ChannelModule[];
+}
+
+/** Returns the channels of an instance. */
+export const channelsOf = ({ modules }: ChannelConfig): Channels =>
+  Object.fromEntries(modules.flatMap(({ channels: own = {} }) => Object.entries(own)));
+
+/** Returns the channels that an instance with these retired resources can use. */
 export const availableChannels = (
+  all: Channels,
   retired: readonly { readonly name: string }[] = [],
-): Readonly<Record<string, Channel>> =>
+): Channels =>
   Object.fromEntries(
-    Object.entries(channels).filter(
+    Object.entries(all).filter(
       ([, { needs }]) => needs === undefined || isServed({ needs: [needs] }, retired),
     ),
   );
 
-/** Returns the channel with this name, or undefined if it does not exist. */
-export const channelOf = (name: string): Channel | undefined => ownProperty(channels, name);
-
 /** Returns an SQL expression for the label of the channel named in a column. */
-export const channelLabel = (column: string): string =>
-  `case ${column} ${Object.entries(channels)
+export const channelLabel = (all: Channels, column: string): string =>
+  `case ${column} ${Object.entries(all)
     .map(([name, { label }]) => `when ${literal(name)} then ${literal(label)}`)
     .join(' ')} else ${column} end`;

@@ -8,7 +8,13 @@ import {
   type Partner,
   UnreachableError,
 } from '../endpoint/index.ts';
-import { type Channel, type ChannelContext, PermanentError, RetryableError } from './channel.ts';
+import {
+  type Channel,
+  type ChannelContext,
+  type ChannelServices,
+  PermanentError,
+  RetryableError,
+} from './channel.ts';
 import {
   asNumber,
   type Json,
@@ -131,6 +137,8 @@ export const metaLeadAds: Channel = {
   },
 };
 
+type ServedContext = ChannelContext & ChannelServices;
+
 const partnerOf = ({ integration, requestId }: ChannelContext): Partner => ({
   organization: integration.organization,
   requestId,
@@ -147,7 +155,7 @@ const findLead = (records: ExistingRecords, leadgen: string) =>
 async function createStub(
   records: Records,
   run: StatementRunner,
-  context: ChannelContext,
+  context: ServedContext,
   ids: Readonly<Record<string, string>>,
 ): Promise<string> {
   const { organization } = context.integration;
@@ -162,7 +170,7 @@ async function createStub(
 }
 
 /** Fetches a lead. @throws RetryableError if the Graph API does not return it */
-async function fetchLead({ webhooks, integration }: ChannelContext, leadgen: string): Promise<Json> {
+async function fetchLead({ webhooks, integration }: ServedContext, leadgen: string): Promise<Json> {
   const { base_url, version, timeout_ms } = webhooks.settings.current.graph;
   const path = `/${version}/${leadgen}?fields=id,created_time,ad_id,form_id,campaign_id,field_data`;
   try {

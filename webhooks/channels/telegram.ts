@@ -9,7 +9,6 @@ export const telegram: Channel = {
   secretLabel: 'Secret token',
   secretHelp:
     'Choose 1 to 256 characters (letters, digits, _ and -) and pass them to setWebhook as secret_token.',
-  handshake: false,
   accepts: /^application\/json\b/i,
   bodyLimit: 1024 * 1024,
   reply: { type: 'application/json; charset=utf-8', body: '{"ok":true}' },

@@ -44,7 +44,7 @@ export const twilio: Channel = {
   label: 'Twilio',
   secretLabel: 'Auth token',
   secretHelp: 'In the Twilio Console, open Account, API keys and tokens, Auth token.',
-  handshake: false,
+  signsUrl: true,
   accepts: /^application\/(x-www-form-urlencoded|json)\b/i,
   bodyLimit: 256 * 1024,
   reply: { type: 'text/xml; charset=utf-8', body: '<Response/>' },

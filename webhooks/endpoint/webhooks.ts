@@ -117,6 +117,8 @@ export interface Webhooks extends WebhookServices {
   /** Counts wrong secrets to rate-limit clients that guess secrets. */
   readonly wrongSecrets: WrongSecrets;
   readonly log: (details: object, text: string) => void;
+  /** Logs a warning. */
+  readonly warn: (details: object, text: string) => void;
 }
 
 declare module 'fastify' {
@@ -160,6 +162,7 @@ export const endpoint: Module<WebhookServices> = {
       secretUse: secretUse(app, database),
       wrongSecrets: wrongSecrets(),
       log: (details, text) => app.log.info(details, text),
+      warn: (details, text) => app.log.warn(details, text),
     });
   },
 };

@@ -14,12 +14,12 @@ import {
 } from '../../plugins/access/secrets/index.ts';
 import {
   availableChannels,
-  channelOf,
+  type Channels,
   PermanentError,
   type ProviderRequest,
   RetryableError,
 } from '../channels/index.ts';
-import type { Webhooks } from '../endpoint/index.ts';
+import { ownProperty, type Webhooks } from '../endpoint/index.ts';
 import {
   backlog,
   backoff,
@@ -50,16 +50,20 @@ const isPermanent = (cause: unknown): boolean =>
   (cause instanceof HttpError && cause.status < 500 && cause.code !== 'quota_exceeded') ||
   /^(?:22|54)/.test(sqlState(cause instanceof HttpError ? cause.cause : cause) ?? '');
 
+/** The parts of an instance that process events. */
+interface Processing {
+  readonly webhooks: Webhooks;
+  readonly channels: Channels;
+  readonly sealing: Sealing;
+}
+
 /** Processes a channel event. */
-async function processEvent(
-  webhooks: Webhooks,
-  sealing: Sealing,
-  item: ClaimedItem<InboxClaim>,
-): Promise<ItemOutcome> {
+async function processEvent(processing: Processing, item: ClaimedItem<InboxClaim>): Promise<ItemOutcome> {
   try {
-    await passToChannel(webhooks, sealing, item);
+    await passToChannel(processing, item);
     return { reason: '' };
   } catch (cause) {
+    const { webhooks } = processing;
     if (cause instanceof HttpError && cause.code === 'rejected_by_database')
       webhooks.database.reportRejection?.(`inbox-${item.id}`, cause.cause);
     const isDeadLetter = isPermanent(cause) || item.attempts >= webhooks.settings.current.inbox.attempts;
@@ -67,16 +71,18 @@ async function processEvent(
   }
 }
 
+/** Time limit for processing an event, in milliseconds. Must be shorter than the lease of the queue. */
+const processTimeoutMs = 30_000;
+
 async function passToChannel(
-  webhooks: Webhooks,
-  { open }: Sealing,
+  { webhooks, channels, sealing: { open } }: Processing,
   { id, organization, owner, eventId, ageMs, row }: ClaimedItem<InboxClaim>,
 ): Promise<void> {
   const { database } = webhooks;
-  const channel = channelOf(row.provider);
+  const channel = ownProperty(channels, row.provider);
   if (channel === undefined)
-    throw new RetryableError(`this version does not support the channel "${row.provider}"`);
-  if (!Object.hasOwn(availableChannels(webhooks.retiredResources), row.provider))
+    throw new RetryableError(`neither this version nor a module has the channel "${row.provider}"`);
+  if (!Object.hasOwn(availableChannels(channels, webhooks.retiredResources), row.provider))
     throw new PermanentError(`${channel.needs?.resource} is retired`);
   const [secret, token] = await Promise.all([open(row.secret), open(row.token)]);
   const { provider, endpoint } = row;
@@ -87,6 +93,7 @@ async function passToChannel(
       integration: { id: owner, provider, endpoint, organization, secret, token },
       requestId: `inbox-${id}`,
       ageMs,
+      signal: AbortSignal.timeout(processTimeoutMs),
       transaction: (work) => transaction(database, work),
       remember: async (run, data) => {
         await run(statementOf(eventDataUpdate(tablesOf(database), organization, id, data)));
@@ -118,11 +125,11 @@ const maxEvents = 2000;
  * Registers /webhooks/channels/<provider>/<endpoint>. Authenticated deliveries are stored before the response
  * is sent, and the worker processes them afterwards.
  */
-export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
+export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks, channels: Channels): void {
   const { database, secrets, settings, wrongSecrets } = webhooks;
   const sealed = cachedOpener(sealing(secrets));
   const worker = startWorker<InboxClaim>(app, database, inboxQueue, (item) =>
-    processEvent(webhooks, sealed, item),
+    processEvent({ webhooks, channels, sealing: sealed }, item),
   );
   const inboxBacklog = backlog(database, inboxQueue);
   startQueueRetention(
@@ -134,7 +141,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   renewSealed(app, database, sealed, 'crm_integrations', sealedColumns);
 
   app.decorateRequest('integration', null);
-  for (const [provider, channel] of Object.entries(availableChannels(webhooks.retiredResources))) {
+  for (const [provider, channel] of Object.entries(availableChannels(channels, webhooks.retiredResources))) {
     const path = endpointPath(provider, ':endpoint');
     // Looks up the integration before the body is read.
     const onRequest = async (request: FastifyRequest) => {
@@ -148,7 +155,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
     };
 
     app.get(path, { onRequest }, async (request, reply) => {
-      if (!channel.handshake) throw errors.methodNotAllowed('POST');
+      if (channel.handshake !== true) throw errors.methodNotAllowed('POST');
       reply.header('content-type', 'text/plain; charset=utf-8');
       const integration = integrationOf(request);
       const challenge = challengeOf(integration, request.query as Readonly<Record<string, unknown>>);
@@ -164,7 +171,9 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
         raw: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
         url: request.url,
       };
-      if (!channel.verify(delivery, integration.secret, settings.current.public_url)) {
+      const isValid = await channel.verify(delivery, integration.secret, settings.current.public_url);
+      // Channels of modules can be JavaScript, where any object is truthy.
+      if (isValid !== true) {
         throw await wrongSecrets.errorFor(request, endpointPath(provider, integration.endpoint));
       }
       if (!channel.accepts.test(request.headers['content-type'] ?? '')) {

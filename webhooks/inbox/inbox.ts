@@ -1,5 +1,5 @@
 import type { Tables } from '../../engine/tables/index.ts';
-import { type ChannelEvent, channelLabel, type Integration } from '../channels/index.ts';
+import { type ChannelEvent, type Channels, channelLabel, type Integration } from '../channels/index.ts';
 import { indexable } from '../endpoint/index.ts';
 import type { Queue } from '../queue/index.ts';
 
@@ -11,7 +11,7 @@ export const inboxQueue: Queue = {
   owner: {
     table: 'crm_integrations',
     column: 'integration_id',
-    name: `g.name || ' (' || ${channelLabel('g.provider')} || ')'`,
+    name: `g.name || ' (' || g.provider || ')'`,
     isOpen: 'g.enabled',
   },
   title: 'i.event_id',
@@ -21,6 +21,12 @@ export const inboxQueue: Queue = {
   concurrency: 20,
   batch: 5,
 };
+
+/** Returns the queue of channel events, whose owners are named with the labels of their channels. */
+export const labeledInbox = (channels: Channels): Queue => ({
+  ...inboxQueue,
+  owner: { ...inboxQueue.owner, name: `g.name || ' (' || ${channelLabel(channels, 'g.provider')} || ')'` },
+});
 
 /** Columns from a claimed event and its integration, with encrypted secrets. */
 export interface InboxClaim {

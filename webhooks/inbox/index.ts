@@ -5,29 +5,37 @@ import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import type { InstanceSecrets } from '../../plugins/access/secrets/index.ts';
-import { leadAdsNeeds } from '../channels/index.ts';
-import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
+import {
+  type ChannelConfig,
+  type ChannelModule,
+  channels,
+  channelsOf,
+  leadAdsNeeds,
+} from '../channels/index.ts';
+import { sealedCheck } from '../endpoint/index.ts';
 import { addDeliveries, queueCheck, queueCommands, queueMetrics } from '../queue/index.ts';
-import { disabledIntegrations } from './check.ts';
+import { disabledIntegrations, unknownChannels } from './check.ts';
 import { channelEndpoints } from './endpoints.ts';
-import { inboxQueue } from './inbox.ts';
-import { integrationPages } from './integrations-page.ts';
+import { inboxQueue, labeledInbox } from './inbox.ts';
+import { type InboxServices, integrationPages } from './integrations-page.ts';
 import { inboxTables } from './tables.ts';
 
 export { endpointPath, integrationRows, openIntegration } from './integrations.ts';
 
 /** Integrations with providers, and the inbox that stores and processes their events. */
 export const inboxModule: Module<
-  WebhookServices,
+  InboxServices,
   { readonly config: AuditConfig; readonly database: Database },
-  { readonly database: Database; readonly secrets: InstanceSecrets }
-> = {
+  { readonly config: ChannelConfig; readonly database: Database; readonly secrets: InstanceSecrets }
+> &
+  ChannelModule = {
   name: 'inbox',
+  channels,
   tables: inboxTables,
   needs: [leadAdsNeeds],
   // Only one of the channels needs the resource.
   isDivisible: true,
-  register: (app) => channelEndpoints(app, app.webhooks),
+  register: (app, { config }) => channelEndpoints(app, app.webhooks, channelsOf(config)),
   metrics: ({ database }) => [queueMetrics(database, 'inbox', inboxQueue)],
   pages: (screens, services) => {
     integrationPages(screens, services);
@@ -37,7 +45,7 @@ export const inboxModule: Module<
       icon: 'inbox',
       purpose: 'Events that providers deliver to your integrations appear here.',
       columns: { time: 'Received', owner: 'From' },
-      queue: inboxQueue,
+      queue: labeledInbox(channelsOf(services.config)),
     });
   },
   commands: (line) =>
@@ -50,6 +58,7 @@ export const inboxModule: Module<
     }),
   checks: [
     disabledIntegrations,
+    unknownChannels,
     queueCheck(inboxQueue, 'inbox'),
     sealedCheck(
       'integration',

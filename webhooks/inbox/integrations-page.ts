@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import { UserError } from '../../engine/errors.ts';
+import { arrayText } from '../../engine/sql/index.ts';
 import { countRows, listRows, tablesOf } from '../../engine/tables/index.ts';
 import { sealing } from '../../plugins/access/secrets/index.ts';
 import {
@@ -15,8 +16,15 @@ import {
   type ObjectContext,
   rowsPerPage,
 } from '../../plugins/admin-ui/shell/index.ts';
-import { availableChannels, type Channel, channelLabel, channelOf } from '../channels/index.ts';
-import type { WebhookServices } from '../endpoint/index.ts';
+import {
+  availableChannels,
+  type Channel,
+  type ChannelConfig,
+  type Channels,
+  channelLabel,
+  channelsOf,
+} from '../channels/index.ts';
+import { ownProperty, type WebhookServices } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 import {
   addIntegration,
@@ -28,6 +36,11 @@ import {
   removeIntegration,
   setIntegrationEnabled,
 } from './integrations.ts';
+
+/** Services required for integrations. */
+export interface InboxServices extends WebhookServices {
+  readonly config: ChannelConfig;
+}
 
 /** Returns the input fields for a channel's secrets, labeled with the provider's terms. */
 const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): Input[] => [
@@ -55,203 +68,212 @@ const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): In
  * Returns the origin to configure at providers: `public_url` or, if it is not set, the origin that the
  * administrator's browser uses.
  */
-const originOf = ({ request, services: { settings } }: ObjectContext<WebhookServices>) =>
+const originOf = ({ request, services: { settings } }: ObjectContext<InboxServices>) =>
   withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
 
 function problemOf(
   { provider }: IntegrationInfo,
-  { settings, retiredResources }: WebhookServices,
+  { config, settings, retiredResources }: InboxServices,
 ): string | null {
-  if (provider === 'twilio' && settings.current.public_url === '')
+  const channels = channelsOf(config);
+  const channel = ownProperty(channels, provider);
+  if (channel === undefined) return `no module adds the channel "${provider}", so its URL responds with 404`;
+  if (channel.signsUrl === true && settings.current.public_url === '')
     return 'public_url is not set in config.yaml, so deliveries cannot be verified';
-  const resource = channelOf(provider)?.needs?.resource;
-  return resource === undefined || Object.hasOwn(availableChannels(retiredResources), provider)
+  const resource = channel.needs?.resource;
+  return resource === undefined || Object.hasOwn(availableChannels(channels, retiredResources), provider)
     ? null
     : `${resource} is retired, so deliveries are rejected`;
 }
 
-const stateOf = (integration: IntegrationInfo, services: WebhookServices): DisplayValue => ({
+const stateOf = (integration: IntegrationInfo, services: InboxServices): DisplayValue => ({
   text: integration.enabled ? 'Enabled' : 'Disabled',
   state: integration.enabled ? 'good' : 'bad',
   below: problemOf(integration, services),
 });
 
-/** Integrations and their secrets. */
-const integrations = defineObject<IntegrationInfo, WebhookServices>({
-  name: 'integrations',
-  title: 'Integrations',
-  group: 'Integrations',
-  icon: 'plug',
-  plural: 'integrations',
-  source: integrationRows,
-  missing: () => missingIntegration,
-  nameOf: ({ name }) => name,
-  columns: [
-    {
-      title: 'Name',
-      cell: ({ id, name }, { urlOf }) => ({ text: name, href: `${urlOf('integration')}?id=${id}` }),
-      by: 'lower(i.name)',
-    },
-    { title: 'Provider', cell: ({ label }) => ({ text: label }), by: channelLabel('i.provider') },
-    { title: 'State', cell: (row, { services }) => stateOf(row, services), by: 'i.enabled' },
-  ],
-  empty: 'Integrations receive messages and leads from providers such as WhatsApp and Meta Lead Ads.',
-  menu: ({ id, name }, { urlOf }) => ({
-    links: [{ label: 'Show URL', name: `Show URL for ${name}`, href: `${urlOf('integration')}?id=${id}` }],
-  }),
-  pages: {
-    integration: async (context, integration) => {
-      const { id, name, label, provider, endpoint } = integration;
-      return {
-        kind: 'record',
-        title: name,
-        values: [
-          { label: 'Provider', text: label },
-          { label: 'State', ...stateOf(integration, context.services) },
-          { label: 'Callback URL', code: `${originOf(context)}${endpointPath(provider, endpoint)}` },
-        ],
-        links: [
-          { label: 'Change secrets', href: `${context.urlOf('secrets')}?id=${id}` },
-          { label: 'Show deliveries', href: `/setup/o/${context.slug}/deliveries` },
-        ],
-        danger: { label: 'Remove integration', href: `${context.urlOf('remove')}?id=${id}` },
-      };
-    },
-  },
-  actions: {
-    add: {
-      label: 'Add integration',
-      isOnce: true,
-      page: ({ urlOf, services }, form) => {
-        const provider = field(form, 'provider');
-        const available = availableChannels(services.retiredResources);
-        const channel = Object.hasOwn(available, provider) ? available[provider] : undefined;
-        if (channel === undefined) {
-          const links = Object.entries(available).map(([name, { label }]) => ({
-            label,
-            href: `${urlOf('add')}?provider=${name}`,
-          }));
-          const groups = [{ title: 'Choose a provider', links }];
-          return { kind: 'home', title: 'Add an integration', lines: [], groups };
-        }
+/** Returns the integrations and their secrets. */
+const integrations = (channels: Channels) =>
+  defineObject<IntegrationInfo, InboxServices>({
+    name: 'integrations',
+    title: 'Integrations',
+    group: 'Integrations',
+    icon: 'plug',
+    plural: 'integrations',
+    source: integrationRows(channels),
+    missing: () => missingIntegration,
+    nameOf: ({ name }) => name,
+    columns: [
+      {
+        title: 'Name',
+        cell: ({ id, name }, { urlOf }) => ({ text: name, href: `${urlOf('integration')}?id=${id}` }),
+        by: 'lower(i.name)',
+      },
+      { title: 'Provider', cell: ({ label }) => ({ text: label }), by: channelLabel(channels, 'i.provider') },
+      { title: 'State', cell: (row, { services }) => stateOf(row, services), by: 'i.enabled' },
+    ],
+    empty: 'Integrations receive messages and leads from providers such as WhatsApp and Meta Lead Ads.',
+    menu: ({ id, name }, { urlOf }) => ({
+      links: [{ label: 'Show URL', name: `Show URL for ${name}`, href: `${urlOf('integration')}?id=${id}` }],
+    }),
+    pages: {
+      integration: async (context, integration) => {
+        const { id, name, label, provider, endpoint } = integration;
         return {
-          kind: 'form',
-          title: `Add ${channel.label}`,
-          hidden: [{ name: 'provider', value: provider }],
-          inputs: [
-            nameInput(field(form, 'name').slice(0, 200), 'For example, the phone number, page or bot.'),
-            ...secretInputs(channel, '', true),
+          kind: 'record',
+          title: name,
+          values: [
+            { label: 'Provider', text: label },
+            { label: 'State', ...stateOf(integration, context.services) },
+            { label: 'Callback URL', code: `${originOf(context)}${endpointPath(provider, endpoint)}` },
           ],
-          submit: 'Add integration',
+          links: [
+            { label: 'Change secrets', href: `${context.urlOf('secrets')}?id=${id}` },
+            { label: 'Show deliveries', href: `/setup/o/${context.slug}/deliveries` },
+          ],
+          danger: { label: 'Remove integration', href: `${context.urlOf('remove')}?id=${id}` },
         };
       },
-      run: async (context, form) => {
-        const { organization, actor, transact, services } = context;
-        const input = {
-          organization,
-          provider: field(form, 'provider'),
-          name: field(form, 'name'),
-          secret: field(form, 'secret'),
-          token: field(form, 'token'),
-        };
-        if (!Object.hasOwn(availableChannels(services.retiredResources), input.provider))
-          throw new UserError('this provider does not exist');
-        const { id, path, verifyToken } = await transact((tables) =>
-          addIntegration(tables, actor, sealing(services.secrets), input),
-        );
-        const hasToken = channelOf(input.provider)?.handshake === true;
-        const url = `${originOf(context)}${path}`;
-        return {
-          view: {
-            marked: id,
-            made: {
-              title: `Provider setup for ${input.name}`,
-              text: hasToken
-                ? 'The verify token is shown only once. You can look up the URL again later.'
-                : 'You can look up the URL again later.',
-              values: [
-                { id: 'callback', label: 'Callback URL', value: url, copy: 'Copy URL' },
-                ...(hasToken
-                  ? [
-                      {
-                        id: 'verify-token',
-                        label: 'Verify token, shown only once',
-                        value: verifyToken,
-                        copy: 'Copy token',
-                      },
-                    ]
-                  : []),
-              ],
+    },
+    actions: {
+      add: {
+        label: 'Add integration',
+        isOnce: true,
+        page: ({ urlOf, services }, form) => {
+          const provider = field(form, 'provider');
+          const available = availableChannels(channels, services.retiredResources);
+          const channel = ownProperty(available, provider);
+          if (channel === undefined) {
+            const links = Object.entries(available).map(([name, { label }]) => ({
+              label,
+              href: `${urlOf('add')}?provider=${name}`,
+            }));
+            const groups = [{ title: 'Choose a provider', links }];
+            return { kind: 'home', title: 'Add an integration', lines: [], groups };
+          }
+          return {
+            kind: 'form',
+            title: `Add ${channel.label}`,
+            hidden: [{ name: 'provider', value: provider }],
+            inputs: [
+              nameInput(field(form, 'name').slice(0, 200), 'For example, the phone number, page or bot.'),
+              ...secretInputs(channel, '', true),
+            ],
+            submit: 'Add integration',
+          };
+        },
+        run: async (context, form) => {
+          const { organization, actor, transact, services } = context;
+          const input = {
+            organization,
+            provider: field(form, 'provider'),
+            name: field(form, 'name'),
+            secret: field(form, 'secret'),
+            token: field(form, 'token'),
+          };
+          if (!Object.hasOwn(availableChannels(channels, services.retiredResources), input.provider))
+            throw new UserError('this provider does not exist');
+          const { id, path, verifyToken } = await transact((tables) =>
+            addIntegration(tables, actor, { sealing: sealing(services.secrets), channels }, input),
+          );
+          const hasToken = ownProperty(channels, input.provider)?.handshake === true;
+          const url = `${originOf(context)}${path}`;
+          return {
+            view: {
+              marked: id,
+              made: {
+                title: `Provider setup for ${input.name}`,
+                text: hasToken
+                  ? 'The verify token is shown only once. You can look up the URL again later.'
+                  : 'You can look up the URL again later.',
+                values: [
+                  { id: 'callback', label: 'Callback URL', value: url, copy: 'Copy URL' },
+                  ...(hasToken
+                    ? [
+                        {
+                          id: 'verify-token',
+                          label: 'Verify token, shown only once',
+                          value: verifyToken,
+                          copy: 'Copy token',
+                        },
+                      ]
+                    : []),
+                ],
+              },
             },
-          },
-        };
+          };
+        },
       },
     },
-  },
-  rowActions: {
-    secrets: {
-      label: 'Change secrets',
-      phrase: 'Change secrets for',
-      page: (_context, _form, { name, provider }) => {
-        const channel = channelOf(provider);
-        if (channel === undefined) throw new UserError('this provider does not exist');
-        return {
-          kind: 'form',
-          title: `Change the secrets for ${name}`,
-          intro: 'Fields that you leave empty are not changed.',
-          inputs: secretInputs(channel, 'New ', false),
-          submit: 'Change secrets',
-        };
+    rowActions: {
+      secrets: {
+        label: 'Change secrets',
+        phrase: 'Change secrets for',
+        page: (_context, _form, { name, provider }) => {
+          const channel = ownProperty(channels, provider);
+          if (channel === undefined) throw new UserError('this provider does not exist');
+          return {
+            kind: 'form',
+            title: `Change the secrets for ${name}`,
+            intro: 'Fields that you leave empty are not changed.',
+            inputs: secretInputs(channel, 'New ', false),
+            submit: 'Change secrets',
+          };
+        },
+        done: { 'integration-secrets': 'Secrets changed for {}.' },
+        run: async ({ organization, actor, transact, services }, form, { id }) => {
+          const input = { secret: field(form, 'secret'), token: field(form, 'token') };
+          const sealed = sealing(services.secrets);
+          await transact((tables) => changeSecrets(tables, actor, sealed, organization, id, input));
+        },
       },
-      done: { 'integration-secrets': 'Secrets changed for {}.' },
-      run: async ({ organization, actor, transact, services }, form, { id }) => {
-        const input = { secret: field(form, 'secret'), token: field(form, 'token') };
-        const sealed = sealing(services.secrets);
-        await transact((tables) => changeSecrets(tables, actor, sealed, organization, id, input));
+      remove: {
+        label: 'Remove',
+        page: (_context, _form, { name, label }) => ({
+          kind: 'confirm',
+          title: `Remove ${name}?`,
+          consequence: `Its URL will respond with 404, so ${label} can no longer deliver events, and all of its deliveries will be deleted. To pause it, disable it instead.`,
+          submit: 'Remove integration',
+        }),
+        done: { 'integration-removed': '{} and its deliveries have been removed.' },
+        run: ({ organization, actor, transact }, _form, { id }) =>
+          transact((tables) => removeIntegration(tables, actor, organization, id)),
+      },
+      switch: {
+        label: ({ enabled }) => (enabled ? 'Disable' : 'Enable'),
+        fields: ({ enabled }) => [{ name: 'to', value: enabled ? 'off' : 'on' }],
+        done: {
+          'integration-on': '{} enabled.',
+          'integration-off': '{} disabled. Its URL responds with 404, and waiting events are kept.',
+        },
+        run: async ({ organization, actor, transact }, form, { id, name }) => {
+          const to = field(form, 'to');
+          if (to !== 'on' && to !== 'off') throw new UserError('to must be on or off');
+          await transact((tables) => setIntegrationEnabled(tables, actor, organization, id, to === 'on'));
+          return { done: `integration-${to}`, name, id };
+        },
       },
     },
-    remove: {
-      label: 'Remove',
-      page: (_context, _form, { name, label }) => ({
-        kind: 'confirm',
-        title: `Remove ${name}?`,
-        consequence: `Its URL will respond with 404, so ${label} can no longer deliver events, and all of its deliveries will be deleted. To pause it, disable it instead.`,
-        submit: 'Remove integration',
-      }),
-      done: { 'integration-removed': '{} and its deliveries have been removed.' },
-      run: ({ organization, actor, transact }, _form, { id }) =>
-        transact((tables) => removeIntegration(tables, actor, organization, id)),
-    },
-    switch: {
-      label: ({ enabled }) => (enabled ? 'Disable' : 'Enable'),
-      fields: ({ enabled }) => [{ name: 'to', value: enabled ? 'off' : 'on' }],
-      done: {
-        'integration-on': '{} enabled.',
-        'integration-off': '{} disabled. Its URL responds with 404, and waiting events are kept.',
-      },
-      run: async ({ organization, actor, transact }, form, { id, name }) => {
-        const to = field(form, 'to');
-        if (to !== 'on' && to !== 'off') throw new UserError('to must be on or off');
-        await transact((tables) => setIntegrationEnabled(tables, actor, organization, id, to === 'on'));
-        return { done: `integration-${to}`, name, id };
-      },
-    },
-  },
-});
+  });
 
 /** Adds the pages for integrations, and the check that reports integrations that cannot receive events. */
-export function integrationPages(app: FastifyInstance, services: WebhookServices): void {
+export function integrationPages(app: FastifyInstance, services: InboxServices): void {
+  const channels = channelsOf(services.config);
+  const source = integrationRows(channels);
   addHomeStep(app, {
     label: 'Connect a channel',
     path: 'integrations/add',
     isDone: async ({ membership: { organization } }) =>
-      (await countRows(tablesOf(services.database), integrationRows, organization)) > 0,
+      (await countRows(tablesOf(services.database), source, organization)) > 0,
   });
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {
     const { settings, database } = services;
-    const where = [sql`not i.enabled or (i.provider = 'twilio' and ${settings.current.public_url === ''})`];
+    const usable = Object.entries(channels)
+      .filter(([, { signsUrl }]) => signsUrl !== true || settings.current.public_url !== '')
+      .map(([name]) => name);
+    const where = [sql`not i.enabled or not i.provider = any(${arrayText(usable)}::text[])`];
     const page = { where, limit: rowsPerPage };
-    const rows = await listRows(tablesOf(database), integrationRows, organization, page);
+    const rows = await listRows(tablesOf(database), source, organization, page);
     return rows.map((integration) => ({
       state: 'warn' as const,
       text: `${integration.name} (${integration.label}): ${
@@ -264,5 +286,5 @@ export function integrationPages(app: FastifyInstance, services: WebhookServices
       },
     }));
   });
-  addObjects(app, services, [integrations]);
+  addObjects(app, services, [integrations(channels)]);
 }

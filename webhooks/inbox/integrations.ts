@@ -7,7 +7,8 @@ import {
   hashSecret,
   type Sealing,
 } from '../../plugins/access/secrets/index.ts';
-import { channelLabel, channelOf, type Integration } from '../channels/index.ts';
+import { type Channels, channelLabel, type Integration } from '../channels/index.ts';
+import { ownProperty } from '../endpoint/index.ts';
 
 /** An integration without its secrets. */
 export interface IntegrationInfo {
@@ -23,21 +24,21 @@ export interface IntegrationInfo {
 export const endpointPath = (provider: string, endpoint: string): string =>
   `/webhooks/channels/${provider}/${endpoint}`;
 
-/** An organization's integrations, oldest first. */
-export const integrationRows: RowSource<IntegrationInfo> = {
+/** Returns an organization's integrations, oldest first. */
+export const integrationRows = (channels: Channels): RowSource<IntegrationInfo> => ({
   from: 'crm_integrations i',
   owner: 'i.organization_id',
   columns: {
     id: 'i.id',
     provider: 'i.provider',
-    label: channelLabel('i.provider'),
+    label: channelLabel(channels, 'i.provider'),
     name: 'i.name',
     endpoint: 'i.endpoint',
     enabled: 'i.enabled',
   },
-  search: ['i.name', channelLabel('i.provider')],
+  search: ['i.name', channelLabel(channels, 'i.provider')],
   order: 'i.id',
-};
+});
 
 /** Message for an integration that does not exist. */
 export const missingIntegration = 'this integration does not exist';
@@ -50,7 +51,7 @@ export const missingIntegration = 'this integration does not exist';
 export async function addIntegration(
   tables: Tables,
   actor: Actor,
-  { seal }: Sealing,
+  { sealing: { seal }, channels }: { readonly sealing: Sealing; readonly channels: Channels },
   input: {
     readonly organization: string;
     readonly provider: string;
@@ -59,7 +60,7 @@ export async function addIntegration(
     readonly token: string;
   },
 ): Promise<{ readonly id: string; readonly path: string; readonly verifyToken: string }> {
-  const channel = channelOf(input.provider);
+  const channel = ownProperty(channels, input.provider);
   if (channel === undefined) throw new UserError('this provider does not exist');
   const name = displayName(input.name, 'the name');
   if (input.secret.trim() === '') throw new UserError(`${channel.secretLabel} is required`);
@@ -172,16 +173,28 @@ export interface OpenIntegration extends Integration {
   readonly verifyTokenHash: string;
 }
 
-/** Finds an enabled integration by its endpoint or its ID, and decrypts its secrets. */
+/**
+ * Finds an enabled integration by its endpoint, its ID or, if the organization has several of one provider, as the oldest one, and
+ * decrypts its secrets.
+ */
 export async function openIntegration(
   tables: Tables,
   { open }: Sealing,
-  key: { readonly endpoint: string } | { readonly organization: string; readonly id: string },
+  key:
+    | { readonly endpoint: string }
+    | { readonly organization: string; readonly id: string }
+    | { readonly organization: string; readonly provider: string },
 ): Promise<OpenIntegration | undefined> {
   const base = tables.selectFrom('crm_integrations').selectAll().where('enabled', '=', true);
   const row = await ('endpoint' in key
     ? base.where('endpoint', '=', key.endpoint)
-    : base.where('organization_id', '=', key.organization).where('id', '=', key.id)
+    : 'id' in key
+      ? base.where('organization_id', '=', key.organization).where('id', '=', key.id)
+      : base
+          .where('organization_id', '=', key.organization)
+          .where('provider', '=', key.provider)
+          .orderBy('id')
+          .limit(1)
   ).executeTakeFirst();
   if (row === undefined) return undefined;
   return {

@@ -4,7 +4,7 @@ import { bookingFormsPath } from '../booking-forms/index.ts';
 import { fingerprint, ownProperty, secretUses } from '../endpoint/index.ts';
 import { inboundLeadsModule, inboundLeadsPath } from '../inbound-leads/index.ts';
 import { hookOf, paymentPath } from '../payments/index.ts';
-import type { Settings } from '../settings/index.ts';
+import { ownSenders, type Settings } from '../settings/index.ts';
 
 /** A partner endpoint's status. */
 export interface EndpointStatus {
@@ -69,7 +69,7 @@ export async function partnerStatus(
       bookingFormsPath,
       booking_forms_whatsapp.secrets,
       senderSlug,
-      missingProblem(senderSlug) || senderProblem(settings, senderSlug),
+      missingProblem(senderSlug) || (await senderProblem(tables, settings, senderSlug)),
     ),
     ...Object.entries(payments).map(([customer, { organization, verify }]) =>
       status(
@@ -84,9 +84,21 @@ export async function partnerStatus(
 }
 
 /** Returns the reason an organization cannot send messages, or an empty string if it can. */
-function senderProblem({ messaging }: Settings, slug: string): string {
+async function senderProblem(tables: Tables, { messaging }: Settings, slug: string): Promise<string> {
   const sender = ownProperty(messaging, slug);
   if (sender === undefined) return `messaging has no sender for "${slug}"`;
+  if (!ownSenders.includes(sender.sender)) {
+    const integration = await tables
+      .selectFrom('crm_integrations as i')
+      .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
+      .select('i.id')
+      .where('o.slug', '=', slug)
+      .where('i.provider', '=', sender.sender)
+      .where('i.enabled', '=', true)
+      .limit(1)
+      .executeTakeFirst();
+    if (integration === undefined) return `"${slug}" has no enabled integration with ${sender.sender}`;
+  }
   if (sender.sender === 'whatsapp_cloud') {
     if ((sender.phone_number_id ?? '').trim() === '') return `messaging.${slug}.phone_number_id is blank`;
     if ((sender.access_token ?? '').trim() === '') return `messaging.${slug}.access_token is blank`;

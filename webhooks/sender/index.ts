@@ -1,5 +1,5 @@
 // Sender: outgoing messages, their templates, providers and status.
-// May import engine, settings, endpoint.
+// May import engine, plugins, settings, endpoint, channels, inbox.
 
 import type { Module } from '../../engine/modules/index.ts';
 import { senderTables } from './tables.ts';

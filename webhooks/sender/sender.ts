@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import handlebars from 'handlebars';
 import { errors } from '../../engine/errors.ts';
 import { slugsOf, type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { sealing } from '../../plugins/access/secrets/index.ts';
+import { type Channels, PermanentError, RetryableError } from '../channels/index.ts';
 import { ownProperty, type Webhooks } from '../endpoint/index.ts';
+import { openIntegration } from '../inbox/index.ts';
 import type { SenderSettings } from '../settings/index.ts';
 import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 import { whatsappCloud } from './whatsapp-cloud.ts';
@@ -54,30 +57,65 @@ interface Message {
   readonly template: string | undefined;
 }
 
-/** All senders, keyed by their name in config.yaml. */
-const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> = {
+/** The engine's own senders, keyed by their name in config.yaml. */
+const senders: Readonly<Record<string, MessageSender>> = {
   log,
   whatsapp_cloud: whatsappCloud,
 };
 
+/** Time limit for sending a message through a channel, in milliseconds. The caller waits for it. */
+const channelTimeoutMs = 10_000;
+
+/** Sends a text through the oldest enabled integration of an organization with a channel. */
+async function sendThrough(
+  webhooks: Webhooks,
+  channels: Channels,
+  organization: string,
+  provider: string,
+  { to, text }: Outgoing,
+): Promise<string> {
+  const channel = ownProperty(channels, provider);
+  if (channel?.send === undefined) throw new SendError(`the channel "${provider}" cannot send messages`);
+  const sealed = sealing(webhooks.secrets);
+  const key = { organization, provider };
+  const integration = await openIntegration(tablesOf(webhooks.database), sealed, key);
+  if (integration === undefined)
+    throw new SendError(`the organization has no enabled integration with ${channel.label}`);
+  const signal = AbortSignal.timeout(channelTimeoutMs);
+  try {
+    return await channel.send({ to, text }, { webhooks, integration, signal });
+  } catch (cause) {
+    if (cause instanceof RetryableError || cause instanceof PermanentError)
+      throw new SendError(cause.message, { cause });
+    throw cause;
+  }
+}
+
 /**
  * Sends a message through the organization's sender and stores it, even if sending fails.
+ * @param channels the instance's channels
  * @param organization the organization's ID
  * @returns the provider's message ID
  * @throws HttpError 400 if the template does not exist, 502 if the message could not be sent
  */
 export async function send(
-  { settings, database, log: logger }: Webhooks,
+  webhooks: Webhooks,
+  channels: Channels,
   organization: string,
   message: Message,
 ): Promise<string> {
+  const { settings, database, log: logger } = webhooks;
   const { messaging, graph } = settings.current;
   const slugs = await slugsOf(tablesOf(database), organization);
   const sender = slugs.map((slug) => ownProperty(messaging, slug)).find((settings) => settings !== undefined);
   const outgoing = prepare(message, sender);
   try {
     if (sender === undefined) throw new SendError('no sender is configured for the organization');
-    const id = await senders[sender.sender](outgoing, sender, graph, logger);
+    const own = ownProperty(senders, sender.sender);
+    const id =
+      own === undefined
+        ? await sendThrough(webhooks, channels, organization, sender.sender, outgoing)
+        : await own(outgoing, sender, graph, logger);
     await storeMessage(tablesOf(database), organization, message, {
       status: 'sent',
       provider_id: id,

@@ -1,10 +1,10 @@
 import type { JsonSchema } from '../../engine/fields/index.ts';
 import { hasKey, implies } from '../../engine/yaml/index.ts';
-import { type SettingsConfig, sectionSchemas, shortestSecret } from './load.ts';
+import { type SettingsConfig, sectionSchemas, senderSchema, shortestSecret } from './load.ts';
 import schema from './settings.schema.json' with { type: 'json' };
 import { defaults } from './settings.ts';
 
-const { payment, sender, secrets } = schema.$defs;
+const { payment, secrets } = schema.$defs;
 
 /**
  * JSON Schema for a literal secret of at least the minimum length, or a variable reference whose value is
@@ -32,7 +32,7 @@ export const settingsEditorSchema = ({ modules = [] }: Pick<SettingsConfig, 'mod
       },
     },
     sender: {
-      ...sender,
+      ...senderSchema(modules),
       allOf: [implies(hasKey('sender', 'whatsapp_cloud'), { required: ['phone_number_id', 'access_token'] })],
     },
   },

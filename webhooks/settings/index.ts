@@ -7,6 +7,7 @@ export { type LiveSettings, liveSettings } from './live.ts';
 export {
   assertSectionSchema,
   type ModuleEntry,
+  ownSenders,
   readModuleEntries,
   readSettings,
   readSettingsFile,

@@ -28,6 +28,8 @@ const hasShape = shape<RawSettings>(schema);
 interface SectionOwner {
   readonly name: string;
   readonly settings?: SectionRules;
+  /** The module's channels, by name. Channels that can send messages are senders in `messaging`. */
+  readonly channels?: Readonly<Record<string, { readonly send?: unknown }>>;
 }
 
 /** Names of the engine's own settings, which modules cannot use. */
@@ -47,12 +49,29 @@ const requiredSections = (modules: readonly SectionOwner[]): string[] =>
     Array.isArray(required) && required.length > 0 ? [name] : [],
   );
 
-/** Returns the check for the engine's settings and the modules' sections. */
+const { sender } = schema.$defs;
+
+/** The engine's own senders. */
+export const ownSenders: readonly string[] = sender.properties.sender.enum;
+
+/** Returns the schema of an organization's sender, which can be a channel of a module. */
+export const senderSchema = (modules: readonly SectionOwner[]): typeof sender => {
+  const channels = modules.flatMap(({ channels = {} }) =>
+    Object.entries(channels).flatMap(([name, { send }]) => (send === undefined ? [] : [name])),
+  );
+  return { ...sender, properties: { ...sender.properties, sender: { enum: [...ownSenders, ...channels] } } };
+};
+
+/** Returns the check for the engine's settings and the modules' sections and channels. */
 const shapeWith = (modules: readonly SectionOwner[]): typeof hasShape =>
-  modules.every(({ settings }) => settings === undefined)
+  modules.every(
+    ({ settings, channels = {} }) =>
+      settings === undefined && Object.values(channels).every(({ send }) => send === undefined),
+  )
     ? hasShape
     : shape({
         ...schema,
+        $defs: { ...schema.$defs, sender: senderSchema(modules) },
         properties: { ...schema.properties, ...sectionSchemas(modules) },
         required: requiredSections(modules),
       });
@@ -374,6 +393,16 @@ function expressions(payment: ReturnType<typeof objectOf>): { path: string[]; te
 function checkSenders(parsed: Parsed, issues: YamlIssue[]): void {
   for (const [slug, entry] of Object.entries(objectOf(objectOf(parsed.data).messaging))) {
     const sender = objectOf(entry);
+    if (typeof sender.sender === 'string' && !ownSenders.includes(sender.sender)) {
+      for (const key of Object.keys(sender).filter((name) => name !== 'sender')) {
+        issues.push(
+          parsed.issueAt(
+            { path: ['messaging', slug, key], key: true },
+            `"${key}" is not a setting of the sender ${sender.sender}. The channel uses the organization's integration`,
+          ),
+        );
+      }
+    }
     if (sender.sender !== 'whatsapp_cloud') continue;
     for (const key of ['phone_number_id', 'access_token']) {
       if (sender[key] === undefined) {

@@ -39,7 +39,8 @@ export interface Payment extends RawPayment {
 
 /** Settings for an organization's message sender. */
 export interface SenderSettings {
-  readonly sender: 'log' | 'whatsapp_cloud';
+  /** `log`, `whatsapp_cloud` or the name of a module's channel that can send messages. */
+  readonly sender: string;
   readonly phone_number_id?: string;
   readonly access_token?: string;
   readonly templates?: Readonly<Record<string, { readonly name: string; readonly language: string }>>;

@@ -14,6 +14,7 @@ import {
 } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
+import { type ChannelConfig, channelsOf } from '../channels/index.ts';
 import { readSettings, type Settings, type SettingsConfig, withoutSlash } from '../settings/index.ts';
 import {
   simulate as run,
@@ -24,12 +25,13 @@ import {
 } from './run.ts';
 import {
   type InstanceAccess,
+  type IntegrationInput,
   type PreparedSimulation,
   prepareSimulation,
   simulatedProviders,
 } from './simulate.ts';
 
-type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress' | 'dataFolder'>;
+type SimulateConfig = SettingsConfig & ChannelConfig & Pick<DatabaseConfig, 'databaseAddress' | 'dataFolder'>;
 
 /** Parts of an open instance that a simulation requires. */
 export interface SimulateInstance {
@@ -90,7 +92,7 @@ async function runCommand(
   const secret = options.secretStdin ? await firstLineOfInput() : undefined;
   if (secret?.trim() === '') throw new UserError('standard input does not contain a secret');
   const plan = { steps, burst };
-  const input = { org: options.org, endpoint: options.endpoint, secret };
+  const input = { channels: channelsOf(config), org: options.org, endpoint: options.endpoint, secret };
   if (options.url !== undefined) {
     const origin = originOf(options.url);
     // The server and its embedded database could be on another machine.
@@ -129,7 +131,7 @@ function targetOf(
 async function runAgainst(
   { config, database, resources, secrets }: SimulateInstance,
   provider: string,
-  input: { org: string; endpoint?: string | undefined; secret?: string | undefined },
+  input: IntegrationInput,
   origin: string,
   plan: { steps: readonly StepName[]; burst: number },
 ): Promise<CommandResult> {

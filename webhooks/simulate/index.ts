@@ -4,6 +4,8 @@
 import type { Module } from '../../engine/modules/index.ts';
 import type { SimulateInstance } from './commands.ts';
 
+export { simulatedPartners } from './partners.ts';
+
 /** Simulates providers and partners to test an instance. */
 export const simulateModule: Module<unknown, SimulateInstance> = {
   name: 'simulate',

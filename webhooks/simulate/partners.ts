@@ -3,6 +3,9 @@ import type { SimulatedEvent, Simulation } from '../channels/index.ts';
 import { signatures } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
 
+/** Partners that can be simulated, in addition to the customers in config.yaml. */
+export const simulatedPartners = ['inbound-leads', 'booking-forms-whatsapp'];
+
 /** A provider's or partner's deliveries. */
 export interface Script extends Simulation {
   /** The large delivery's size in bytes, and whether the endpoint accepts it. */

@@ -5,16 +5,22 @@ import { UserError } from '../../engine/errors.ts';
 import { listRows, organizationId, type Tables } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
-import { type Channel, channelOf, channels } from '../channels/index.ts';
+import { type Channel, type Channels, channels } from '../channels/index.ts';
 import { changingPartnerRecords, ownProperty } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { endpointPath, integrationRows, openIntegration } from '../inbox/index.ts';
 import { customerOf, hookOf, paymentPath } from '../payments/index.ts';
 import type { Settings } from '../settings/index.ts';
-import { bookingFormScript, inboundLeadScript, paymentScript, type Script } from './partners.ts';
+import {
+  bookingFormScript,
+  inboundLeadScript,
+  paymentScript,
+  type Script,
+  simulatedPartners,
+} from './partners.ts';
 
-/** Providers that can be simulated, in addition to the customers in config.yaml. */
-export const simulatedProviders = [...Object.keys(channels), 'inbound-leads', 'booking-forms-whatsapp'];
+/** The engine's own providers and partners that can be simulated. */
+export const simulatedProviders = [...Object.keys(channels), ...simulatedPartners];
 
 /** Services that a simulation uses to read the instance's database. */
 export interface InstanceAccess {
@@ -36,8 +42,9 @@ export interface PreparedSimulation {
   ) => Promise<Readonly<Record<string, number>>>;
 }
 
-/** Options that identify the integration. */
-interface IntegrationInput {
+/** The instance's channels, and the options that identify the integration. */
+export interface IntegrationInput {
+  readonly channels: Channels;
   readonly org: string;
   readonly endpoint?: string | undefined;
   readonly secret?: string | undefined;
@@ -54,7 +61,7 @@ export async function prepareSimulation(
   access: InstanceAccess | undefined,
 ): Promise<PreparedSimulation> {
   if (access !== undefined) await organizationId(access.tables, input.org);
-  const channel = channelOf(provider);
+  const channel = ownProperty(input.channels, provider);
   if (channel !== undefined) return prepareChannel(provider, channel, input, access);
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   if (provider === 'inbound-leads') {
@@ -77,7 +84,11 @@ export async function prepareSimulation(
   const customer = customerOf(provider);
   const entry = ownProperty(payments, customer);
   if (entry === undefined) {
-    const names = [...simulatedProviders, ...Object.keys(payments).map(hookOf)];
+    const names = [
+      ...Object.keys(input.channels),
+      ...simulatedPartners,
+      ...Object.keys(payments).map(hookOf),
+    ];
     throw new UserError(`Unknown provider "${provider}". Available: ${names.join(', ')}.`);
   }
   assertOrganization(entry.organization, provider, input);
@@ -104,9 +115,11 @@ function firstOf(secrets: readonly string[], provider: string): string {
 async function prepareChannel(
   provider: string,
   { simulation, bodyLimit }: Channel,
-  { org, endpoint, secret }: IntegrationInput,
+  { channels: all, org, endpoint, secret }: IntegrationInput,
   access: InstanceAccess | undefined,
 ): Promise<PreparedSimulation> {
+  if (simulation === undefined)
+    throw new UserError(`The channel "${provider}" cannot be simulated: it has no "simulation".`);
   // The large text still fits into a delivery together with its envelope.
   const script: Script = { ...simulation, large: { bytes: Math.floor(bodyLimit * 0.7), isAccepted: true } };
   if (access === undefined) {
@@ -119,7 +132,7 @@ async function prepareChannel(
   }
   const { tables, sealed } = access;
   const organization = await organizationId(tables, org);
-  const [match] = await listRows(tables, integrationRows, organization, {
+  const [match] = await listRows(tables, integrationRows(all), organization, {
     where: [
       sql`i.enabled and i.provider = ${provider}`,
       ...(endpoint === undefined ? [] : [sql`i.endpoint = ${endpoint}`]),

@@ -9,7 +9,6 @@ export const pigeon: Channel = {
   label: 'Carrier pigeon',
   secretLabel: 'Ring',
   secretHelp: 'Engraved on the ring on its leg.',
-  handshake: false,
   accepts: /^application\/json\b/i,
   bodyLimit: 1024,
   reply: { type: 'application/json; charset=utf-8', body: '{}' },

@@ -535,7 +535,10 @@ export async function callModule<T>(
   try {
     const isRejected = (cause: unknown) =>
       cause instanceof HttpError ? cause.status < 500 : asRejection(cause) !== undefined;
-    return await measuredCall(hooks.observer, { module, place, signal, isRejected }, () => call(context));
+    const measured = () =>
+      measuredCall(hooks.observer, { module, place, signal, isRejected }, () => call(context));
+    const { inTransaction } = hooks.observer;
+    return await (inTransaction === undefined ? measured() : inTransaction({ module, place }, measured));
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     const rejected = asRejection(cause);

@@ -118,8 +118,13 @@ export interface ModuleCall {
 
 /** The hooks of an instance, and the compiled resources that they access. */
 export interface InstanceHooks {
-  /** Called after each call of a hook or action. Modules can set `call`. */
-  readonly observer: { call?: (call: ModuleCall) => void };
+  /** Functions that modules can set. */
+  readonly observer: {
+    /** Called after each call of a hook or action. */
+    call?: (call: ModuleCall) => void;
+    /** Performs each call of a hook or action within a transaction. */
+    inTransaction?: <T>(target: Pick<ModuleCall, 'module' | 'place'>, call: () => Promise<T>) => Promise<T>;
+  };
   /** The hooks of each resource that has any, in the order of the modules. */
   readonly byResource: ReadonlyMap<string, readonly ModuleHooks[]>;
   /** Names of the resources with hooks after writes. */

@@ -6,6 +6,7 @@ import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { hookCheck } from './check.ts';
 import { callMeter, observeCalls } from './metrics.ts';
+import { rejectOwnRequests } from './own-requests.ts';
 import { commitHooks, commitRunner } from './run.ts';
 import { places } from './tables.ts';
 
@@ -29,6 +30,7 @@ export const hooksModule: Module<HookServices, unknown, Pick<HookServices, 'data
     const hooks = hooksOf(resources);
     if (hooks === undefined) return;
     observeCalls(app, hooks);
+    if (database.kind === 'embedded') rejectOwnRequests(app, hooks);
     const modules = commitHooks(hooks);
     if (modules.length === 0) return;
     const { start, run } = commitRunner(

@@ -114,6 +114,7 @@ const moduleChecks: { readonly [Key in keyof Required<ModuleDefinition>]: Check 
           description: text,
           label: text,
           ofCollection: kind('true', (value) => value === true),
+          job: kind('true', (value) => value === true),
           permission: kind('read, create, update, delete or own', (value) =>
             ['read', 'create', 'update', 'delete', 'own'].some((action) => action === value),
           ),

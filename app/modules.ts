@@ -21,6 +21,7 @@ import { idempotency } from '../plugins/api/idempotency/index.ts';
 import { usageModule } from '../plugins/api/usage/index.ts';
 import { changeLogModule } from '../plugins/change-log/index.ts';
 import { hooksModule } from '../plugins/hooks/index.ts';
+import { jobsModule } from '../plugins/jobs/index.ts';
 import { backupModule } from '../plugins/operations/backup/index.ts';
 import { demoModule } from '../plugins/operations/demo/index.ts';
 import { doctorModule } from '../plugins/operations/doctor/index.ts';
@@ -65,6 +66,7 @@ export const modules: readonly InstanceModule[] = [
   ...webhookModules,
   changeLogModule,
   hooksModule,
+  jobsModule,
   activityModule,
   erasureModule,
   trashModule,

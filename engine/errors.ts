@@ -692,6 +692,15 @@ export const errorEntries = {
     hint: 'Try again later.',
     detail: (seconds: number) => ({ headers: retryAfter(seconds) }),
   },
+  /** Too many jobs of the organization are queued. `limit` is their maximum number. */
+  tooManyJobs: {
+    status: 429,
+    code: 'too_many_jobs',
+    meaning: 'Too many jobs of the organization are waiting.',
+    hint: 'Wait until some of them have finished, or cancel them.',
+    headers: retryAfter(30),
+    detail: (limit: number) => ({ text: `${limit} jobs of the organization are already waiting` }),
+  },
   headTooLarge: {
     status: 431,
     code: 'head_too_large',

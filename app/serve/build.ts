@@ -88,6 +88,7 @@ export const loadResources = async (config: Config): Promise<readonly Resource[]
 export async function describeInstance({ config, resources: all }: DescribedInstance): Promise<JsonSchema> {
   const { resources } = divideResources(all);
   const definitions = resources.map(({ definition }) => definition);
+  const actions = resources.flatMap((resource) => resource.actions);
   const samples = await firstSamples(config.samples, resources);
   const hasHooks = resources.some(
     ({ context: { hooks } }) => hooks !== undefined && hooks.byResource.size > 0,
@@ -98,7 +99,7 @@ export async function describeInstance({ config, resources: all }: DescribedInst
       examples: recordExamples(definition, samples.get(name)),
     })),
     ...servedModules(config, all).flatMap(({ openApi = [] }) =>
-      typeof openApi === 'function' ? openApi(definitions, { hasHooks }) : openApi,
+      typeof openApi === 'function' ? openApi(definitions, { hasHooks, actions }) : openApi,
     ),
   ];
   const info = { version, contact: { name: 'The operator of this instance' } };

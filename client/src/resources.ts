@@ -1010,6 +1010,7 @@ export type ErrorCode =
   | 'idempotency_key_reused'
   | 'too_many_attempts'
   | 'rate_limited'
+  | 'too_many_jobs'
   | 'head_too_large'
   | 'internal'
   | 'module_failed'

@@ -6,6 +6,7 @@ import { linksOf, refersToMany } from '../fields/index.ts';
 import {
   actionsOfResource,
   bodyRules,
+  type CompiledAction,
   type CompiledOperations,
   type CompiledUploads,
   compileAction,
@@ -24,7 +25,6 @@ import {
   type OperationContext,
   projection,
   type Referrer,
-  type RunAction,
   systemContext,
   type View,
   writableLists,
@@ -46,7 +46,7 @@ export interface ResourceView {
   /** The actions that modules add. */
   readonly actions: readonly ModuleAction[];
   /** Returns a module's action, compiled for these callers. Throws if it does not exist. */
-  readonly actionNamed: (module: string, name: string) => RunAction;
+  readonly actionNamed: (module: string, name: string) => CompiledAction;
 }
 
 /** A compiled resource with everything needed to handle its requests, computed once at startup. */
@@ -156,7 +156,7 @@ function compileView(context: OperationContext, actions: readonly ModuleAction[]
   const { definition } = context;
   let operations: CompiledOperations | undefined;
   let uploads: CompiledUploads | undefined;
-  const compiledActions = new Map<ModuleAction, RunAction>();
+  const compiledActions = new Map<ModuleAction, CompiledAction>();
   return Object.freeze({
     name: definition.name,
     definition,
@@ -173,9 +173,9 @@ function compileView(context: OperationContext, actions: readonly ModuleAction[]
     actionNamed: (module: string, name: string) => {
       const action = actions.find((candidate) => candidate.module === module && candidate.name === name);
       if (action === undefined) throw new Error(`${definition.name} does not have the action ${name}`);
-      const run = compiledActions.get(action) ?? compileAction(context, action);
-      compiledActions.set(action, run);
-      return run;
+      const compiled = compiledActions.get(action) ?? compileAction(context, action);
+      compiledActions.set(action, compiled);
+      return compiled;
     },
   });
 }

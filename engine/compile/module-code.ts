@@ -2,8 +2,17 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import { changeLog, type Effect } from '../effects/index.ts';
 import { UserError } from '../errors.ts';
 import { schemaIssue } from '../fields/index.ts';
-import { type InstanceHooks, isAction, type ModuleCode, type OperationContext } from '../records/index.ts';
+import {
+  type InstanceHooks,
+  isAction,
+  jobsPath,
+  type ModuleCode,
+  type OperationContext,
+} from '../records/index.ts';
 import { suggestionOrList } from '../yaml/index.ts';
+
+/** Name of the jobs in the API. */
+const jobsName = jobsPath.slice(1);
 
 const actionNamePattern = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 
@@ -25,8 +34,12 @@ export function checkModuleCode(
             `${place}: ${key}.${resource}: the instance does not have this resource${suggestionOrList(resource, names)}`,
           );
     for (const [resource, ofResource] of Object.entries(actions))
-      for (const [name, { input, output, permission }] of Object.entries(ofResource)) {
+      for (const [name, { input, output, permission, job }] of Object.entries(ofResource)) {
         const location = `${place}: actions.${resource}.${name}`;
+        if (job && definitions.some((definition) => definition.name === jobsName))
+          issues.push(
+            `${location}.job: the instance has a resource named "${jobsName}", whose path jobs need`,
+          );
         if (!actionNamePattern.test(name))
           issues.push(`${location}: the name must consist of lower-case letters, digits and single hyphens`);
         if (permission === 'own' && isAction(name))

@@ -433,6 +433,8 @@ function describeOperation(
   };
 }
 
+const jobLocation = { description: 'Path of the job.', schema: { type: 'string' } };
+
 /** Returns the OpenAPI description of a module's action, by method. */
 function describeAction(
   { definition, recordName, pluralName }: DescribedResource,
@@ -443,25 +445,36 @@ function describeAction(
     added,
   }: { readonly isFormer: boolean } & Pick<OpenApiContext, 'added'> & Pick<DescriptionContext, 'headers'>,
 ): Readonly<Record<string, JsonSchema>> {
-  const { name, description, permission, input, output = { type: 'object' }, ofCollection } = action;
+  const { name, description, grant, input, output = { type: 'object' }, ofCollection, job } = action;
   const operationId = `${camel(name)}${ofCollection ? pluralName : recordName}`;
   return {
     post: {
       operationId: isFormer ? `${operationId}Formerly` : operationId,
       ...(isFormer && { deprecated: true }),
       summary: labelOfAction(action),
-      description: `${description} Requires the \`${permission}\` grant on \`${definition.name}\`.`,
+      description: `${description} Requires the \`${grant}\` grant on \`${definition.name}\`.`,
       tags: [definition.name],
       parameters: ['Prefer', 'org', 'IdempotencyKey'].map((parameter) => ref('parameters', parameter)),
       ...(input !== undefined && {
         requestBody: { required: !acceptsEmptyBody(action), content: content(input) },
       }),
       responses: {
-        200: {
-          description: 'The result of the action.',
-          headers: { ...preferenceHeader, ...replayedHeader, ...headers },
-          content: content(output),
-        },
+        ...(job
+          ? {
+              202: {
+                description: 'The action will run in the background, as this job.',
+                headers: { Location: jobLocation, ...preferenceHeader, ...replayedHeader, ...headers },
+                content: content(ref('schemas', 'Job')),
+              },
+              429: ref('responses', 'TooManyJobs'),
+            }
+          : {
+              200: {
+                description: 'The result of the action.',
+                headers: { ...preferenceHeader, ...replayedHeader, ...headers },
+                content: content(output),
+              },
+            }),
         400: ref('responses', 'BadRequestOrRejected'),
         401: ref('responses', 'Unauthorized'),
         403: ref('responses', 'Forbidden'),

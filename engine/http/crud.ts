@@ -5,6 +5,7 @@ import type { Query } from '../query/index.ts';
 import {
   type Body,
   bodyRequirements,
+  type CallerIdentity,
   customFieldsIn,
   execute,
   formatOf,
@@ -71,6 +72,11 @@ declare module 'fastify' {
      * 500 if the database does not respond
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
+    /**
+     * Returns a key or user with its current grants, without a request. Returns undefined if it can no longer authenticate.
+     * Set by a module.
+     */
+    principalAgain: (caller: CallerIdentity) => Promise<Principal | undefined>;
     /** Total statement time, in milliseconds, above which a request is logged. */
     slowMs: number;
     /** Whether to record every statement of a request. */

@@ -243,6 +243,10 @@ export const responses = {
     [errors.keyReused()],
     preferenceApplied,
   ),
+  TooManyJobs: errorResponse('Too many jobs of the organization are waiting.', [errors.tooManyJobs(10)], {
+    ...preferenceApplied,
+    ...retryAfter(true),
+  }),
   CursorExpired: errorResponse(
     'Changes after the cursor may be missing, because the cursor is older than the retained changes or the database was restored. Get a new cursor with `after=now`, read all records again, and then continue with the changes after the new cursor.',
     [errors.cursorExpired()],

@@ -18,7 +18,7 @@ export {
   writeOutput,
 } from './command-line.ts';
 export {
-  type DescribedHooks,
+  type DescribedCode,
   type DoctorCheck,
   type DoctorSubject,
   type Family,

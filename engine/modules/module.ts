@@ -4,7 +4,7 @@ import type { AddedResponses, Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
 import type { FieldRequirements, ResourceDefinition } from '../definition/index.ts';
 import type { JsonSchema } from '../fields/index.ts';
-import type { ModuleCode } from '../records/index.ts';
+import type { ModuleAction, ModuleCode } from '../records/index.ts';
 import type { CommandLine } from './command-line.ts';
 
 /** A part of an instance that a `crm doctor` check can use. */
@@ -73,9 +73,11 @@ type ReportValue = (
 export type SectionRules = JsonSchema | ((section: unknown) => unknown);
 
 /** What the description of a module's routes can depend on, in addition to the instance's resources. */
-export interface DescribedHooks {
+export interface DescribedCode {
   /** Whether hooks of modules can reject writes of records. */
   readonly hasHooks: boolean;
+  /** The actions of all resources. */
+  readonly actions: readonly ModuleAction[];
 }
 
 /**
@@ -98,7 +100,7 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   /** OpenAPI fragment for the module's routes, or a function that returns it for the instance's resources. */
   readonly openApi?:
     | Fragment
-    | ((definitions: readonly ResourceDefinition[], instance: DescribedHooks) => Fragment);
+    | ((definitions: readonly ResourceDefinition[], instance: DescribedCode) => Fragment);
   /** Headers and errors that the module adds to operations on records, for the OpenAPI document and CORS. */
   readonly responses?: AddedResponses & {
     /** Returns whether the module is enabled and the document includes these headers and errors. */

@@ -296,5 +296,8 @@ export interface Principal {
   readonly phoneRegion?: string | undefined;
 }
 
+/** Identifies a key, or a user in an organization. */
+export type CallerIdentity = Pick<Principal, 'kind' | 'actor' | 'organization'>;
+
 /** Name of the profile whose members administer their organization. */
 export const administratorProfile = 'administrator';

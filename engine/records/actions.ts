@@ -7,22 +7,29 @@ import { isAction } from './access.ts';
 import { runSteps } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
 import { compileLockedRecords, decodeLocked } from './hook-rows.ts';
-import type { ModuleCode, ResourceAction } from './hook-types.ts';
-import { fieldsByName, hookValuesJson, parseHookValues, toHookValues } from './hook-values.ts';
+import type { HookRecords, ModuleCode, ResourceAction } from './hook-types.ts';
+import {
+  fieldsByName,
+  type HookValues,
+  hookValuesJson,
+  parseHookValues,
+  toHookValues,
+} from './hook-values.ts';
 import { callModule, inHookTransaction } from './hooks.ts';
 import { answerStored, type IdempotentPlan, keyStatements } from './idempotency.ts';
-import type { CreateInput, OperationContext } from './operation.ts';
+import { queueJob } from './jobs.ts';
+import type { CreateInput, OperationContext, OperationPlan } from './operation.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { organizationOf } from './rows.ts';
 
 /** An action of a module. */
-export interface ModuleAction extends Omit<ResourceAction, 'permission'> {
+export type ModuleAction = ResourceAction & {
   /** Name of the module. */
   readonly module: string;
   readonly name: string;
   /** The required grant on the resource: an action of the API, or the name of this action. */
-  readonly permission: string;
-}
+  readonly grant: string;
+};
 
 /** The input of an action. `id` is absent for actions of the collection. */
 export interface ActionInput extends CreateInput {
@@ -31,13 +38,33 @@ export interface ActionInput extends CreateInput {
 
 /** The result of an action, as JSON. */
 interface ActionResult {
+  /** The action's result or, if it is a job, the queued job. */
   readonly json: string;
   /** Whether an earlier request with the same idempotency key performed the action. */
   readonly isReplayed: boolean;
 }
 
-/** Performs an action in one transaction. @throws HttpError 400 for an invalid input; 404 if the record does not exist */
-export type RunAction = (database: Database, input: ActionInput) => Promise<ActionResult>;
+/** The caller for whom a part of a job runs, with its current grants. */
+type PartInput = Pick<ActionInput, 'caller' | 'customFields'>;
+
+/** An action, compiled for callers with the same rights. */
+export interface CompiledAction {
+  /**
+   * Performs the action in one transaction or, if it is a job, queues it.
+   * @throws HttpError 400 for an invalid input; 404 if the record does not exist; 429 if too many jobs are queued
+   */
+  readonly run: (database: Database, input: ActionInput) => Promise<ActionResult>;
+  /** Returns the record of a job as the caller sees it. @throws HttpError 404 if it does not exist */
+  readonly readRecord: (database: Database, input: PartInput, id: string) => Promise<HookValues>;
+  /**
+   * Runs a part of a job in a transaction of its own. @throws the error of the work; HttpError 500 if it takes too long or hooks fail
+   */
+  readonly runPart: <T>(
+    database: Database,
+    input: PartInput,
+    work: (records: HookRecords) => T | Promise<T>,
+  ) => Promise<T>;
+}
 
 /** Returns the actions of a resource, in the order of the modules. */
 export const actionsOfResource = (
@@ -45,9 +72,12 @@ export const actionsOfResource = (
   resource: string,
 ): readonly ModuleAction[] =>
   modules.flatMap(({ name: module, actions = {} }) =>
-    Object.entries(actions[resource] ?? {}).map(([name, { permission, ...action }]) => ({
+    Object.entries(actions[resource] ?? {}).map(([name, action]) => ({
       ...action,
-      permission: permission === 'own' ? name : (permission ?? (action.ofCollection ? 'create' : 'update')),
+      grant:
+        action.permission === 'own'
+          ? name
+          : (action.permission ?? (action.ofCollection ? 'create' : 'update')),
       module,
       name,
     })),
@@ -55,7 +85,7 @@ export const actionsOfResource = (
 
 /** Returns the actions with a grant of their own. */
 export const ownGrants = (actions: readonly ModuleAction[]): readonly string[] =>
-  actions.flatMap(({ permission }) => (isAction(permission) ? [] : [permission]));
+  actions.flatMap(({ grant }) => (isAction(grant) ? [] : [grant]));
 
 /** The path of an action, relative to its resource's path. */
 export const actionPath = ({ name, ofCollection }: Pick<ModuleAction, 'name' | 'ofCollection'>): string =>
@@ -73,14 +103,25 @@ export const acceptsEmptyBody = ({ input }: Pick<ModuleAction, 'input'>): boolea
 
 const decodeResult = rowDecoder({ json: cell.text, isReplayed: cell.flag });
 
+/** Returns the name of an action in errors and metrics. */
+export const placeOfAction = (action: string, resource: string): string =>
+  `the action ${action} of ${resource}`;
+
+/** Returns the result of an action as JSON. @throws HttpError 500 if it is not an object */
+export function actionResultJson(module: string, place: string, result: HookValues | undefined): string {
+  if (result !== undefined && !isPlainObject(result))
+    throw errors.moduleFailed(module, place, 'it must return an object or nothing');
+  return hookValuesJson(result ?? {});
+}
+
 /** Compiles an action for callers with the same rights. */
-export function compileAction(context: OperationContext, action: ModuleAction): RunAction {
+export function compileAction(context: OperationContext, action: ModuleAction): CompiledAction {
   const { definition, hooks } = context;
   if (hooks === undefined) throw new Error('an instance with actions has hooks');
-  const { module, name, permission, ofCollection, input: schema, run } = action;
+  const { module, name, grant, ofCollection, input: schema } = action;
   const issueOf = documentIssue(schema ?? { type: 'object' });
   const fields = fieldsByName(definition.fields);
-  const place = `the action ${name} of ${definition.name}`;
+  const place = placeOfAction(name, definition.name);
   /** Records in the change log that the action was performed. */
   const entry = prepare<IdempotentPlan & { readonly id: string | undefined }>('', 'write', ($) =>
     entrySql({
@@ -91,17 +132,17 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       placeholder: $,
     }),
   );
-  const locked = permission === 'update' || permission === 'delete' ? permission : 'read';
+  const locked = grant === 'update' || grant === 'delete' ? grant : 'read';
   let locks: ReturnType<typeof compileLockedRecords> | undefined;
   /** Returns the record as the caller sees it, locked. */
-  const lockRecord = async (executor: TransactionExecutor, plan: IdempotentPlan, id: string) => {
+  const lockRecord = async (executor: TransactionExecutor, plan: OperationPlan, id: string) => {
     locks ??= compileLockedRecords(context, context);
     const statement = locks.byIds(locked, { ...plan, ids: [id] });
     const [row] = await executor.run(statement);
     if (row === undefined) throw errors.recordNotFound(definition.singular);
     return parseHookValues(fields, decodeLocked(row).json);
   };
-  return async (database, input) => {
+  const run: CompiledAction['run'] = async (database, input) => {
     const issue = issueOf(input.body);
     rejectRequest([
       ...unknownParameters(input, commonParameters),
@@ -111,18 +152,24 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
     const plan = { ...basePlan(input), idempotency: input.idempotency, hookInput: input };
     const path = `${definition.name}${actionPath(action).replace(':id', id ?? '')}`;
     const key = plan.idempotency === undefined ? undefined : keyStatements(plan, path);
+    const values = toHookValues(new Map(), input.body);
+    /** Performs the action, or queues the job. @returns the response as JSON */
+    const respond = async (executor: TransactionExecutor): Promise<string> => {
+      const record = id === undefined ? undefined : await lockRecord(executor, plan, id);
+      if (action.job) {
+        const job = { resource: definition.name, action: name, id, input: hookValuesJson(values) };
+        return queueJob(executor, { ...plan, ...job });
+      }
+      const target = { module, executor, plan, hooks, customFields: input.customFields };
+      const result = await callModule(target, place, (given) =>
+        action.run({ ...given, input: values, id: id === undefined ? undefined : BigInt(id), record }),
+      );
+      return actionResultJson(module, place, result);
+    };
     const perform = async (executor: TransactionExecutor): Promise<TextRows> => {
       const stored = key && (await answerStored(executor.run, key, plan));
       if (stored !== undefined) return [[stored, 'true']];
-      const record = id === undefined ? undefined : await lockRecord(executor, plan, id);
-      const target = { module, executor, plan, hooks, customFields: input.customFields };
-      const values = toHookValues(new Map(), input.body);
-      const result = await callModule(target, place, (given) =>
-        run({ ...given, input: values, id: id === undefined ? undefined : BigInt(id), record }),
-      );
-      if (result !== undefined && !isPlainObject(result))
-        throw errors.moduleFailed(module, place, 'it must return an object or nothing');
-      const json = hookValuesJson(result ?? {});
+      const json = await respond(executor);
       await executor.run(entry.bind({ ...plan, id }));
       if (key !== undefined) await executor.run(key.store(json));
       return [[json, 'false']];
@@ -131,8 +178,56 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       lane: 'batch',
       run: (executor) => inHookTransaction(executor, plan, hooks, () => perform(executor)),
     });
+    if (action.job) hooks.observer.jobQueued?.();
     return decodeResult(rows[0] ?? []);
   };
+  const readRecord: CompiledAction['readRecord'] = async (database, input, id) => {
+    const plan = basePlan(input);
+    const records: HookValues[] = [];
+    await runSteps(database, plan, {
+      lane: 'batch',
+      run: async (executor) => {
+        records[0] = await lockRecord(executor, plan, id);
+        return [];
+      },
+    });
+    return records[0] ?? {};
+  };
+  const runPart = async <T>(
+    database: Database,
+    input: PartInput,
+    work: (records: HookRecords) => T | Promise<T>,
+  ): Promise<T> => {
+    const plan = { ...basePlan(input), hookInput: input };
+    const results: Awaited<T>[] = [];
+    let failure: { readonly cause: unknown } | undefined;
+    const perform = (executor: TransactionExecutor) => {
+      failure = undefined;
+      const target = { module, executor, plan, hooks, customFields: input.customFields };
+      return callModule(target, place, async ({ records }) => {
+        try {
+          results[0] = await work(records);
+        } catch (cause) {
+          failure = { cause };
+          throw cause;
+        }
+      });
+    };
+    try {
+      await runSteps(database, plan, {
+        lane: 'batch',
+        run: async (executor) => {
+          await inHookTransaction(executor, plan, hooks, () => perform(executor));
+          return [];
+        },
+      });
+    } catch (cause) {
+      // The job can handle its own errors.
+      throw failure === undefined ? cause : failure.cause;
+    }
+    return results[0] as Awaited<T>;
+  };
+  return { run, readRecord, runPart };
 }
 
 const isPlainObject = (value: unknown): boolean =>

@@ -214,11 +214,30 @@ export interface ActionContext<R extends string = string> extends HookContext {
   readonly record: RecordOf<R> | undefined;
 }
 
-/**
- * An action of a resource that a module adds: `POST /R/{id}/actions/NAME`, or `POST /R/actions/NAME` for an action of the collection.
- * It runs in one transaction.
- */
-export interface ResourceAction<R extends string = string> {
+/** What an action receives that runs as a job. */
+export interface JobContext<R extends string = string>
+  extends Pick<ActionContext<R>, 'caller' | 'input' | 'id'> {
+  /** The record as the caller saw it when this attempt started. It is not locked. Undefined for an action of the collection. */
+  readonly record: RecordOf<R> | undefined;
+  /** ID of the job, the same in every attempt. */
+  readonly jobId: bigint;
+  /** Number of the attempt, starting at 1. */
+  readonly attempt: number;
+  /** Access to records with the current grants of the caller. Every call is a transaction of its own. */
+  readonly records: HookRecords;
+  /**
+   * Runs work in one transaction, with the same time limit as an action that is not a job, and returns its result. The work must access
+   * records only with the `records` that it receives. It runs again if PostgreSQL rolls it back because of a deadlock.
+   */
+  readonly transaction: <T>(work: (records: HookRecords) => Awaitable<T>) => Promise<T>;
+  /** Reports the progress: how many of how many steps are done. */
+  readonly progress: (done: number, total: number) => void;
+  /** Aborted when the job is canceled or the process shuts down. Then the access to records ends, too. */
+  readonly signal: AbortSignal;
+}
+
+/** The parts that all actions have in common. */
+interface ActionBase {
   /** What the action does, as a sentence for the description of the API. */
   readonly description: string;
   /** Text of its button, for example "Convert lead". Default: derived from its name. */
@@ -234,9 +253,27 @@ export interface ResourceAction<R extends string = string> {
   readonly input?: JsonSchema;
   /** JSON Schema of the result. Default: any object. */
   readonly output?: JsonSchema;
+}
+
+/** An action that runs in one transaction, while the caller waits for its result. */
+export interface ImmediateAction<R extends string = string> extends ActionBase {
+  readonly job?: never;
   /** Performs the action and returns the response, or undefined for an empty object. A {@link Rejection} rejects it with 400. */
   readonly run: (context: ActionContext<R>) => Awaitable<HookValues | undefined>;
 }
+
+/** An action that runs as a job in the background, at least once and in as many transactions as it needs. */
+export interface JobAction<R extends string = string> extends ActionBase {
+  readonly job: true;
+  /**
+   * Performs the action and returns the result, or undefined for an empty object. A {@link Rejection}, or an error of the API, fails
+   * the job. After any other error, and if the process is killed, it is called again: three times in total.
+   */
+  readonly run: (context: JobContext<R>) => Awaitable<HookValues | undefined>;
+}
+
+/** An action of a resource that a module adds: `POST /R/{id}/actions/NAME`, or `POST /R/actions/NAME` for an action of the collection. */
+export type ResourceAction<R extends string = string> = ImmediateAction<R> | JobAction<R>;
 
 /** What a module adds to resources. */
 export interface ModuleCode {

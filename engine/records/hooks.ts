@@ -540,16 +540,20 @@ export async function callModule<T>(
     const { inTransaction } = hooks.observer;
     return await (inTransaction === undefined ? measured() : inTransaction({ module, place }, measured));
   } catch (cause) {
-    if (cause instanceof HttpError) throw cause;
-    const rejected = asRejection(cause);
-    if (rejected !== undefined) throw rejection(rejected);
-    throw fail(
-      signal.aborted ? `it took longer than ${hookTimeoutMs / 1000} seconds` : 'it threw an error',
-      cause,
-    );
+    const reason = signal.aborted
+      ? `it took longer than ${hookTimeoutMs / 1000} seconds`
+      : 'it threw an error';
+    throw moduleError(cause, () => fail(reason, cause));
   } finally {
     await lease.end();
   }
+}
+
+/** Returns the error of the API for an error that a module's code threw. @param failed returns the error for a failure of the module */
+export function moduleError(cause: unknown, failed: () => HttpError): HttpError {
+  if (cause instanceof HttpError) return cause;
+  const rejected = asRejection(cause);
+  return rejected === undefined ? failed() : rejection(rejected);
 }
 
 /** The call of a module's code that is measured. */
@@ -615,7 +619,7 @@ function leaseExecutor(executor: TransactionExecutor): ExecutorLease {
 }
 
 /** Returns a caller as hooks see it. */
-const hookCaller = ({ principal, requestId }: Caller): HookCaller => ({
+export const hookCaller = ({ principal, requestId }: Caller): HookCaller => ({
   kind: principal.kind,
   id: principal.actor === null ? null : BigInt(principal.actor),
   name: principal.name,

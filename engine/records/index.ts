@@ -8,6 +8,7 @@ export {
   actionsOfAll,
   administratorProfile,
   allows,
+  type CallerIdentity,
   compileGrants,
   covers,
   eventsObject,
@@ -37,12 +38,14 @@ export {
   type ActionInput,
   acceptsEmptyBody,
   actionPath,
+  actionResultJson,
   actionsOfResource,
+  type CompiledAction,
   compileAction,
   labelOfAction,
   type ModuleAction,
   ownGrants,
-  type RunAction,
+  placeOfAction,
 } from './actions.ts';
 export { groupsOf, measuresOf, valueSchemas } from './aggregate-names.ts';
 export { maxGroups } from './aggregate-sql.ts';
@@ -102,7 +105,10 @@ export {
   type HookCaller,
   type HookContext,
   type HookRecords,
+  type ImmediateAction,
   type InputOf,
+  type JobAction,
+  type JobContext,
   type ModuleCode,
   type ModuleHooks,
   type PlannedWrite,
@@ -112,14 +118,25 @@ export {
   type ResourceHooks,
   type ResourceName,
 } from './hook-types.ts';
-export { fieldsByName, type HookValues, hookType, toHookValues } from './hook-values.ts';
+export { fieldsByName, type HookValues, hookType, parseHookValues, toHookValues } from './hook-values.ts';
 export { hookView } from './hook-views.ts';
-export { measuredCall, rejectOnAbort, systemContext } from './hooks.ts';
+export { hookCaller, measuredCall, moduleError, rejectOnAbort, systemContext } from './hooks.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';
 export { distinctionOf, indexes, namesOf, uniqueIndexName, uniqueKeys } from './indexes.ts';
 export { itemTable } from './items.ts';
+export {
+  idOfJob,
+  type JobState,
+  type JobStatus,
+  jobErrorJson,
+  jobJson,
+  jobsPath,
+  jobTables,
+  runningJobIndex,
+  unfinishedJob,
+} from './jobs.ts';
 export { type Delimiter, delimiters } from './lines.ts';
 export { hidesReferences, isLinkTable, linkTable } from './link-tables.ts';
 export { compileLock } from './lock.ts';

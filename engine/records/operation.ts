@@ -122,6 +122,8 @@ export interface InstanceHooks {
   readonly observer: {
     /** Called after each call of a hook or action. */
     call?: (call: ModuleCall) => void;
+    /** Called after a job was queued. */
+    jobQueued?: () => void;
     /** Performs each call of a hook or action within a transaction. */
     inTransaction?: <T>(target: Pick<ModuleCall, 'module' | 'place'>, call: () => Promise<T>) => Promise<T>;
   };

@@ -291,7 +291,12 @@ onBothDrivers(
 
     test('deliveries can be simulated', async () => {
       const { config, database, resources, url } = instance();
-      const access = { database, tables: tablesOf(database), resources, sealed: sealing(instanceSecrets(config)) };
+      const access = {
+        database,
+        tables: tablesOf(database),
+        resources,
+        sealed: sealing(instanceSecrets(config)),
+      };
       const input = { channels: channelsOf(config), org: 'acme' };
       const current = await readSettings(config);
       const { script, path, secret, countStored } = await prepareSimulation('sms', input, current, access);

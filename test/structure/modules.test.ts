@@ -88,7 +88,7 @@ for (const { name, tables = [], variables: own = {}, openApi, commands } of modu
 /** Returns the operation names in an OpenAPI fragment. */
 const operationIds = (fragment: (typeof modules)[number]['openApi']): string[] =>
   Object.values(
-    (typeof fragment === 'function' ? fragment([], { hasHooks: false }) : fragment)?.paths ?? {},
+    (typeof fragment === 'function' ? fragment([], { hasHooks: false, actions: [] }) : fragment)?.paths ?? {},
   ).flatMap((path) =>
     Object.values(path as Readonly<Record<string, { readonly operationId?: string }>>).flatMap(
       ({ operationId = [] }) => operationId,

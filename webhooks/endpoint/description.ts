@@ -1,6 +1,6 @@
 // Helpers for the partner endpoints' OpenAPI descriptions.
 
-import type { DescribedHooks } from '../../engine/modules/index.ts';
+import type { DescribedCode } from '../../engine/modules/index.ts';
 
 const responses: Readonly<Record<number, string>> = {
   400: 'BadRequest',
@@ -23,7 +23,7 @@ export const failure = (...statuses: readonly number[]) =>
   );
 
 /** Like {@link failure}, for routes that write records: if the instance has hooks, they can reject writes or fail. */
-export const writeFailure = ({ hasHooks }: DescribedHooks, ...statuses: readonly number[]) => ({
+export const writeFailure = ({ hasHooks }: DescribedCode, ...statuses: readonly number[]) => ({
   ...failure(...statuses),
   ...(hasHooks && {
     400: { $ref: '#/components/responses/BadRequestOrRejected' },

@@ -6,7 +6,7 @@ import type { Fragment } from '../../engine/compile/index.ts';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { json, rejectOtherMethods } from '../../engine/http/index.ts';
-import type { DescribedHooks, Module } from '../../engine/modules/index.ts';
+import type { DescribedCode, Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
 import { findOrganization, tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/access/identity/index.ts';
@@ -97,7 +97,7 @@ function inboundLeads(
 }
 
 /** Returns the OpenAPI description of the inbound leads endpoint. */
-const pathsFor = (instance: DescribedHooks): NonNullable<Fragment['paths']> => ({
+const pathsFor = (instance: DescribedCode): NonNullable<Fragment['paths']> => ({
   [inboundLeadsPath]: {
     post: {
       operationId: 'createInboundLead',

@@ -1,12 +1,12 @@
 import type { Fragment } from '../../engine/compile/index.ts';
-import type { DescribedHooks } from '../../engine/modules/index.ts';
+import type { DescribedCode } from '../../engine/modules/index.ts';
 import { writeFailure } from '../endpoint/index.ts';
 
 const int64 = { type: 'integer', format: 'int64' };
 const ok = { ok: true };
 
 /** Returns the OpenAPI description of the payment hooks. One path represents all hooks in config.yaml. */
-export const paymentsFragment = (instance: DescribedHooks): Fragment => ({
+export const paymentsFragment = (instance: DescribedCode): Fragment => ({
   paths: {
     '/webhooks/{customer}-payment': {
       parameters: [

@@ -6,15 +6,22 @@ import { type Database, ttlCache } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import type { Query } from '../../../engine/query/index.ts';
 import {
+  type CallerIdentity,
   compileGrants,
   grantedActions,
   grantsWithin,
   type Principal,
   type ProtectedResource,
 } from '../../../engine/records/index.ts';
-import { prepare } from '../../../engine/sql/index.ts';
+import { prepare, type Statement } from '../../../engine/sql/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
-import { bearerOf, membershipBySlug, type Session } from '../identity/index.ts';
+import {
+  bearerOf,
+  memberPrincipal,
+  membershipBySlug,
+  type Session,
+  userPrincipal,
+} from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
 import { createKeyMatcher, publicIdOf } from './key-format.ts';
 import { storeKeysUsed } from './keys.ts';
@@ -106,13 +113,12 @@ interface StoredKey {
 }
 
 /**
- * Query for a key by its public ID. Prepared because it runs about once a second for every key in use. For a key on
- * behalf of a member, it also returns the member's email address and grants, and nothing if the member cannot log in.
+ * Returns the query for a key. For a key on behalf of a member, it also returns the member's email address and grants, and
+ * nothing if the member cannot log in.
+ * @param condition SQL condition that selects the key
  */
-const byPublicId = prepare<string>(
-  'api_key',
-  'read',
-  ($) => `select k."organization_id"::text, k."id"::text, k."secret_hash",
+const keyQuery = (condition: string): string =>
+  `select k."organization_id"::text, k."id"::text, k."secret_hash",
       coalesce(k."on_behalf_of_id", k."created_by_id")::text,
       floor(extract(epoch from k."expires_at") * 1000)::text, g."object", g."action", k."name",
       (g."profile_id" = k."profile_id")::text, (g."profile_id" = m."profile_id")::text, u."email", o."phone_region"
@@ -123,16 +129,29 @@ const byPublicId = prepare<string>(
       and (u."verified_at" is not null or u."organization_id" = m."organization_id")
     left join "crm_grants" g on g."organization_id" = k."organization_id"
       and g."profile_id" in (k."profile_id", m."profile_id")
-    where k."public_id" = ${$((publicId) => publicId)}::text and k."revoked_at" is null
-      and (k."on_behalf_of_id" is null or u."id" is not null)`,
+    where ${condition} and k."revoked_at" is null
+      and (k."on_behalf_of_id" is null or u."id" is not null)`;
+
+/** Query for a key by its public ID. Prepared because it runs about once a second for every key in use. */
+const byPublicId = prepare<string>('api_key', 'read', ($) =>
+  keyQuery(`k."public_id" = ${$((publicId) => publicId)}::text`),
+);
+
+/** A key's organization and ID. */
+type KeyIdentity = Pick<Principal, 'organization' | 'actor'>;
+
+const byId = prepare<KeyIdentity>('', 'read', ($) =>
+  keyQuery(
+    `k."organization_id" = ${$(({ organization }) => organization)}::bigint and k."id" = ${$(({ actor }) => actor)}::bigint`,
+  ),
 );
 
 /**
- * Finds a key by its public ID, with its grants. Returns undefined if it is missing or revoked, or acts on behalf of a
- * member who cannot log in.
+ * Finds a key with its grants. Returns undefined if it is missing or revoked, or acts on behalf of a member who cannot log
+ * in.
  */
-async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
-  const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
+async function findKey(database: Database, query: Statement): Promise<StoredKey | undefined> {
+  const rows = (await database.run(query)) as readonly (readonly (string | null)[])[];
   const [organization, id, hash, user = null, expires, , , name = null, , , email, phoneRegion] =
     rows[0] ?? [];
   if (organization == null || id == null || hash == null) return undefined;
@@ -196,7 +215,7 @@ interface KeyServices {
 export const keyAuthentication = fastifyPlugin(
   async (app: FastifyInstance, { config, database, resources }: KeyServices) => {
     const definitions = resources.map(({ definition }) => definition);
-    const keys = ttlCache('keys', (publicId) => findKey(database, publicId));
+    const keys = ttlCache('keys', (publicId) => findKey(database, byPublicId.bind(publicId)));
     const uses = lastUsed<{ organization: string; at: Date }>(app, (batch) =>
       storeKeysUsed(tablesOf(database), batch),
     );
@@ -228,6 +247,15 @@ export const keyAuthentication = fastifyPlugin(
       }
       return app.identify(request).then(({ session }) => principalOf(session, request.query as Query));
     });
+    const callers = ttlCache('callers of jobs', (text) => findPrincipal(JSON.parse(text) as CallerIdentity));
+    const findPrincipal = async (caller: CallerIdentity): Promise<Principal | undefined> => {
+      if (caller.kind === 'user') return memberPrincipal(tablesOf(database), caller);
+      const key = await findKey(database, byId.bind(caller));
+      return key === undefined || key.expiresAt <= Date.now() ? undefined : key.principal;
+    };
+    app.decorate('principalAgain', async ({ kind, actor, organization }) =>
+      callers.get(JSON.stringify({ kind, actor, organization })),
+    );
   },
   { name: 'key-authentication', fastify: '5.x', dependencies: ['session-authentication'] },
 );
@@ -246,6 +274,5 @@ function principalOf(session: Session, { org }: Query): Principal {
   if (slug === undefined && memberships.size > 1) throw errors.organizationRequired();
   const membership = slug === undefined ? soleMembership : membershipBySlug(memberships, slug);
   if (membership === undefined) throw errors.notAMember();
-  const { organization, grants, phoneRegion } = membership;
-  return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants, phoneRegion };
+  return userPrincipal(user, membership);
 }

@@ -56,6 +56,7 @@ export {
   findMemberships,
   type Membership,
   type MembershipRow,
+  memberPrincipal,
   membershipBySlug,
   membershipRows,
   type Proof,
@@ -64,6 +65,7 @@ export {
   type SessionInfo,
   sessionRows,
   startSession,
+  userPrincipal,
 } from './sessions.ts';
 export { tokens } from './tokens.ts';
 export {

@@ -1,6 +1,11 @@
 import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { compileGrants, type Grants, type Principal } from '../../../engine/records/index.ts';
+import {
+  type CallerIdentity,
+  compileGrants,
+  type Grants,
+  type Principal,
+} from '../../../engine/records/index.ts';
 import type { RowSource, Tables } from '../../../engine/tables/index.ts';
 import { generatePublicId, generateSecret, hashSecret } from '../secrets/index.ts';
 import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
@@ -136,6 +141,29 @@ export async function findSession(
     memberships: await findMemberships(tables, session.user_id),
   };
 }
+
+/** Returns a user as a caller in an organization, or undefined if the user is disabled or not a member. */
+export async function memberPrincipal(
+  tables: Tables,
+  { actor, organization }: CallerIdentity,
+): Promise<Principal | undefined> {
+  const user = await tables
+    .selectFrom('crm_users')
+    .select(['id', 'email'])
+    .where('id', '=', actor ?? '')
+    .where('disabled_at', 'is', null)
+    .executeTakeFirst();
+  if (user === undefined) return undefined;
+  const memberships = await findMemberships(tables, user.id);
+  const membership = [...memberships.values()].find((candidate) => candidate.organization === organization);
+  return membership && userPrincipal(user, membership);
+}
+
+/** Returns a user as the caller in one of the user's organizations. */
+export const userPrincipal = (
+  { id, email }: Pick<Session['user'], 'id' | 'email'>,
+  { organization, grants, phoneRegion }: Membership,
+): Principal => ({ kind: 'user', actor: id, name: email, organization, user: id, grants, phoneRegion });
 
 /** SQL expression for the former slugs of organization `o`. */
 const formerSlugsOf = sql<string[]>`array(

@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import { humanize, type JsonSchema, parseDocument } from '../../../engine/fields/index.ts';
-import { type Body, labelOfAction, type ModuleAction } from '../../../engine/records/index.ts';
+import { type Body, idOfJob, labelOfAction, type ModuleAction } from '../../../engine/records/index.ts';
 import { type Form, field, type Input, type Link, redirectDone } from '../shell/index.ts';
 import { formKey } from './create-once.ts';
+import { jobPath } from './job-pages.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 
 /** Returns the links to the actions that a member can perform. @param id the record's ID; undefined for actions of the collection */
@@ -14,8 +15,8 @@ export const actionLinks = (
 ): readonly Link[] =>
   resource.actions
     .filter(
-      ({ ofCollection, permission }) =>
-        (ofCollection === true) === (id === undefined) && calls.allows(resource, permission),
+      ({ ofCollection, grant }) =>
+        (ofCollection === true) === (id === undefined) && calls.allows(resource, grant),
     )
     .map((action) => ({
       label: labelOfAction(action),
@@ -37,13 +38,15 @@ export function actionPages({ get, post }: DataRoutes): void {
       const texts = Object.fromEntries(
         inputsOf(action).map(({ name }) => [name, field(form, inputName(name))]),
       );
+      let result: string;
       try {
-        await calls.act(resource, action, { id, body: bodyOf(action, texts), key });
+        result = await calls.act(resource, action, { id, body: bodyOf(action, texts), key });
       } catch (error) {
-        if (!(error instanceof HttpError) || ![400, 409, 422].includes(error.status)) throw error;
+        if (!(error instanceof HttpError) || ![400, 409, 422, 429].includes(error.status)) throw error;
         reply.code(error.status);
         return actionForm(context, action, { texts, key, error });
       }
+      if (action.job) return reply.redirect(jobPath(context, idOfJob(result)), 303);
       const hasRecord = id !== undefined && calls.allows(resource, 'read');
       return redirectDone(request, reply, hasRecord ? `${path}/${id}` : path, 'action-done', {
         name: labelOfAction(action),
@@ -59,7 +62,7 @@ function actionOf({ request, resource, calls }: DataRequest, isOfRecord: boolean
     (candidate) => candidate.name === name && (candidate.ofCollection !== true) === isOfRecord,
   );
   if (action === undefined) throw errors.notFound();
-  if (!calls.allows(resource, action.permission)) throw errors.forbidden(resource.name, action.permission);
+  if (!calls.allows(resource, action.grant)) throw errors.forbidden(resource.name, action.grant);
   return action;
 }
 

@@ -24,6 +24,7 @@ import {
   type ImportOptions,
   type ImportSummary,
   idempotencyOf,
+  type JobStatus,
   type ModuleAction,
   type Principal,
   pageValues,
@@ -35,6 +36,8 @@ import {
   type TextSigner,
 } from '../../../engine/records/index.ts';
 import type { Statement } from '../../../engine/sql/index.ts';
+import { userPrincipal } from '../../access/identity/index.ts';
+import { cancelVisibleJob, findJob } from '../../jobs/index.ts';
 import type { CurrentMember } from '../shell/index.ts';
 import { changeWithOwnValues, nestedBody, nestedQuery, withOwnValues } from './custom-values.ts';
 import { currentViewer } from './see-as.ts';
@@ -108,14 +111,18 @@ export interface Calls {
   /** Undoes the merge of another record into a record. */
   readonly unmerge: (resource: ResourceView, id: string, from: string) => Promise<DataRecord>;
   /**
-   * Performs an action of a module once per key.
+   * Performs an action of a module once per key or, if it is a job, queues it. Returns the result or the job, as JSON.
    * @param input `id` is the record's ID, for actions of a record
    */
   readonly act: (
     resource: ResourceView,
     action: ModuleAction,
     input: { readonly id: string | undefined; readonly body: Body; readonly key: string },
-  ) => Promise<void>;
+  ) => Promise<string>;
+  /** Returns a job. @throws HttpError 404 if it does not exist, or the member cannot see it */
+  readonly job: (id: string) => Promise<JobStatus>;
+  /** Cancels a job. @throws HttpError in the same cases as {@link Calls.job} */
+  readonly cancelJob: (id: string) => Promise<void>;
   /** Restores a record from the trash. */
   readonly restore: (resource: ResourceView, id: string) => Promise<DataRecord>;
   /** Deletes a record from the trash. */
@@ -158,6 +165,7 @@ export function prepareCalls(
     signing,
   }: { readonly database: Database; readonly resources: readonly Resource[]; readonly signing: TextSigner },
 ): (request: FastifyRequest, member: CurrentMember) => Calls {
+  const jobServices = { database, resources };
   const viewOf = (grants: Grants) => resources[0]?.viewFor(grants).context.view ?? '';
   const purgeOf = perContext(compilePurge);
   const transitionScopesOf = perContext(compileTransitionScopes);
@@ -293,13 +301,18 @@ export function prepareCalls(
         const result = await runOperation(database, resource.operations.unmerge, input);
         return withOwnValues(resource, recordValues(result));
       },
-      act: async (resource, { module, name, permission }, { id, body, key }) => {
-        permit(resource, permission);
-        await resource.actionNamed(module, name)(database, {
+      act: async (resource, { module, name, grant }, { id, body, key }) => {
+        permit(resource, grant);
+        const { json } = await resource.actionNamed(module, name).run(database, {
           ...{ caller, body, ...(id !== undefined && { id }) },
           idempotency: idempotencyOf(key, JSON.stringify(body)),
           customFields: await customFields(resource),
         });
+        return json;
+      },
+      job: (id) => findJob(jobServices, caller, id),
+      cancelJob: async (id) => {
+        await cancelVisibleJob(jobServices, caller, id);
       },
       restore: async (resource, id) => {
         permit(resource, 'restore');
@@ -358,8 +371,5 @@ const tagged = (resource: ResourceView, result: RecordResult): TaggedRecord => (
 });
 
 /** Returns the member as the principal of operations. */
-export const principalOf = ({ person, membership }: CurrentMember): Principal => {
-  const { id, email } = person.session.user;
-  const { organization, grants, phoneRegion } = membership;
-  return { kind: 'user', actor: id, name: email, organization, user: id, grants, phoneRegion };
-};
+export const principalOf = ({ person, membership }: CurrentMember): Principal =>
+  userPrincipal(person.session.user, membership);

@@ -27,6 +27,7 @@ import { editPages } from './edit-pages.ts';
 import { exportPage } from './export-page.ts';
 import { recordParts } from './home-parts.ts';
 import { importPage } from './import-page.ts';
+import { jobPages } from './job-pages.ts';
 import { chosenFilters, convertFilter } from './list-filters.ts';
 import { listPage } from './list-page.ts';
 import { mergePages, unmergeButton } from './merge-pages.ts';
@@ -89,6 +90,7 @@ export function dataPages(
     'record-merged': { text: 'The records were merged into {}.', undo: unmergeButton },
     'record-unmerged': 'The merge into {} was undone.',
     'action-done': '{} completed.',
+    'job-canceled': '{} will be canceled.',
     'record-returned': '{} restored.',
     'records-returned': '{} restored.',
     'record-purged': '{} deleted permanently.',
@@ -192,6 +194,7 @@ export function dataPages(
     deletePages(routes);
     mergePages(routes);
     actionPages(routes);
+    jobPages(routes);
     trashPages(routes);
     notePages(routes);
     recordPages(routes);

@@ -1,0 +1,114 @@
+import { resourceLabel } from '../../../engine/definition/index.ts';
+import { errors } from '../../../engine/errors.ts';
+import { documentText, humanize, parseExactJson } from '../../../engine/fields/index.ts';
+import { type Body, type JobState, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
+import { type DisplayValue, localeOf, redirectDone } from '../shell/index.ts';
+import type { DataRequest, DataRoutes } from './routes.ts';
+
+/** Interval at which the page of an unfinished job is reloaded, in seconds. */
+const refreshSeconds = 2;
+
+/** How each state is displayed. */
+const states: Readonly<Record<JobState, DisplayValue>> = {
+  queued: { text: 'Waiting', state: 'quiet' },
+  running: { text: 'Running' },
+  completed: { text: 'Completed', state: 'good' },
+  failed: { text: 'Failed', state: 'bad' },
+  cancelled: { text: 'Canceled', state: 'quiet' },
+};
+
+/** Returns the URL of a job's page. */
+export const jobPath = ({ path }: Pick<DataRequest, 'path'>, id: string): string => `${path}/jobs/${id}`;
+
+/** Registers the pages that show the progress and the result of a job. */
+export function jobPages({ get, post }: DataRoutes): void {
+  get('/jobs/:job', showJob);
+  post('/jobs/:job/cancel', async (context) => {
+    const { request, reply, calls } = context;
+    const job = await jobOf(context);
+    await calls.cancelJob(job.id);
+    return redirectDone(request, reply, jobPath(context, job.id), 'job-canceled', {
+      name: labelOf(context, job),
+    });
+  });
+}
+
+/** Returns the job in a URL. @throws HttpError 404 if it does not exist, or the member cannot see it */
+async function jobOf({ request, resource, calls }: DataRequest): Promise<JobStatus> {
+  const { job: id } = request.params as { readonly job: string };
+  const job = await calls.job(id);
+  if (job.resource !== resource.name) throw errors.notFound();
+  return job;
+}
+
+/** Returns the label of a job's action, or its name if the instance no longer has it. */
+const labelOf = ({ resource }: DataRequest, { action: name }: JobStatus): string =>
+  labelOfAction(resource.actions.find((action) => action.name === name) ?? { name });
+
+/** Sends the page of a job, which is reloaded until the job is finished. */
+async function showJob(context: DataRequest) {
+  const { request, resource, calls, path, sendPage } = context;
+  const job = await jobOf(context);
+  const { id, recordId, state, progress, createdAt, finishedAt } = job;
+  const label = labelOf(context, job);
+  const isFinished = state !== 'queued' && state !== 'running';
+  const back =
+    recordId !== null && calls.allows(resource, 'read')
+      ? { label: 'Back to the record', href: `${path}/${recordId}` }
+      : { label: resourceLabel(resource.definition), href: path };
+  const count = (text: string) => BigInt(text).toLocaleString(localeOf(request));
+  const isReadOnly = request.server.isReadOnly?.() === true;
+  return sendPage(
+    {
+      kind: 'record',
+      title: label,
+      above: back,
+      badges: [states[state]],
+      ...(!isFinished && {
+        refreshSeconds,
+        intro: isReadOnly
+          ? 'This instance is read-only. The action will continue when writes are enabled again.'
+          : 'This page refreshes automatically. You can leave it and come back later.',
+      }),
+      values: [
+        ...(progress === null
+          ? []
+          : [
+              {
+                label: 'Progress',
+                text: `${count(progress.done)} of ${count(progress.total)}`,
+                numeric: true,
+              },
+            ]),
+        { label: 'Started', time: createdAt },
+        ...(finishedAt === null ? [] : [{ label: 'Finished', time: finishedAt }]),
+        ...resultValues(job),
+      ],
+      links: isFinished ? [back] : [{ label: 'Refresh page', href: jobPath(context, id) }],
+      buttons: isFinished
+        ? []
+        : [
+            {
+              label: 'Cancel',
+              name: `Cancel ${label}`,
+              action: `${jobPath(context, id)}/cancel`,
+              fields: [],
+            },
+          ],
+    },
+    state === 'failed' ? { problem: errorText(job) } : {},
+  );
+}
+
+/** Returns the properties of a job's result with their labels. */
+function resultValues({ result }: JobStatus) {
+  if (result === '') return [];
+  return Object.entries(parseExactJson(result, Number.POSITIVE_INFINITY) as Body).map(([name, value]) => ({
+    label: humanize(name),
+    text: typeof value === 'string' ? value : documentText(value),
+  }));
+}
+
+/** Returns why a job failed. The member does not necessarily see the reason. */
+const errorText = ({ error }: JobStatus): string =>
+  error === '' ? 'The action failed.' : (JSON.parse(error) as { readonly error: string }).error;

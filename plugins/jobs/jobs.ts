@@ -1,0 +1,106 @@
+import type { Resource } from '../../engine/compile/index.ts';
+import type { Database } from '../../engine/database/index.ts';
+import { recordChanges } from '../../engine/effects/index.ts';
+import { errors, HttpError } from '../../engine/errors.ts';
+import { isRowId } from '../../engine/fields/index.ts';
+import {
+  allows,
+  type Caller,
+  covers,
+  everyGrant,
+  isAction,
+  type JobStatus,
+  recordLimits,
+  runOperation,
+} from '../../engine/records/index.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { cancelJob } from './queue.ts';
+import { type JobServices, jobTypes } from './run.ts';
+
+/**
+ * Returns a job of the caller's organization. Callers see the jobs that they started. Callers who could perform the action on the
+ * record also see the jobs that others started; of these, only callers whose grants limit nothing see the result and the error,
+ * because they can contain records and fields that other callers cannot see.
+ * @throws HttpError 404 if it does not exist, or the caller cannot see it
+ */
+export async function findJob(services: JobServices, caller: Caller, id: string): Promise<JobStatus> {
+  const { principal } = caller;
+  const { grants, organization } = principal;
+  const row = isRowId(id)
+    ? await tablesOf(services.database)
+        .selectFrom('crm_jobs')
+        .selectAll()
+        .where('organization_id', '=', organization)
+        .where('id', '=', id)
+        .executeTakeFirst()
+    : undefined;
+  if (row === undefined) throw errors.notFound();
+  const type = jobTypes(services.resources).find(
+    ({ resource, action }) => resource.name === row.resource && action.name === row.action,
+  );
+  const isGranted = type !== undefined && allows(grants, type.resource.definition, type.action.grant);
+  const isStarter = row.caller_kind === principal.kind && row.caller_id === principal.actor;
+  if (!isStarter) {
+    if (!isGranted) throw errors.notFound();
+    const isLimited =
+      recordLimits(grants, type.resource.definition, isAction(type.action.grant) ? type.action.grant : 'read')
+        .length > 0;
+    if (isLimited && row.record_id !== null)
+      await assertVisible(services.database, type.resource, caller, row.record_id);
+  }
+  const definitions = services.resources.map(({ definition }) => definition);
+  const showsResult = isStarter ? isGranted : covers(grants, everyGrant, definitions);
+  return {
+    id: row.id,
+    resource: row.resource,
+    action: row.action,
+    recordId: row.record_id,
+    state: row.state,
+    progress: row.done === null || row.total === null ? null : { done: row.done, total: row.total },
+    result: showsResult ? row.result : '',
+    error: showsResult ? row.error : '',
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+  };
+}
+
+/** Checks that a caller can read a record. @throws HttpError 404 otherwise */
+async function assertVisible(
+  database: Database,
+  resource: Resource,
+  caller: Caller,
+  id: string,
+): Promise<void> {
+  const { grants } = caller.principal;
+  if (!allows(grants, resource.definition, 'read')) throw errors.notFound();
+  await runOperation(database, resource.viewFor(grants).operations.read, { caller, id }).catch(
+    (cause: unknown) => {
+      throw cause instanceof HttpError && cause.status === 404 ? errors.notFound() : cause;
+    },
+  );
+}
+
+/**
+ * Cancels a job that the caller can see, and returns it. A running job is canceled as soon as its process notices it, usually within
+ * two seconds. A finished job does not change.
+ * @throws HttpError in the same cases as {@link findJob}
+ */
+export async function cancelVisibleJob(
+  services: JobServices,
+  caller: Caller,
+  id: string,
+): Promise<JobStatus> {
+  const { principal, requestId } = caller;
+  const { kind, actor, name, organization } = principal;
+  await findJob(services, caller, id);
+  await transaction(services.database, async (tables) => {
+    // Instances with actions always record changes.
+    if (await cancelJob(tables, organization, id))
+      await recordChanges(
+        tables,
+        { kind, id: actor, name, requestId, audited: true },
+        { organization, action: 'cancel', object: 'job', objectId: id },
+      );
+  });
+  return findJob(services, caller, id);
+}

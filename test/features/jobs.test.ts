@@ -1,0 +1,433 @@
+// Actions that run as jobs: in the background, in many transactions, with progress, at least once.
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { type JobAction, type JobContext, type ModuleCode, Rejection } from '../../engine/records/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
+import { hookedSources } from '../support/hooked.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { until } from '../support/process.ts';
+import { errorOf } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+/** What the action does, by the `mode` in its body. */
+const modes = new Map<string, JobAction['run']>();
+/** The contexts of all attempts. */
+const attempts: JobContext[] = [];
+
+const run: JobAction['run'] = (context) => {
+  attempts.push(context);
+  return modes.get(String(context.input.mode))?.(context);
+};
+const input = {
+  type: 'object',
+  properties: { mode: { type: 'string' }, count: { type: 'integer' } },
+  additionalProperties: false,
+};
+const modules: readonly ModuleCode[] = [
+  {
+    name: 'chores',
+    actions: {
+      tasks: { tidy: { description: 'Tidies a task up.', job: true, input, run } },
+      projects: { sweep: { description: 'Sweeps all projects.', job: true, ofCollection: true, input, run } },
+    },
+  },
+];
+
+/** A promise, and the function that resolves it. */
+const gate = () => Promise.withResolvers<void>();
+
+onBothDrivers(
+  'Jobs',
+  (instance) => {
+    let acme: Organization;
+    let count = 0;
+    // The jobs of an organization run one after another.
+    beforeEach(async () => {
+      count++;
+      acme = await instance().organization(`acme-${count}`);
+      attempts.length = 0;
+      modes.clear();
+    });
+    const send = (request: string, body?: unknown, key = acme.key, headers = {}): Promise<Answer> =>
+      instance().call(request.replace(' ', ' /api/v1/'), {
+        key,
+        headers,
+        ...(body !== undefined && { body }),
+      });
+    const succeed = async (...parameters: Parameters<typeof send>) => {
+      const answer = await send(...parameters);
+      assert.ok(answer.status < 300, answer.text);
+      return answer.json;
+    };
+    const createTask = async (values = {}) =>
+      Number((await succeed('POST tasks', { title: 'a', ...values })).id);
+    const startSweep = async (mode: string, behavior: JobAction['run'], key = acme.key): Promise<number> => {
+      modes.set(mode, behavior);
+      return Number((await succeed('POST projects/actions/sweep', { mode }, key)).id);
+    };
+    const jobOf = (id: number, key = acme.key) => succeed(`GET jobs/${id}`, undefined, key);
+    const finished = async (id: number, key = acme.key) => {
+      const isFinished = async () => !['queued', 'running'].includes(String((await jobOf(id, key)).state));
+      await until(isFinished, 'the job');
+      return jobOf(id, key);
+    };
+    const update = (id: number, assignments: string) =>
+      sql`update crm_jobs set ${sql.raw(assignments)} where id = ${id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+    const projects = async () =>
+      ((await succeed('GET projects')).data as readonly { name: string }[]).map(({ name }) => name).sort();
+
+    test('an action that is a job is answered immediately, and reports its progress and its result', async () => {
+      const id = await createTask({ points: 5 });
+      const half = gate();
+      modes.set('halves', async ({ record, records, transaction, progress, id: task }) => {
+        assert.equal(record?.points, 5n);
+        const project = await transaction(async (inner) => {
+          await inner.update('tasks', task ?? 0n, { points: 6n });
+          return inner.create('projects', { name: 'first half' });
+        });
+        progress(1, 2);
+        await half.promise;
+        await records.create('projects', { name: 'second half' });
+        progress(2, 2);
+        return { project: project.name, big: 2n ** 60n };
+      });
+      const answer = await send(`POST tasks/${id}/actions/tidy`, { mode: 'halves' });
+      assert.equal(answer.status, 202, answer.text);
+      const { id: job, created_at: createdAt, ...started } = answer.json;
+      assert.equal(answer.headers.get('location'), `/api/v1/jobs/${job}`);
+      assert.deepEqual(started, {
+        ...{ resource: 'tasks', action: 'tidy', record_id: id, state: 'queued' },
+        ...{ progress: null, result: null, error: null, finished_at: null },
+      });
+      await until(async () => (await jobOf(Number(job))).progress !== null, 'the progress');
+      const running = await jobOf(Number(job));
+      assert.deepEqual([running.state, running.progress], ['running', { done: 1, total: 2 }]);
+      // The first transaction is committed although the job is still running.
+      assert.deepEqual(await projects(), ['first half']);
+      assert.equal((await succeed(`GET tasks/${id}`)).points, 6);
+      half.resolve();
+      await finished(Number(job));
+      const { text } = await send(`GET jobs/${job}`);
+      assert.match(text, /"result":\{"project":"first half","big":1152921504606846976\}/);
+      const completed = await jobOf(Number(job));
+      assert.deepEqual(
+        [completed.state, completed.progress, completed.error, completed.created_at],
+        ['completed', { done: 2, total: 2 }, null, createdAt],
+      );
+      assert.ok(completed.finished_at);
+      assert.deepEqual(await projects(), ['first half', 'second half']);
+      const { data } = (await succeed(`GET tasks/${id}/history`)) as {
+        readonly data: readonly { readonly actor: { readonly kind: string } }[];
+      };
+      assert.equal(data[0]?.actor.kind, 'key');
+    });
+
+    test('what the caller sends and may do is checked before the job is queued', async () => {
+      const id = await createTask();
+      const statusOf = async (...parameters: Parameters<typeof send>) => (await send(...parameters)).status;
+      assert.equal(await statusOf(`POST tasks/${id}/actions/tidy`, { count: 'x' }), 400);
+      assert.equal(await statusOf('POST tasks/999999/actions/tidy', {}), 404);
+      const reader = await acme.keyWith([{ object: 'tasks', actions: ['read'] }]);
+      assert.equal(await statusOf(`POST tasks/${id}/actions/tidy`, {}, reader), 403);
+      const own = await acme.keyWith([{ object: 'tasks', actions: ['read:own', 'update:own'] }]);
+      assert.equal(await statusOf(`POST tasks/${id}/actions/tidy`, {}, own), 404);
+      const rows = await tablesOf(instance().database)
+        .selectFrom('crm_jobs')
+        .select('id')
+        .where('organization_id', '=', acme.id)
+        .execute();
+      assert.deepEqual(rows, []);
+    });
+
+    test('a rejection fails the job, and only the transaction in which it was thrown is rolled back', async () => {
+      const id = await startSweep('reject', async ({ records, transaction }) => {
+        await records.create('projects', { name: 'kept' });
+        await transaction(async (inner) => {
+          await inner.create('projects', { name: 'undone' });
+          throw new Rejection('Not today', { hint: 'Try tomorrow.' });
+        });
+        return undefined;
+      });
+      const { state, error, result } = await finished(id);
+      assert.deepEqual([state, result], ['failed', null]);
+      const { request_id: request, ...reason } = error as Readonly<Record<string, unknown>>;
+      assert.deepEqual(reason, {
+        ...{ error: 'Not today. Try tomorrow.', code: 'rejected_by_module', hint: 'Try tomorrow.' },
+      });
+      assert.equal(typeof request, 'string');
+      assert.equal(attempts.length, 1);
+      assert.deepEqual(await projects(), ['kept']);
+    });
+
+    test('the action can handle errors of its transactions', async () => {
+      const id = await startSweep('handle', async ({ records, transaction }) => {
+        const failures: string[] = [];
+        const note = (cause: unknown) => failures.push((cause as Error).constructor.name);
+        await records.create('nothing', {}).catch(note);
+        await records.asSystem('test').create('tasks', { title: 5 }).catch(note);
+        await transaction(async () => {
+          throw new RangeError('own');
+        }).catch(note);
+        return { failures };
+      });
+      const { result } = await finished(id);
+      assert.deepEqual(result, { failures: ['Error', 'SystemCallError', 'RangeError'] });
+    });
+
+    test('a job whose action throws an error is attempted three times', async () => {
+      const id = await startSweep('throw', async ({ progress }) => {
+        progress(attempts.length, 3);
+        throw new Error('a secret of the action');
+      });
+      const { state, error, progress } = await finished(id);
+      assert.equal(state, 'failed');
+      assert.match(JSON.stringify(error), /module_failed/);
+      assert.doesNotMatch(JSON.stringify(error), /a secret/);
+      assert.deepEqual(progress, { done: 3, total: 3 });
+      assert.deepEqual(
+        attempts.map(({ attempt, jobId }) => [attempt, jobId]),
+        [1, 2, 3].map((attempt) => [attempt, BigInt(id)]),
+      );
+    });
+
+    test('a job of which a process died is attempted again after its lease, and the first attempt cannot write', async () => {
+      const [stuck, reached] = [gate(), gate()];
+      let late: unknown;
+      const id = await startSweep('twice', async ({ attempt, records }) => {
+        await records.create('projects', { name: `attempt ${attempt}` });
+        if (attempt > 1) return { attempt };
+        reached.resolve();
+        await stuck.promise;
+        late = await records.create('projects', { name: 'late' }).catch((cause: unknown) => cause);
+        return { attempt };
+      });
+      await reached.promise;
+      await update(id, `due_at = now() - interval '1 second'`);
+      const { state, result } = await finished(id);
+      assert.deepEqual([state, result], ['completed', { attempt: 2 }]);
+      await until(() => attempts[0]?.signal.aborted === true, 'the first attempt to notice it');
+      stuck.resolve();
+      await until(() => late !== undefined, 'the first attempt');
+      assert.ok(late instanceof Error, String(late));
+      assert.deepEqual(await projects(), ['attempt 1', 'attempt 2']);
+    });
+
+    test('a job fails after its process died three times', async () => {
+      const [block, reached] = [gate(), gate()];
+      const id = await startSweep('die', async () => {
+        reached.resolve();
+        await block.promise;
+        return undefined;
+      });
+      await reached.promise;
+      await update(id, `attempts = 3, due_at = now() - interval '1 second'`);
+      const { state, error } = await finished(id);
+      assert.equal(state, 'failed');
+      assert.match(JSON.stringify(error), /ended unexpectedly/);
+      block.resolve();
+    });
+
+    test('a running job can be canceled: its signal is aborted, and its access to records ends', async () => {
+      const reached = gate();
+      let late: Promise<unknown> | undefined;
+      const id = await startSweep('cancel', async ({ records, signal }) => {
+        await records.create('projects', { name: 'before' });
+        reached.resolve();
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        late = records.create('projects', { name: 'after' }).catch((cause: unknown) => cause);
+        return { isIgnored: true };
+      });
+      await reached.promise;
+      const answer = await succeed(`POST jobs/${id}/cancel`);
+      assert.equal(answer.id, id);
+      const { state, result, error, finished_at: finishedAt } = await finished(id);
+      assert.deepEqual([state, result, error], ['cancelled', null, null]);
+      assert.ok(finishedAt);
+      assert.ok((await late) instanceof Error);
+      assert.deepEqual(await projects(), ['before']);
+      // Canceling a finished job changes nothing.
+      assert.equal((await succeed(`POST jobs/${id}/cancel`)).finished_at, finishedAt);
+      const { rows } = await sql<{ action: string }>`select action from crm_ledger
+        where organization_id = ${acme.id}::bigint and object = 'job' and object_id = ${id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      assert.deepEqual(rows, [{ action: 'cancel' }]);
+    });
+
+    test('an organization runs one job at a time, and at most 10 wait', async () => {
+      const [block, reached] = [gate(), gate()];
+      const first = await startSweep('block', async () => {
+        reached.resolve();
+        await block.promise;
+        return undefined;
+      });
+      await reached.promise;
+      modes.set('quick', async () => ({}));
+      const key = { 'idempotency-key': 'first-waiting' };
+      const waiting = [await succeed('POST projects/actions/sweep', { mode: 'quick' }, acme.key, key)];
+      while (waiting.length < 10)
+        waiting.push(await succeed('POST projects/actions/sweep', { mode: 'quick' }));
+      const rejected = await send('POST projects/actions/sweep', { mode: 'quick' });
+      assert.deepEqual([rejected.status, errorOf(rejected).code], [429, 'too_many_jobs']);
+      assert.equal(rejected.headers.get('retry-after'), '30');
+      const repeated = await send('POST projects/actions/sweep', { mode: 'quick' }, acme.key, key);
+      assert.deepEqual([repeated.status, repeated.json.id], [202, waiting[0]?.id]);
+      // Other organizations do not wait.
+      const other = await instance().organization(`other-${count}`);
+      const free = await startSweep('free', async () => ({}), other.key);
+      assert.equal((await finished(free, other.key)).state, 'completed');
+      assert.equal(attempts.length, 2);
+      const [last] = waiting.slice(-1);
+      assert.equal((await succeed(`POST jobs/${last?.id}/cancel`)).state, 'cancelled');
+      block.resolve();
+      assert.equal((await finished(first)).state, 'completed');
+      for (const { id } of waiting.slice(0, -1))
+        assert.equal((await finished(Number(id))).state, 'completed');
+      assert.equal(attempts.length, 2 + 9);
+    });
+
+    test('an idempotency key starts a job once', async () => {
+      modes.set('once', async () => ({}));
+      const headers = { 'idempotency-key': 'once' };
+      const first = await send('POST projects/actions/sweep', { mode: 'once' }, acme.key, headers);
+      await finished(Number(first.json.id));
+      const second = await send('POST projects/actions/sweep', { mode: 'once' }, acme.key, headers);
+      assert.deepEqual(
+        [second.status, second.text, second.headers.get('location')],
+        [202, first.text, first.headers.get('location')],
+      );
+      assert.equal(second.headers.get('idempotency-replayed'), 'true');
+      const other = await send('POST projects/actions/sweep', { mode: 'other' }, acme.key, headers);
+      assert.equal(other.status, 422);
+      assert.equal(attempts.length, 1);
+    });
+
+    test('a job has the current grants of its caller', async () => {
+      const writer = await acme.keyWith([
+        { object: 'projects', actions: ['create', 'read', 'list'] },
+        { object: 'tasks', actions: ['read', 'list'] },
+      ]);
+      const isRevoked = gate();
+      const forbidden = await startSweep(
+        'grants',
+        async ({ records }) => {
+          const reason = await records
+            .create('tasks', { title: 'no' })
+            .catch((cause: unknown) => (cause as { readonly code?: string }).code);
+          await records.create('projects', { name: 'yes' });
+          await isRevoked.promise;
+          // Grants are cached for at most a second.
+          for (;;) await records.find('projects').then(() => assert.equal(reason, 'forbidden'));
+        },
+        writer,
+      );
+      await until(async () => (await projects()).length === 1, 'the first write');
+      await sql`delete from crm_grants where organization_id = ${acme.id}::bigint and object = 'projects' and action = 'create'
+        and profile_id in (select profile_id from crm_api_keys where name <> 'x' and organization_id = ${acme.id}::bigint)`.execute(
+        tablesOf(instance().database),
+      );
+      isRevoked.resolve();
+      const job = await finished(forbidden);
+      assert.equal(job.state, 'failed');
+      assert.deepEqual((job.error as { readonly grant: string }).grant, 'projects:create');
+    });
+
+    test('a job ends when its key is revoked', async () => {
+      const { id: keyId, key } = await acme.makeKey();
+      const reached = gate();
+      const id = await startSweep(
+        'revoked',
+        async ({ records }) => {
+          for (;;) await records.find('projects').then(() => reached.resolve());
+        },
+        key,
+      );
+      await reached.promise;
+      await sql`update crm_api_keys set revoked_at = now() where organization_id = ${acme.id}::bigint and id = ${keyId}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      const { state, error } = await finished(id);
+      assert.equal(state, 'failed');
+      assert.match(JSON.stringify(error), /unauthenticated/);
+    });
+
+    test('only callers who could perform the action see a job, and only its caller and administrators see the result', async () => {
+      const id = await createTask();
+      modes.set('secret', async () => ({ secret: 'of the caller' }));
+      const start = async (key: string) =>
+        Number((await succeed(`POST tasks/${id}/actions/tidy`, { mode: 'secret' }, key)).id);
+      const caller = await acme.keyWith([{ object: 'tasks', actions: ['read', 'update'] }]);
+      const job = await start(caller);
+      assert.deepEqual((await finished(job, caller)).result, { secret: 'of the caller' });
+      assert.deepEqual((await jobOf(job)).result, { secret: 'of the caller' });
+      const colleague = await acme.keyWith([{ object: 'tasks', actions: ['read', 'update'] }]);
+      const seen = await jobOf(job, colleague);
+      assert.deepEqual([seen.state, seen.result], ['completed', null]);
+      const other = await instance().organization(`other-${count}`);
+      for (const key of [
+        await acme.keyWith([{ object: 'tasks', actions: ['read'] }]),
+        await acme.keyWith([{ object: 'tasks', actions: ['read:own', 'update:own'] }]),
+        await acme.keyWith([{ object: 'projects', actions: ['read', 'update'] }]),
+        other.key,
+      ])
+        for (const request of [`GET jobs/${job}`, `POST jobs/${job}/cancel`]) {
+          const answer = await send(request, undefined, key);
+          assert.deepEqual([answer.status, errorOf(answer).code], [404, 'not_found']);
+        }
+      for (const missing of ['999999', 'x', '99999999999999999999'])
+        assert.equal((await send(`GET jobs/${missing}`)).status, 404);
+      assert.equal((await instance().call(`GET /api/v1/jobs/${job}`)).status, 401);
+    });
+
+    test('an erasure clears the results in which a person appears, and the jobs of erased records', async () => {
+      const erased = await createTask({ title: 'Zebulon Quartermain' });
+      modes.set('names', async () => ({ name: 'Zebulon Quartermain' }));
+      const tidy = Number((await succeed(`POST tasks/${erased}/actions/tidy`, { mode: 'names' })).id);
+      await finished(tidy);
+      const sweep = await startSweep('names', async () => ({ name: 'Zebulon Quartermain' }));
+      assert.deepEqual((await finished(sweep)).result, { name: 'Zebulon Quartermain' });
+      const [block, reached] = [gate(), gate()];
+      const running = await startSweep('Zebulon Quartermain', async () => {
+        reached.resolve();
+        await block.promise;
+        return { name: 'Zebulon Quartermain' };
+      });
+      await reached.promise;
+      const { database, resources } = instance();
+      const erasure = createErasure(resources);
+      const tables = tablesOf(database);
+      const request = {
+        organization: acme.id,
+        records: [`tasks?title=Zebulon Quartermain`],
+        texts: ['Zebulon Quartermain'],
+      };
+      const found = await erasure.find({ run: async (query) => (await query.execute(tables)).rows }, request);
+      const actor = { kind: 'command', id: null, name: null, requestId: null, audited: true } as const;
+      await database.schedule(() => erasure.erase(tables, actor, request, found));
+      block.resolve();
+      assert.equal((await send(`GET jobs/${tidy}`)).status, 404);
+      const cleared = await jobOf(sweep);
+      assert.deepEqual([cleared.state, cleared.result], ['completed', null]);
+      assert.equal((await finished(running)).result, null);
+    });
+
+    test('jobs are described', async () => {
+      const { json } = await instance().call('GET /docs/openapi.json');
+      const paths = json.paths as Readonly<
+        Record<string, { readonly post?: { readonly responses: Readonly<Record<string, object>> } }>
+      >;
+      const { responses = {} } = paths['/api/v1/tasks/{id}/actions/tidy']?.post ?? {};
+      assert.deepEqual(
+        ['200', '202', '429'].map((status) => status in responses),
+        [false, true, true],
+      );
+      assert.ok(paths['/api/v1/jobs/{id}']);
+      assert.ok(paths['/api/v1/jobs/{id}/cancel']);
+    });
+  },
+  { sources: await sourcesWith(...hookedSources), modules },
+);

@@ -142,8 +142,9 @@ export async function startInstance(
     options.sources === undefined &&
     options.modules === undefined &&
     chosen.modules.length === modules.length;
-  // A rate limit adds to the description.
-  const key = `${tables.key} ${chosen.rateLimit !== undefined}`;
+  // A rate limit, hooks and actions add to the description.
+  const code = options.modules?.map(({ name, hooks, actions }) => ({ name, hooks, actions }));
+  const key = `${tables.key} ${chosen.rateLimit !== undefined} ${JSON.stringify(code)}`;
   describeResponses(origin, { key, shipped, config, resources });
   return {
     driver,

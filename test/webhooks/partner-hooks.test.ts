@@ -22,14 +22,18 @@ import { until } from '../support/process.ts';
 import { startProvider } from '../support/providers.ts';
 import { errorOf } from '../support/scenario.ts';
 
+const inboundSecret = 'the-secret-for-inbound-leads';
 const graph = await startProvider();
 after(() => graph.close());
 const { environment } = settingsFile(
   {
     graph: { base_url: graph.url, version: 'v23.0', timeout_ms: 20_000 },
-    partners: { payments: { acme: { ...customers[0]?.entry, event_id: '{{id}}' }, stripe: entries.stripe } },
+    partners: {
+      inbound_leads: { secrets: ['${INBOUND}'] },
+      payments: { acme: { ...customers[0]?.entry, event_id: '{{id}}' }, stripe: entries.stripe },
+    },
   },
-  variables,
+  { ...variables, INBOUND: inboundSecret },
 );
 
 interface HookCall {
@@ -243,6 +247,30 @@ onBothDrivers(
         assert.equal(answer.json.matched, false, answer.text);
         assert.deepEqual(calls, []);
       });
+    });
+
+    test('an inbound lead that a hook rejects is answered with 400, and nothing is written', async () => {
+      const email = `${fresh('inbound')}@example.com`;
+      const post = () =>
+        instance().call('POST /webhooks/inbound-leads', {
+          body: { email },
+          headers: { 'x-inbound-secret': inboundSecret, 'x-org-slug': shop.slug },
+        });
+      const stored = async () => (await list('leads')).filter((lead) => lead.email === email);
+      failing.set('after leads create', new Rejection('not on Sundays'));
+      const answer = await post();
+      assert.deepEqual(
+        [answer.status, errorOf(answer)],
+        [400, { error: 'not on Sundays', code: 'rejected_by_module' }],
+      );
+      assert.deepEqual(await stored(), []);
+      failing.clear();
+      const created = await post();
+      assert.equal(created.status, 201, created.text);
+      assert.deepEqual(
+        (await stored()).map(({ lead_score }) => lead_score),
+        [7],
+      );
     });
 
     describe('a lead from Meta', () => {

@@ -139,6 +139,7 @@ onBothDrivers('erasure', (instance) => {
       crm_payment_events: 2,
       crm_event_deliveries: 0,
       crm_hook_places: 0,
+      crm_jobs: 0,
       crm_merges: 1,
       crm_notes: 2,
       crm_saved_views: 1,

@@ -8,9 +8,13 @@ import type { ModuleCode, ResourceAction } from '../../engine/records/index.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const definitions = checkSources(await sourcesWith());
-const issuesOf = (modules: readonly ModuleCode[], effects = [changeLog]): readonly string[] => {
+const issuesOf = (
+  modules: readonly ModuleCode[],
+  effects = [changeLog],
+  all = definitions,
+): readonly string[] => {
   try {
-    compileResource(definitions, '/api/v1', effects, [], modules);
+    compileResource(all, '/api/v1', effects, [], modules);
     return [];
   } catch (cause) {
     return (cause as Error).message.split('\n');
@@ -55,4 +59,19 @@ test('hooks after writes, and actions, need the change log', () => {
   const acting = { name: 'acting', actions: { leads: { act: action() } } };
   assert.deepEqual(issuesOf([before, after, acting], []), [message('after'), message('acting')]);
   assert.deepEqual(issuesOf([before, after, acting]), []);
+});
+
+test('jobs need the path of a resource named "jobs"', async () => {
+  const text =
+    'singular: job\ndescription: A job.\ncommon: all\nfields:\n  name: { type: string, description: The name. }\n';
+  const withJobs = checkSources(await sourcesWith({ file: 'resources/jobs.yaml', text }));
+  const acting = { name: 'acting', actions: { leads: { act: action() } } };
+  const queuing: ModuleCode = {
+    name: 'queuing',
+    actions: { leads: { queue: { description: 'Does nothing.', job: true, run: () => undefined } } },
+  };
+  assert.deepEqual(issuesOf([acting, queuing], [changeLog], withJobs), [
+    'module queuing: actions.leads.queue.job: the instance has a resource named "jobs", whose path jobs need',
+  ]);
+  assert.deepEqual(issuesOf([acting, queuing]), []);
 });

@@ -128,7 +128,14 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     ]);
     assert.deepEqual(
       [...kinds].filter(([, kind]) => kind === 'local').map(([name]) => name),
-      ['crm_inbox', 'crm_hook_places', 'crm_erasures', 'crm_event_deliveries', 'crm_request_counts'],
+      [
+        'crm_jobs',
+        'crm_inbox',
+        'crm_hook_places',
+        'crm_erasures',
+        'crm_event_deliveries',
+        'crm_request_counts',
+      ],
     );
   });
 

@@ -1,0 +1,107 @@
+// Jobs in the admin UI: the form of the action leads to a page that shows the progress, without JavaScript.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { type JobAction, Rejection } from '../../engine/records/index.ts';
+import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { hookedSources } from '../support/hooked.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedPerson } from '../support/limited.ts';
+import { until } from '../support/process.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const tasks = '/setup/o/acme/data/tasks';
+const run: JobAction['run'] = async ({ input, progress, signal }) => {
+  progress(1200, 5000);
+  if (input.how === 'fail') throw new Rejection('The task is too hard');
+  if (input.how === 'wait') await new Promise((resolve) => signal.addEventListener('abort', resolve));
+  progress(5000, 5000);
+  return { message: 'All clean', rooms: 3 };
+};
+const input = { type: 'object', properties: { how: { type: 'string' } } };
+
+onBothDrivers(
+  'jobs in the admin UI',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    let form: string;
+    before(async () => {
+      acme = await instance().organization('acme');
+      admin = await signIn(instance(), administratorOf(acme));
+      const { json } = await instance().call('POST /api/v1/tasks', {
+        key: acme.key,
+        body: { title: 'Paint' },
+      });
+      form = `${tasks}/${json.id}/actions/clean`;
+    });
+    /** Submits the form of the action. @returns the path of the job's page */
+    const start = async (how: string): Promise<string> => {
+      const answer = await admin.submit(form, form, { 'input.how': how });
+      assert.equal(answer.status, 303, problemOf(answer));
+      const location = answer.headers.get('location') ?? '';
+      assert.match(location, new RegExp(`^${tasks}/jobs/\\d+$`));
+      return location;
+    };
+    const shows = (path: string, text: RegExp) =>
+      until(async () => text.test(readable((await admin.get(path)).text)), String(text));
+
+    test('the page shows the progress, refreshes itself, and cancels the job', async () => {
+      const path = await start('wait');
+      await shows(path, /1,200 of 5,000/);
+      const page = await admin.get(path);
+      assert.equal(page.headers.get('refresh'), '2');
+      assert.match(readable(page.text), /<h1>Clean<\/h1>/);
+      assert.match(readable(page.text), /Running/);
+      const button = formsOf(page).find(({ action }) => action === `${path}/cancel`) ?? assert.fail();
+      const canceled = await admin.post(button.action, button.values);
+      assert.equal(canceled.status, 303);
+      assert.match(
+        (await admin.get(`${path}?done=job-canceled`)).text,
+        /<strong>Clean<\/strong> will be canceled\./,
+      );
+      await shows(path, /Canceled/);
+      const after = await admin.get(path);
+      assert.equal(after.headers.get('refresh'), null);
+      assert.ok(!formsOf(after).some(({ action }) => action.endsWith('/cancel')));
+    });
+
+    test('the page shows the result, or why the job failed', async () => {
+      const path = await start('work');
+      await shows(path, /Completed/);
+      const page = readable((await admin.get(path)).text);
+      assert.match(page, /5,000 of 5,000/);
+      assert.match(page, /Message[\s\S]*All clean[\s\S]*Rooms[\s\S]*3/);
+      const failed = await start('fail');
+      await shows(failed, /Failed/);
+      assert.match(problemOf(await admin.get(failed)), /The task is too hard/);
+    });
+
+    test('members see only the jobs whose action they could perform', async () => {
+      const path = await start('work');
+      await shows(path, /Completed/);
+      const reader = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['tasks:list', 'tasks:read']),
+      );
+      assert.equal((await reader.get(path)).status, 404);
+      const writer = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['tasks:list', 'tasks:read', 'tasks:update']),
+      );
+      const page = readable((await writer.get(path)).text);
+      assert.match(page, /Completed/);
+      assert.doesNotMatch(page, /All clean/);
+      assert.equal((await admin.get(path.replace('/tasks/', '/projects/'))).status, 404);
+      assert.equal((await admin.get(`${tasks}/jobs/x`)).status, 404);
+    });
+  },
+  {
+    sources: await sourcesWith(...hookedSources),
+    modules: [
+      {
+        name: 'cleaning',
+        actions: { tasks: { clean: { description: 'Cleans up.', job: true, input, run } } },
+      },
+    ],
+  },
+);

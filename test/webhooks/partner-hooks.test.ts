@@ -184,11 +184,11 @@ onBothDrivers(
         assert.equal(String(opportunity?.id), integerIn(answer, 'opportunity_id'));
         assert.equal(given('after opportunities create').record?.description, 'paid online');
         assert.equal((await welcomed(payment)).length, 1);
-        await until(() => committed.length > 0, 'the hook after the commit');
-        const [change] = committed;
+        const change = () => committed.find(({ id }) => id === BigInt(payment.lead));
+        await until(() => change() !== undefined, 'the hook after the commit');
         assert.deepEqual(
-          [change?.id, change?.actor],
-          [BigInt(payment.lead), { kind: 'partner', id: null, name: 'acme-payment' }],
+          [change()?.action, change()?.actor],
+          ['update', { kind: 'partner', id: null, name: 'acme-payment' }],
         );
 
         calls.length = 0;
@@ -241,7 +241,6 @@ onBothDrivers(
       test('without a lead, no hook runs', async () => {
         const payment = await buyer();
         await instance().call(`DELETE /api/v1/leads/${payment.lead}`, { key: shop.key });
-        await until(() => committed.length > 0, 'the hook after the commit');
         calls.length = 0;
         const answer = await payment.pay();
         assert.equal(answer.json.matched, false, answer.text);
@@ -329,9 +328,10 @@ onBothDrivers(
           [7, `for ${leadgen}@example.com`, 'from the hook', '6010'],
         );
         assert.equal(given('after leads update').record?.description, `for ${leadgen}@example.com`);
-        await until(() => committed.length === 2, 'the hook after the commits');
+        const ownChanges = () => committed.filter(({ id }) => String(id) === String(lead?.id));
+        await until(() => ownChanges().length === 2, 'the hook after the commits');
         assert.deepEqual(
-          committed.map(({ action, actor }) => [action, actor.kind, actor.name]),
+          ownChanges().map(({ action, actor }) => [action, actor.kind, actor.name]),
           [
             ['create', 'partner', 'meta-lead-ads'],
             ['update', 'partner', 'meta-lead-ads'],

@@ -1,10 +1,49 @@
-// Converts a lead: creates an account, a contact and, if requested, an opportunity, all in one transaction.
-import { defineModule, Rejection } from 'crm-engine';
+// Converts a lead: creates an account, a contact and, if requested, an opportunity, all in one transaction. The conversion can be
+// undone. Needs the fields in convert-lead.yaml.
+import { defineModule, type HookRecords, Rejection } from 'crm-engine';
 
 const converted = 'Closed - Converted';
+const reference = { types: ['reference'] } as const;
+
+/** The fields of a lead that refer to the records created from it, and the resources of these records. */
+const created = [
+  ['converted_opportunity_id', 'opportunities'],
+  ['converted_contact_id', 'contacts'],
+  ['converted_account_id', 'accounts'],
+] as const;
+
+/** Throws a Rejection if other records refer to the account of a lead. */
+async function checkAccount(records: HookRecords, lead: Readonly<Record<string, unknown>>): Promise<void> {
+  const { converted_account_id: account } = lead;
+  if (typeof account !== 'bigint') return;
+  for (const [resource, own] of [
+    ['contacts', lead.converted_contact_id],
+    ['opportunities', lead.converted_opportunity_id],
+    ['cases', undefined],
+  ] as const) {
+    const where = { field: 'account_id', op: 'in', value: [account] };
+    const others = await records.asSystem('check the account').find(resource, { where });
+    if (others.some(({ id }) => id !== own))
+      throw new Rejection(`The account has other ${resource}`, {
+        hint: 'Move them to another account first.',
+      });
+  }
+}
 
 export default defineModule({
   name: 'convert-lead',
+  needs: [
+    {
+      file: 'examples/convert-lead.ts',
+      resource: 'leads',
+      fields: {
+        converted_account_id: reference,
+        converted_contact_id: reference,
+        converted_opportunity_id: reference,
+        status_before_conversion: { types: ['string'] },
+      },
+    },
+  ],
   actions: {
     leads: {
       convert: {
@@ -41,8 +80,36 @@ export default defineModule({
           const opportunity = input.opportunity
             ? await records.create('opportunities', { account_id: account.id, name: input.opportunity })
             : undefined;
-          await records.update('leads', id, { status: converted });
+          // Callers cannot write these fields.
+          await records.asSystem('remember the conversion').update('leads', id, {
+            status: converted,
+            status_before_conversion: lead.status,
+            converted_account_id: account.id,
+            converted_contact_id: contact.id,
+            converted_opportunity_id: opportunity?.id ?? null,
+          });
           return { account_id: account.id, contact_id: contact.id, opportunity_id: opportunity?.id ?? null };
+        },
+      },
+      'undo-conversion': {
+        description:
+          'Deletes the account, the contact and the opportunity that were created from a lead, and opens the lead again.',
+        label: 'Undo conversion',
+        permission: 'own',
+        run: async ({ id, record: lead, records }) => {
+          if (id === undefined || lead === undefined)
+            throw new Error('undo-conversion is an action of a record');
+          if (lead.status !== converted) throw new Rejection('The lead has not been converted');
+          await checkAccount(records, lead);
+          for (const [field, resource] of created) {
+            const recordId = lead[field];
+            if (typeof recordId === 'bigint') await records.delete(resource, recordId);
+          }
+          await records.asSystem('open the lead again').update('leads', id, {
+            status: lead.status_before_conversion,
+            status_before_conversion: '',
+          });
+          return undefined;
         },
       },
     },

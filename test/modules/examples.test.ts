@@ -1,10 +1,12 @@
 // The modules in examples/.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
 import * as compiled from '../../app/index.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { project } from '../support/process.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 describe('the package', () => {
   test('exports everything that app/index.ts does', async () => {
@@ -12,6 +14,16 @@ describe('the package', () => {
     assert.deepEqual(Object.keys(exported).sort(), Object.keys(compiled).sort());
   });
 });
+
+/** Returns the shipped resources with the fields that the examples need. */
+async function sourcesOfExamples() {
+  const [, fields = ''] =
+    /\nfields:\n([\s\S]*)$/.exec(readFileSync(`${project}/examples/convert-lead.yaml`, 'utf8')) ?? [];
+  return (await sourcesWith()).map(({ file, text }) => ({
+    file,
+    text: file.endsWith('leads.yaml') ? text.replace('\nfields:\n', `$&${fields}`) : text,
+  }));
+}
 
 const secret = 'the-secret-of-inbound-leads';
 const file = settingsFile({
@@ -53,6 +65,33 @@ onBothDrivers(
       assert.equal((await send(`GET leads/${id}`)).json.status, 'Closed - Converted');
       const again = await send(`POST leads/${id}/actions/convert`);
       assert.deepEqual([again.status, again.json.error], [400, 'The lead has already been converted']);
+    });
+
+    test('a conversion can be undone unless other records refer to the account', async () => {
+      const id = await create({
+        company: 'Undone',
+        email: 'u@undone.example',
+        status: 'Working - Contacted',
+      });
+      const { json } = await send(`POST leads/${id}/actions/convert`, { opportunity: 'Deal' });
+      const paths = [
+        `accounts/${json.account_id}`,
+        `contacts/${json.contact_id}`,
+        `opportunities/${json.opportunity_id}`,
+      ];
+      const contact = await send('POST contacts', { last_name: 'Own', account_id: json.account_id });
+      const refused = await send(`POST leads/${id}/actions/undo-conversion`);
+      assert.deepEqual(
+        [refused.status, refused.json.error],
+        [400, 'The account has other contacts. Move them to another account first.'],
+      );
+      assert.equal((await send(`DELETE contacts/${contact.json.id}`)).status, 200);
+      assert.equal((await send(`POST leads/${id}/actions/undo-conversion`)).status, 200);
+      for (const path of paths) assert.equal((await send(`GET ${path}`)).status, 404, path);
+      const lead = (await send(`GET leads/${id}`)).json;
+      assert.deepEqual([lead.status, lead.converted_account_id], ['Working - Contacted', null]);
+      assert.equal((await send(`POST leads/${id}/actions/undo-conversion`)).status, 400);
+      assert.equal((await send(`POST leads/${id}/actions/convert`)).status, 200);
     });
 
     test('convert-lead writes nothing if the caller cannot create one of the records', async () => {
@@ -105,5 +144,5 @@ onBothDrivers(
       assert.equal((await send(`GET leads/${created.json.id}`)).json.email, 'new@leads.example');
     });
   },
-  { environment: { CRM_CONFIG: file.path, INBOUND_SECRET: secret } },
+  { environment: { CRM_CONFIG: file.path, INBOUND_SECRET: secret }, sources: await sourcesOfExamples() },
 );

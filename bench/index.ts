@@ -65,6 +65,15 @@ const targets: readonly Target[] = [
     dialect: byKey,
     operations: ['POST', 'PUT', 'DELETE'],
   },
+  // Modules with hooks of other resources, and of this one.
+  ...(['accounts', 'leads'] as const).map((resource) => ({
+    name: `engine, hook of ${resource}`,
+    script: 'engine',
+    flags,
+    environment: { CRM_CONFIG: join(import.meta.dirname, `hooks/${resource}.yaml`) },
+    dialect: byKey,
+    operations: ['POST', 'PUT', 'DELETE'],
+  })),
   { name: 'hand-written', script: 'hand-written', dialect: () => byQuery, operations: common },
   { name: 'em.find', script: 'orm', dialect: () => byQuery, operations: common },
 ];

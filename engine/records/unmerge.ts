@@ -229,9 +229,9 @@ function rejectLocked({ definition, stored }: OperationContext, plan: MergePlan,
   if (target?.isUpdatable !== true) throw errors.recordNotFound(definition.singular);
   if (plan.conditions !== undefined && !target.isMet) throw errors.preconditionFailed();
   if (stored.trash !== undefined && source?.isRestorable !== true)
-    throw errors.mergeNotUndoable(`${plan.from} is not in the trash`);
+    throw errors.mergeNotUndoable(`record ${plan.from} is not in the trash`);
   if (stored.trash === undefined && source !== undefined)
-    throw errors.mergeNotUndoable(`${plan.from} exists`);
+    throw errors.mergeNotUndoable(`record ${plan.from} exists`);
 }
 
 /** Returns the statement that locks a merge's row and checks whether the merge can be undone. */

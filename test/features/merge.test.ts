@@ -474,7 +474,7 @@ onBothDrivers(
         return String(json.error).replace('The merge cannot be undone: ', '');
       };
       const other = await firm();
-      assert.equal(await reason([`firms/${id}`, other]), `${other} exists`);
+      assert.equal(await reason([`firms/${id}`, other]), `record ${other} exists`);
       assert.equal(await reason([`firms/${id}`, 999_999]), 'the records were not merged in the last 30 days');
       await merged(`firms/${id}`, from);
       assertError(await undo('firms/999999', from), [404, 'not_found']);
@@ -512,7 +512,7 @@ onBothDrivers(
       const [kept, deleted] = [await create('people'), await create('people')];
       await merged(`people/${kept}`, deleted);
       await ok(`POST /people/${deleted}/restore`);
-      assert.equal(await reason([`people/${kept}`, deleted]), `${deleted} is not in the trash`);
+      assert.equal(await reason([`people/${kept}`, deleted]), `record ${deleted} is not in the trash`);
     });
 
     test('of two concurrent requests to undo a merge, one succeeds', async () => {

@@ -182,7 +182,7 @@ onBothDrivers(
       await send(`POST /firms/${from}/restore`);
       const late = await admin.submit(link, undo, {});
       assert.equal(late.status, 409);
-      assert.equal(messageOf(late), `The merge cannot be undone: ${from} is not in the trash`);
+      assert.equal(messageOf(late), `The merge cannot be undone: record ${from} is not in the trash`);
       assert.equal((await admin.get(`${undo}?from=${id}`)).status, 404);
     });
 

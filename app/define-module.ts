@@ -2,6 +2,7 @@ import type { EntitySchema } from '@mikro-orm/core';
 import type { Variables, VariableValues } from '../engine/config/index.ts';
 import type { JsonSchema } from '../engine/fields/index.ts';
 import type { Module } from '../engine/modules/index.ts';
+import type { ModuleCode } from '../engine/records/index.ts';
 import { defineTable, type TableRows } from '../engine/tables/index.ts';
 import type { ModuleChannel } from '../webhooks/channels/index.ts';
 import type { Config, DoctorTarget, Instance, Services } from './services.ts';
@@ -29,9 +30,10 @@ export type ModuleInstance<V extends Variables = Variables, Section = unknown> =
  */
 export interface ModuleDefinition<V extends Variables = Variables, Section = unknown>
   extends Omit<
-    Module<ModuleServices<V, Section>, ModuleInstance<V, Section>, DoctorTarget, Config>,
-    'variables' | 'settings'
-  > {
+      Module<ModuleServices<V, Section>, ModuleInstance<V, Section>, DoctorTarget, Config>,
+      'variables' | 'settings' | 'hooks' | 'actions'
+    >,
+    Pick<ModuleCode<OwnValues<V, Section>>, 'hooks' | 'actions'> {
   /** Environment variables, keyed by the names of their values in `variables`. */
   readonly variables?: V;
   /**

@@ -6,6 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { debuglog } from 'node:util';
 import { instanceFolder, packageName, readVariables, type Variables } from '../engine/config/index.ts';
 import { UserError } from '../engine/errors.ts';
+import type { ActionContext, JobContext, ResourceAction, ResourceHooks } from '../engine/records/index.ts';
 import { lineOf, suggestion } from '../engine/yaml/index.ts';
 import { moduleChannel } from '../webhooks/channels/index.ts';
 import {
@@ -102,7 +103,7 @@ export async function loadModules(
   for (const { label, entry, definition } of loaded) {
     const ownIssues = [...moduleIssues(definition)];
     if (ownIssues.length === 0) {
-      const module = instanceModule(definition, config, ownIssues);
+      const module = instanceModule(definition, config, () => [...(config.modules ?? []), ...own], ownIssues);
       ownIssues.push(...conflicts(module, own, usedVariables));
       const duplicate = loaded.find((other) => other.definition.name === module.name);
       if (duplicate !== undefined && duplicate.entry !== entry)
@@ -249,13 +250,17 @@ function syntaxLocation(text: string): string | undefined {
 const checkedLocation = (file: string): string | undefined =>
   syntaxLocation(spawnSync(process.execPath, ['--check', file], { encoding: 'utf8' }).stderr);
 
+type Own = OwnValues<Variables, unknown>;
+
 /** Returns a module that passes its own values to the functions of a definition. Adds a line to `issues` for each issue. */
 function instanceModule(
   definition: ModuleDefinition,
-  { environment }: SettingsConfig,
+  config: SettingsConfig,
+  allModules: () => NonNullable<SettingsConfig['modules']>,
   issues: string[],
 ): InstanceModule {
-  const { name, register, pages, metrics, commands, settings, channels, ...rest } = definition;
+  const { name, register, pages, metrics, commands, settings, channels, hooks, actions, ...rest } =
+    definition;
   if (settings !== undefined && typeof settings !== 'function') {
     try {
       assertSectionSchema(settings);
@@ -263,7 +268,7 @@ function instanceModule(
       issues.push(`settings: is not a valid JSON Schema: ${(cause as Error).message}`);
     }
   }
-  const variables = readVariables(definition.variables ?? {}, environment, issues);
+  const variables = readVariables(definition.variables ?? {}, config.environment, issues);
   const withOwn = <T>(values: T, moduleSettings: () => unknown): T & OwnValues<Variables, unknown> => ({
     ...values,
     variables,
@@ -271,9 +276,38 @@ function instanceModule(
   });
   const withService = (services: Services) =>
     withOwn(services, () => sectionOf(services.settings.current, name));
-  return {
+  /** Returns the current section. A running service sets it, and commands read the file. */
+  let currentSection: (() => unknown) | undefined;
+  const withCode = async <T>(values: T): Promise<T & Own> => {
+    if (currentSection === undefined) {
+      const section = sectionOf(await readSettings({ ...config, modules: allModules() }), name);
+      currentSection ??= () => section;
+    }
+    return withOwn(values, currentSection);
+  };
+  const hooksWithValues = (own: ResourceHooks<string, Own>): ResourceHooks => {
+    const { beforeWrite, beforeWrites, afterWrite, afterWrites, afterCommit } = own;
+    return {
+      ...(beforeWrite && { beforeWrite: async (write) => beforeWrite(await withCode(write)) }),
+      ...(beforeWrites && { beforeWrites: async (context) => beforeWrites(await withCode(context)) }),
+      ...(afterWrite && { afterWrite: async (write) => afterWrite(await withCode(write)) }),
+      ...(afterWrites && { afterWrites: async (context) => afterWrites(await withCode(context)) }),
+      ...(afterCommit && { afterCommit: async (change) => afterCommit(await withCode(change)) }),
+    };
+  };
+  const actionWithValues = (action: ResourceAction<string, Own>): ResourceAction => {
+    if (action.job === true) {
+      const { run, ...job } = action;
+      return { ...job, run: async (context: JobContext) => run(await withCode(context)) };
+    }
+    const { run, ...immediate } = action;
+    return { ...immediate, run: async (context: ActionContext) => run(await withCode(context)) };
+  };
+  const module: InstanceModule = {
     ...rest,
     name,
+    ...(hooks && { hooks: mapValues(hooks, hooksWithValues) }),
+    ...(actions && { actions: mapValues(actions, (ofResource) => mapValues(ofResource, actionWithValues)) }),
     ...(settings !== undefined && { settings }),
     ...(channels && {
       channels: Object.fromEntries(
@@ -285,7 +319,12 @@ function instanceModule(
         ]),
       ),
     }),
-    ...(register && { register: (app, services) => register(app, withService(services)) }),
+    ...((register ?? hooks ?? actions) && {
+      register: (app, services) => {
+        currentSection = () => sectionOf(services.settings.current, name);
+        return register?.(app, withService(services));
+      },
+    }),
     ...(pages && { pages: (screens, services) => pages(screens, withService(services)) }),
     ...(metrics && { metrics: (services) => metrics(withService(services)) }),
     ...(commands && {
@@ -300,7 +339,15 @@ function instanceModule(
         }),
     }),
   };
+  return module;
 }
+
+/** Returns an object with the results of a function for its values. */
+const mapValues = <V, T>(
+  object: Readonly<Record<string, V>>,
+  map: (value: V) => T,
+): Readonly<Record<string, T>> =>
+  Object.fromEntries(Object.entries(object).map(([key, value]) => [key, map(value)]));
 
 /** Returns whether a name has another meaning in `messaging` or for `crm simulate`. */
 const isReservedChannel = (name: string): boolean =>

@@ -35,7 +35,10 @@ export type InputOf<R extends string = string> = PartOf<R, 'input'>;
 export interface FindOptions {
   /** Conditions: `{ status: 'Open', all: […], any: […], not: … }`. */
   readonly where?: HookValues;
-  /** Fields to sort by, separated by commas; `-` sorts in descending order. */
+  /**
+   * Fields to sort by, separated by commas; `-` sorts in descending order. The resource's own sort field alone, without `-`, has the
+   * direction in its definition.
+   */
   readonly sort?: string;
   /** Text to search for. */
   readonly q?: string;
@@ -104,7 +107,8 @@ export interface PlannedWrite<R extends string = string> {
   /** ID of the record; undefined for a new one. */
   readonly id: bigint | undefined;
   /**
-   * The values that the caller sent: with PATCH only the fields to change, with PUT and POST the fields in the body. Undefined for
+   * The values that the caller sent: with PATCH only the fields to change, with POST the fields in the body, and with PUT also the
+   * defaults of absent fields, so that `{ ...previous, ...input }` is what will be stored. Undefined for
    * `delete`, `restore`, `merge` and `unmerge`.
    */
   readonly input: Partial<InputOf<R>> | undefined;
@@ -133,31 +137,31 @@ type NewInput<R extends string> = Partial<InputOf<R>> | undefined;
  * A module's functions that run with every write of a resource's records: single requests, batches, imports, bulk changes, children,
  * partners and the admin UI.
  */
-export interface ResourceHooks<R extends string = string> {
+export interface ResourceHooks<R extends string = string, Own = unknown> {
   /**
    * Runs before each record is written, in the transaction of the write. Returned values replace the input. They can include
    * read-only fields that the server does not set itself. A thrown {@link Rejection}, or any error with a `field`, rejects the
    * write with 400.
    */
-  readonly beforeWrite?: (write: PlannedWrite<R> & HookContext) => Awaitable<NewInput<R>>;
+  readonly beforeWrite?: (write: PlannedWrite<R> & HookContext & Own) => Awaitable<NewInput<R>>;
   /**
    * Like {@link beforeWrite}, but called once for all records of a batch. Returns one result for each write, in order: values, undefined
    * or, to reject the write, a {@link Rejection}.
    */
   readonly beforeWrites?: (
-    context: HookContext & { readonly writes: readonly PlannedWrite<R>[] },
+    context: HookContext & Own & { readonly writes: readonly PlannedWrite<R>[] },
   ) => Awaitable<readonly (NewInput<R> | Rejection)[] | undefined>;
   /** Runs after each record was written, in the same transaction. An error rolls everything back. */
-  readonly afterWrite?: (write: CompletedWrite<R> & HookContext) => Awaitable<void>;
+  readonly afterWrite?: (write: CompletedWrite<R> & HookContext & Own) => Awaitable<void>;
   /** Like {@link afterWrite}, but called once for all records that a request has written. */
   readonly afterWrites?: (
-    context: HookContext & { readonly writes: readonly CompletedWrite<R>[] },
+    context: HookContext & Own & { readonly writes: readonly CompletedWrite<R>[] },
   ) => Awaitable<void>;
   /**
    * Runs after the transaction of each change was committed, at least once and in the order of the change log, also after a crash. Mail
    * and requests to other systems belong here. After an error it is tried again, with growing intervals, and later changes wait.
    */
-  readonly afterCommit?: (change: CommittedChange<R>) => Awaitable<void>;
+  readonly afterCommit?: (change: CommittedChange<R> & Own) => Awaitable<void>;
 }
 
 /** A change in the change log. */
@@ -256,37 +260,42 @@ interface ActionBase {
 }
 
 /** An action that runs in one transaction, while the caller waits for its result. */
-export interface ImmediateAction<R extends string = string> extends ActionBase {
+export interface ImmediateAction<R extends string = string, Own = unknown> extends ActionBase {
   readonly job?: never;
   /** Performs the action and returns the response, or undefined for an empty object. A {@link Rejection} rejects it with 400. */
-  readonly run: (context: ActionContext<R>) => Awaitable<HookValues | undefined>;
+  readonly run: (context: ActionContext<R> & Own) => Awaitable<HookValues | undefined>;
 }
 
 /** An action that runs as a job in the background, at least once and in as many transactions as it needs. */
-export interface JobAction<R extends string = string> extends ActionBase {
+export interface JobAction<R extends string = string, Own = unknown> extends ActionBase {
   readonly job: true;
   /**
    * Performs the action and returns the result, or undefined for an empty object. A {@link Rejection}, or an error of the API, fails
    * the job. After any other error, and if the process is killed, it is called again: three times in total.
    */
-  readonly run: (context: JobContext<R>) => Awaitable<HookValues | undefined>;
+  readonly run: (context: JobContext<R> & Own) => Awaitable<HookValues | undefined>;
 }
 
 /** An action of a resource that a module adds: `POST /R/{id}/actions/NAME`, or `POST /R/actions/NAME` for an action of the collection. */
-export type ResourceAction<R extends string = string> = ImmediateAction<R> | JobAction<R>;
+export type ResourceAction<R extends string = string, Own = unknown> =
+  | ImmediateAction<R, Own>
+  | JobAction<R, Own>;
 
-/** What a module adds to resources. */
-export interface ModuleCode {
+/**
+ * What a module adds to resources.
+ * @typeParam Own the module's own values, which its functions receive in addition
+ */
+export interface ModuleCode<Own = unknown> {
   /** Name of the module. */
   readonly name: string;
   /** Functions that run with every write of a resource's records, by resource. */
   readonly hooks?: IfTyped<
-    { readonly [R in ResourceName]?: ResourceHooks<R> },
-    Readonly<Record<string, ResourceHooks>>
+    { readonly [R in ResourceName]?: ResourceHooks<R, Own> },
+    Readonly<Record<string, ResourceHooks<string, Own>>>
   >;
   /** Actions by resource, then by name: lower case, with hyphens between words. */
   readonly actions?: IfTyped<
-    { readonly [R in ResourceName]?: Readonly<Record<string, ResourceAction<R>>> },
-    Readonly<Record<string, Readonly<Record<string, ResourceAction>>>>
+    { readonly [R in ResourceName]?: Readonly<Record<string, ResourceAction<R, Own>>> },
+    Readonly<Record<string, Readonly<Record<string, ResourceAction<string, Own>>>>>
   >;
 }

@@ -1,6 +1,6 @@
 import type { Unique } from '../definition/index.ts';
 import { errors, HttpError } from '../errors.ts';
-import { type Field, isHookWritable } from '../fields/index.ts';
+import { type Field, isHookWritable, isKeptIfAbsent } from '../fields/index.ts';
 import { arrayText, cell, prepare, rowDecoder } from '../sql/index.ts';
 import { type BatchPlan, idOf, withFailures } from './batch.ts';
 import { type Body, bodyRules, writableLists } from './body.ts';
@@ -167,6 +167,17 @@ export function writableValues(context: OperationContext): (body: Body) => Body 
   return (body) => Object.fromEntries(Object.entries(body).filter(([name]) => names.has(name)));
 }
 
+/** Returns the body of a PUT request with the values that it gives to absent fields, so that hooks see what will be stored. */
+const completedBody = ({ definition }: OperationContext, body: Body): Body => ({
+  ...Object.fromEntries(
+    definition.fields
+      .filter((field) => !field.readOnly && !isKeptIfAbsent(field) && field.aliasOf === undefined)
+      .filter(({ type }) => type.custom !== true)
+      .map(({ name, default: value }) => [name, value]),
+  ),
+  ...Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined)),
+});
+
 /** The part of a plan that the hooks of its operation need. */
 interface HookedPlan {
   readonly hookInput?: OperationInput;
@@ -265,7 +276,8 @@ function compileBefore<P extends OperationPlan, Input extends OperationInput>(
     const { customFields } = input;
     if (!isBatchPlan(plan)) {
       const hasBody = name === 'create' || name === 'replace' || name === 'patch';
-      const body = hasBody ? valuesOf(input.body ?? {}) : undefined;
+      const sent = hasBody ? valuesOf(input.body ?? {}) : undefined;
+      const body = sent && name === 'replace' ? completedBody(context, sent) : sent;
       if (isRepeated) return replan(body);
       const { id } = plan as { readonly id?: string };
       const { bodies, failures } = await run(executor, plan, action, [{ number: 1, id, body }], {

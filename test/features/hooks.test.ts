@@ -80,6 +80,9 @@ onBothDrivers(
       const replaced = await succeed(`PUT tasks/${id}`, { title: 'b' });
       // Two points per point, and the record keeps its points for the hook until it is replaced.
       assert.deepEqual([replaced.title, replaced.points, replaced.score], ['b', null, 8]);
+      // The hook sees the values that absent fields get.
+      const { title, points, hours } = given('before', 'input', callsOf('before').length - 1);
+      assert.deepEqual([title, points, hours], ['b', null, null]);
     });
 
     test('the entity tag of the response is current', async () => {
@@ -421,7 +424,8 @@ onBothDrivers(
       calls.length = 0;
       const patched = await succeed(`PUT tasks/${id}`, { title: 'b', margin: 7 }, key);
       assert.equal('margin' in patched, false);
-      assert.deepEqual(given('before', 'input'), { title: 'b' });
+      const { title, margin } = given('before', 'input');
+      assert.deepEqual([title, margin], ['b', undefined]);
       assert.equal(given('before', 'previous').margin, 5n);
       assert.equal((await get(id)).margin, 5);
     });

@@ -315,3 +315,44 @@ onBothDrivers(
   },
   { environment: example },
 );
+
+const scored = write('scored', {
+  'config.yaml': 'modules: [./other.ts, ./scores.ts]\nscores: { points: 5 }\nother: { name: x }\n',
+  'other.ts': moduleOf(
+    "name: 'other', settings: { type: 'object', properties: { name: { type: 'string' } } }",
+  ),
+  'scores.ts': moduleOf(`
+    name: 'scores',
+    settings: { type: 'object', properties: { points: { type: 'integer' } } },
+    variables: { label: textVariable('SCORES_LABEL', 'none') },
+    hooks: {
+      leads: {
+        beforeWrite: ({ input, moduleSettings, variables }) =>
+          input && { ...input, lead_score: moduleSettings().points, company: variables.label },
+      },
+    },
+    actions: {
+      leads: { points: { description: 'Returns the points.', permission: 'read', run: ({ moduleSettings }) => ({ points: moduleSettings().points }) } },
+    }`),
+});
+
+onBothDrivers(
+  'hooks and actions receive the values of their module',
+  (instance) => {
+    test('in requests', async () => {
+      const { key } = await instance().organization('acme');
+      const { json, text } = await instance().call('POST /api/v1/leads', { key, body: { last_name: 'a' } });
+      assert.deepEqual([json.lead_score, json.company], [5, 'VIP'], text);
+      const action = await instance().call(`POST /api/v1/leads/${json.id}/actions/points`, { key });
+      assert.deepEqual(action.json, { points: 5 });
+    });
+
+    test('in commands, which read the settings themselves', async () => {
+      const modules = (await loadConfig({ ...scored, SCORES_LABEL: 'VIP' })).modules;
+      const { hooks } = modules.find(({ name }) => name === 'scores') ?? assert.fail('no module');
+      const result = await hooks?.leads?.beforeWrite?.({ input: { last_name: 'b' } } as never);
+      assert.deepEqual(result, { last_name: 'b', lead_score: 5, company: 'VIP' });
+    });
+  },
+  { environment: { ...scored, SCORES_LABEL: 'VIP' } },
+);

@@ -102,6 +102,7 @@ const expectations: Readonly<Record<string, (answer: Answer) => void>> = {
     assert.match(String(json.confirm), /\S/);
   },
   'Merge a duplicate': hasFields({ id: 1, title: 'Captain', department: 'Navy' }),
+  'Undo the merge': hasFields({ id: 1, title: 'Captain', department: '' }),
   'Delete many records, all or none': written(1),
   'Read who changed what in a record': textMatches(/"changed":\["updated_at","rating"\]/),
   'Read all changes, including deletions, since a position': textMatches(/"action":"create"/),

@@ -4,6 +4,8 @@ import { defineModule } from 'crm-engine';
 export default defineModule({
   name: 'bench-leads',
   hooks: {
-    leads: { beforeWrite: ({ input, previous }) => ({ ...input, title: String(previous?.title ?? 'new') }) },
+    leads: {
+      beforeWrite: ({ input, previous }) => ({ ...input, company: String(previous?.company ?? 'new') }),
+    },
   },
 });

@@ -66,8 +66,8 @@ export default defineModule({
         run: async ({ id, record: lead, input, records }) => {
           if (id === undefined || lead === undefined) throw new Error('convert is an action of a record');
           if (lead.status === converted) throw new Rejection('The lead has already been converted');
-          const name = input.account ?? lead.company;
-          if (!name)
+          const name = String(input.account ?? lead.company ?? '');
+          if (name === '')
             throw new Rejection('account is required, because the lead has no company', { field: 'account' });
           const account = await records.create('accounts', { name });
           const contact = await records.create('contacts', {
@@ -78,7 +78,10 @@ export default defineModule({
             phone: lead.phone,
           });
           const opportunity = input.opportunity
-            ? await records.create('opportunities', { account_id: account.id, name: input.opportunity })
+            ? await records.create('opportunities', {
+                account_id: account.id,
+                name: String(input.opportunity),
+              })
             : undefined;
           // Callers cannot write these fields.
           await records.asSystem('remember the conversion').update('leads', id, {

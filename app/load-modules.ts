@@ -11,6 +11,7 @@ import { lineOf, suggestion } from '../engine/yaml/index.ts';
 import { moduleChannel } from '../webhooks/channels/index.ts';
 import {
   assertSectionSchema,
+  type LiveSettings,
   type ModuleEntry,
   ownSenders,
   readModuleEntries,
@@ -269,13 +270,13 @@ function instanceModule(
     }
   }
   const variables = readVariables(definition.variables ?? {}, config.environment, issues);
-  const withOwn = <T>(values: T, moduleSettings: () => unknown): T & OwnValues<Variables, unknown> => ({
+  const withOwn = <T>(values: T, moduleSettings: () => unknown): T & Own => ({
     ...values,
     variables,
     moduleSettings,
   });
-  const withService = (services: Services) =>
-    withOwn(services, () => sectionOf(services.settings.current, name));
+  const sectionIn = (settings: LiveSettings) => () => sectionOf(settings.current, name);
+  const withService = (services: Services) => withOwn(services, sectionIn(services.settings));
   /** Returns the current section. A running service sets it, and commands read the file. */
   let currentSection: (() => unknown) | undefined;
   const withCode = async <T>(values: T): Promise<T & Own> => {
@@ -303,25 +304,20 @@ function instanceModule(
     const { run, ...immediate } = action;
     return { ...immediate, run: async (context: ActionContext) => run(await withCode(context)) };
   };
-  const module: InstanceModule = {
+  return {
     ...rest,
     name,
     ...(hooks && { hooks: mapValues(hooks, hooksWithValues) }),
     ...(actions && { actions: mapValues(actions, (ofResource) => mapValues(ofResource, actionWithValues)) }),
     ...(settings !== undefined && { settings }),
     ...(channels && {
-      channels: Object.fromEntries(
-        Object.entries(channels).map(([provider, channel]) => [
-          provider,
-          moduleChannel(name, channel, (webhooks) =>
-            withOwn({}, () => sectionOf(webhooks.settings.current, name)),
-          ),
-        ]),
+      channels: mapValues(channels, (channel) =>
+        moduleChannel(name, channel, ({ settings: live }) => withOwn({}, sectionIn(live))),
       ),
     }),
     ...((register ?? hooks ?? actions) && {
       register: (app, services) => {
-        currentSection = () => sectionOf(services.settings.current, name);
+        currentSection = sectionIn(services.settings);
         return register?.(app, withService(services));
       },
     }),
@@ -339,7 +335,6 @@ function instanceModule(
         }),
     }),
   };
-  return module;
 }
 
 /** Returns an object with the results of a function for its values. */

@@ -1,8 +1,8 @@
-import type { Database, TextRows } from '../database/index.ts';
+import type { Database } from '../database/index.ts';
 import { entrySql } from '../effects/index.ts';
 import { errors } from '../errors.ts';
 import { documentIssue, humanize } from '../fields/index.ts';
-import { cell, literal, prepare, rowDecoder } from '../sql/index.ts';
+import { literal, prepare } from '../sql/index.ts';
 import { isAction } from './access.ts';
 import { runSteps } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
@@ -101,8 +101,6 @@ export const acceptsEmptyBody = ({ input }: Pick<ModuleAction, 'input'>): boolea
   return !Array.isArray(required) || required.length === 0;
 };
 
-const decodeResult = rowDecoder({ json: cell.text, isReplayed: cell.flag });
-
 /** Returns the name of an action in errors and metrics. */
 export const placeOfAction = (action: string, resource: string): string =>
   `the action ${action} of ${resource}`;
@@ -166,32 +164,24 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       );
       return actionResultJson(module, place, result);
     };
-    const perform = async (executor: TransactionExecutor): Promise<TextRows> => {
+    const perform = async (executor: TransactionExecutor): Promise<ActionResult> => {
       const stored = key && (await answerStored(executor.run, key, plan));
-      if (stored !== undefined) return [[stored, 'true']];
+      if (stored !== undefined) return { json: stored, isReplayed: true };
       const json = await respond(executor);
       await executor.run(entry.bind({ ...plan, id }));
       if (key !== undefined) await executor.run(key.store(json));
-      return [[json, 'false']];
+      return { json, isReplayed: false };
     };
-    const rows = await runSteps(database, plan, {
+    const result = await runSteps(database, plan, {
       lane: 'batch',
       run: (executor) => inHookTransaction(executor, plan, hooks, () => perform(executor)),
     });
     if (action.job) hooks.observer.jobQueued?.();
-    return decodeResult(rows[0] ?? []);
+    return result;
   };
   const readRecord: CompiledAction['readRecord'] = async (database, input, id) => {
     const plan = basePlan(input);
-    const records: HookValues[] = [];
-    await runSteps(database, plan, {
-      lane: 'batch',
-      run: async (executor) => {
-        records[0] = await lockRecord(executor, plan, id);
-        return [];
-      },
-    });
-    return records[0] ?? {};
+    return runSteps(database, plan, { lane: 'batch', run: (executor) => lockRecord(executor, plan, id) });
   };
   const runPart = async <T>(
     database: Database,
@@ -199,14 +189,13 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
     work: (records: HookRecords) => T | Promise<T>,
   ): Promise<T> => {
     const plan = { ...basePlan(input), hookInput: input };
-    const results: Awaited<T>[] = [];
     let failure: { readonly cause: unknown } | undefined;
     const perform = (executor: TransactionExecutor) => {
       failure = undefined;
       const target = { module, executor, plan, hooks, customFields: input.customFields };
       return callModule(target, place, async ({ records }) => {
         try {
-          results[0] = await work(records);
+          return await work(records);
         } catch (cause) {
           failure = { cause };
           throw cause;
@@ -214,18 +203,14 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       });
     };
     try {
-      await runSteps(database, plan, {
+      return await runSteps(database, plan, {
         lane: 'batch',
-        run: async (executor) => {
-          await inHookTransaction(executor, plan, hooks, () => perform(executor));
-          return [];
-        },
+        run: (executor) => inHookTransaction(executor, plan, hooks, () => perform(executor)),
       });
     } catch (cause) {
       // The job can handle its own errors.
       throw failure === undefined ? cause : failure.cause;
     }
-    return results[0] as Awaited<T>;
   };
   return { run, readRecord, runPart };
 }

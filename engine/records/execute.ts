@@ -58,11 +58,11 @@ export const retryingDeadlocks = <T>(work: () => Promise<T>, tries = 1): Promise
   });
 
 /** Runs the steps of a plan in one transaction. @throws HttpError for any failure */
-export async function runSteps(
+export async function runSteps<T>(
   database: Database,
   { organization, caller }: OperationPlan,
-  { lane, reserve, run }: TransactionSteps,
-): Promise<TextRows> {
+  { lane, reserve, run }: TransactionSteps<T>,
+): Promise<T> {
   // Counting uses another connection, so it must not run within the transaction.
   const release = await reserve?.(database);
   const context = { organization, access: 'write', lane, trace: caller.trace } as const;

@@ -61,9 +61,6 @@ import { type ExplainViolation, violations } from './violations.ts';
 
 /** A plan that merges two records, or undoes the merge. */
 export interface MergePlan extends WriteById, MergedPair {
-  readonly caller: WriteById['caller'];
-  readonly id: string;
-  readonly organization: string;
   /** Keys of the custom fields that the caller can write. */
   readonly customKeys: readonly string[];
 }
@@ -73,8 +70,10 @@ const customKeys = ({ customKeys }: MergePlan) => customKeys;
 /** Maximum number of references that a merge can move. */
 const maxMoved = 10_000;
 
-// Aliases of the record that is merged into another, and of a record that refers to it.
-export const [merged, row] = ['_m', 'r'];
+/** Alias of the record that is merged into another. */
+const merged = '_m';
+/** Alias of a record that refers to one of the two records. */
+export const row = 'r';
 
 /**
  * `POST /R/{id}/merge`: moves all references from another record to this one, fills this record's blank fields with the
@@ -90,7 +89,7 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
   compile: (context) => {
     const final = prepare<MergePlan>(statementName(context, 'merge'), 'write', ($) => mergeSql(context, $));
     const steps = compileMergeSteps(context);
-    const explain = explainMerge(context);
+    const write = { statement: final, explain: explainPair(context) };
     return {
       plan: (input) => mergePlan(context, 'delete', input),
       statement: final.bind,
@@ -98,9 +97,7 @@ export const merge: Operation<MergePlan, UpdateInput, RecordResult> = {
         lane: 'batch',
         run: async ({ run }) => {
           await steps.run(run, plan);
-          const rows = await run(final.bind(plan)).catch((cause: unknown) => {
-            throw explain(cause) ?? cause;
-          });
+          const rows = await runExplained(run, write, plan);
           await run(steps.changed.bind(plan));
           return rows;
         },
@@ -166,18 +163,9 @@ interface MergeSteps {
  * also store what is needed to undo the merge.
  */
 export function compileMergeSteps(context: OperationContext): MergeSteps {
-  const { definition, effects, referrers } = context;
+  const { definition, referrers } = context;
   const references = referrers.get(definition.name) ?? [];
-  const lock = prepareBatch<MergePlan>(($) => {
-    organizationOf($);
-    const columns = [
-      `${record}."id"`,
-      `${visibleSql(context, 'update', $)}`,
-      `${visibleSql(context, 'delete', $)}`,
-      `coalesce(${preconditionsSql(context, $)}, true)`,
-    ];
-    return `select ${columns.map((value, index) => `(${value})::text as _c${index}`).join(', ')} from ${tableOf(context)} ${record} where ${bothSql($)} order by ${record}."id" for update of ${record}`;
-  });
+  const lock = prepareBatch<MergePlan>(($) => lockPairSql(context, visibleSql(context, 'delete', $), $));
   const check = prepareBatch<MergePlan>(($) => {
     organizationOf($);
     const counts = references.map((reference) => {
@@ -193,25 +181,18 @@ export function compileMergeSteps(context: OperationContext): MergeSteps {
   });
   const kept = prepareBatch<MergePlan>(($) => keepSql(context, $));
   const changed = prepareBatch<MergePlan>(($) => keepChangedSql(context, $));
-  const moves = [...Map.groupBy(references, ({ resource }) => resource)].map(([resource, fields]) => ({
-    statement: prepareBatch<MergePlan>(($) => moveSql(context, resource, fields, $)),
-    explain: explainMove(context, resource),
+  const moves = referringResources(context).map(({ visible, references: fields }) => ({
+    statement: prepareBatch<MergePlan>(($) => moveSql(context, visible, fields, $)),
+    explain: explainMove(context, visible),
   }));
-  const stored = effects.flatMap(({ ofMerge }) =>
-    ofMerge === undefined
-      ? []
-      : [
-          prepareBatch<MergePlan>(($) => {
-            organizationOf($);
-            const { target, source } = pairSql($);
-            const { name } = definition;
-            const move = ofMerge.move({
-              ...{ resource: name, organization: organizationOf($), id: target, from: source },
-            });
-            const moved = keepMovedSql(name, ofMerge.table, { '': 'select "id", false from _moved' }, $);
-            return `with _moved as (${move}) ${moved}`;
-          }),
-        ],
+  const stored = movedEffects(context).map(({ table, move }) =>
+    prepareBatch<MergePlan>(($) => {
+      const { name } = definition;
+      const organization = organizationOf($);
+      const { target, source } = pairSql($);
+      const moved = keepMovedSql(name, table, { '': 'select "id", false from _moved' }, $);
+      return `with _moved as (${move({ resource: name, organization, id: target, from: source })}) ${moved}`;
+    }),
   );
   return {
     changed,
@@ -220,17 +201,70 @@ export function compileMergeSteps(context: OperationContext): MergeSteps {
       rejectRecords(context, plan, await run(lock.bind(plan)));
       rejectSize(context, await run(check.bind(plan)));
       await run(kept.bind(plan));
-      for (const { statement, explain } of moves)
-        await run(statement.bind(plan)).catch((cause: unknown) => {
-          throw explain(cause) ?? cause;
-        });
+      for (const move of moves) await runExplained(run, move, plan);
       for (const { bind } of stored) await run(bind(plan));
     },
   };
 }
 
+/** A write of a merge, or of undoing one. */
+interface ExplainedWrite {
+  readonly statement: Prepared<MergePlan>;
+  /** Explains why the database rejected the write. */
+  readonly explain: ExplainViolation;
+}
+
+/** Runs a write. @throws HttpError if its rejection can be explained */
+export const runExplained = (
+  run: TransactionExecutor['run'],
+  { statement, explain }: ExplainedWrite,
+  plan: MergePlan,
+): Promise<TextRows> =>
+  run(statement.bind(plan)).catch((cause: unknown) => {
+    throw explain(cause) ?? cause;
+  });
+
+/** Returns the references to a resource's records, by the resource that contains them. */
+export const referringResources = ({
+  definition,
+  referrers,
+  resources,
+}: OperationContext): readonly {
+  readonly visible: ProjectedResource;
+  readonly references: readonly Referrer[];
+}[] =>
+  [...Map.groupBy(referrers.get(definition.name) ?? [], ({ resource }) => resource)].map(
+    ([name, references]) => {
+      const visible = resources.get(name);
+      if (visible === undefined) throw new Error(`Unknown resource ${name}`);
+      return { visible, references };
+    },
+  );
+
+/** Returns how merges move what effects have stored for a record. */
+export const movedEffects = ({ effects }: OperationContext) =>
+  effects.flatMap(({ ofMerge }) => ofMerge ?? []);
+
+/**
+ * Returns the statement that locks both records.
+ * @param isWritable SQL condition that the caller can write the other record
+ */
+export function lockPairSql(
+  context: OperationContext,
+  isWritable: string,
+  $: Placeholder<MergePlan>,
+): string {
+  const columns = [
+    `${record}."id"`,
+    visibleSql(context, 'update', $),
+    isWritable,
+    `coalesce(${preconditionsSql(context, $)}, true)`,
+  ];
+  return `select ${columns.map((value, index) => `(${value})::text as _c${index}`).join(', ')} from ${tableOf(context)} ${record} where ${bothSql($)} order by ${record}."id" for update of ${record}`;
+}
+
 /** Returns the condition that a row is one of the two records. */
-export function bothSql($: Placeholder<MergePlan>): string {
+function bothSql($: Placeholder<MergePlan>): string {
   const { target, source } = pairSql($);
   return `${ownRowsSql($)} and ${record}."id" in (${target}, ${source})`;
 }
@@ -288,9 +322,18 @@ export const ownReferences = ({
 const decodeLocked = rowDecoder({
   id: cell.text,
   isUpdatable: cell.flag,
-  isDeletable: cell.flag,
+  isWritable: cell.flag,
   isMet: cell.flag,
 });
+
+/** Decodes the rows of {@link lockPairSql}: the record that remains and the other one, if they exist. */
+export function lockedPair({ id, from }: MergePlan, rows: TextRows) {
+  const locked = rows.map((cells) => decodeLocked(cells));
+  return {
+    target: locked.find((candidate) => candidate.id === id),
+    source: locked.find((candidate) => candidate.id === from),
+  };
+}
 
 /**
  * Checks the two locked records.
@@ -298,11 +341,9 @@ const decodeLocked = rowDecoder({
  * another version
  */
 function rejectRecords({ definition }: OperationContext, plan: MergePlan, rows: TextRows): void {
-  const locked = rows.map((cells) => decodeLocked(cells));
-  const target = locked.find((candidate) => candidate.id === plan.id);
-  const source = locked.find((candidate) => candidate.id === plan.from);
+  const { target, source } = lockedPair(plan, rows);
   if (target?.isUpdatable !== true) throw errors.recordNotFound(definition.singular);
-  if (source?.isDeletable !== true)
+  if (source?.isWritable !== true)
     throw errors.missingReferences([
       { field: 'from', message: `from ${plan.from} does not exist in ${definition.name}` },
     ]);
@@ -333,13 +374,12 @@ function referringSql(reference: Referrer, $: Placeholder<MergePlan>): string {
 /** Returns the statement that moves references in the records of a resource, including those in the trash. */
 function moveSql(
   context: OperationContext,
-  resource: string,
+  visible: ProjectedResource,
   references: readonly Referrer[],
   $: Placeholder<MergePlan>,
 ): string {
-  const { definition, resources } = context;
-  const visible = resources.get(resource);
-  if (visible === undefined) throw new Error(`Unknown resource ${resource}`);
+  const { definition } = context;
+  const resource = visible.stored.name;
   organizationOf($);
   const { target, source } = pairSql($);
   const assignments = references.map(({ column: name, isList }) => {
@@ -388,20 +428,20 @@ export function movedSql(
 }
 
 /** Returns a function that explains why the references in a resource's records cannot be moved. */
-export function explainMove(context: OperationContext, resource: string): ExplainViolation {
-  const visible = context.resources.get(resource);
-  if (visible === undefined) throw new Error(`Unknown resource ${resource}`);
-  const { definition, stored } = visible;
-  const explainRule = violations({ stored, resources: context.resources });
+export function explainMove(
+  { resources }: OperationContext,
+  { definition, stored }: ProjectedResource,
+): ExplainViolation {
+  const explainRule = violations({ stored, resources });
   return (cause) => {
     const unique = violatedUnique(stored, cause);
     if (unique === undefined) return explainRule(cause);
-    return errors.mergeConflict(resource, showsValues(definition, unique) ? namesOf(unique) : []);
+    return errors.mergeConflict(stored.name, showsValues(definition, unique) ? namesOf(unique) : []);
   };
 }
 
-/** Returns a function that explains why the final statement was rejected. */
-function explainMerge(context: OperationContext): ExplainViolation {
+/** Returns a function that explains why a write of one of the two records was rejected. */
+export function explainPair(context: OperationContext): ExplainViolation {
   const explainRule = violations(context);
   return (cause) => {
     const unique = violatedUnique(context.stored, cause);

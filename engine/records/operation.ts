@@ -350,8 +350,11 @@ export interface ExportReader<
   ) => { readonly bytes: EncodedJson; readonly next: P | undefined } | undefined;
 }
 
-/** The statements of a plan that run in one transaction. */
-export interface TransactionSteps {
+/**
+ * The statements of a plan that run in one transaction.
+ * @typeParam T their result
+ */
+export interface TransactionSteps<T = TextRows> {
   readonly lane: 'write' | 'batch';
   /**
    * Reserves capacity for new records before the transaction starts, as `ReserveRecords` does. Absent if the steps never
@@ -359,7 +362,7 @@ export interface TransactionSteps {
    */
   readonly reserve?: (database: Database) => Promise<(() => void) | undefined>;
   /** Runs the statements. They are repeated in a new transaction after a deadlock. */
-  readonly run: (executor: TransactionExecutor) => Promise<TextRows>;
+  readonly run: (executor: TransactionExecutor) => Promise<T>;
 }
 
 /** An operation compiled for one resource. `Planned` is a promise if validation is asynchronous. */

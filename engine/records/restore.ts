@@ -1,11 +1,20 @@
 import { errors } from '../errors.ts';
-import { cell, column, prepare, quote, record, rowDecoder, trashedColumn } from '../sql/index.ts';
+import {
+  cell,
+  column,
+  type Placeholder,
+  prepare,
+  quote,
+  record,
+  rowDecoder,
+  trashedColumn,
+} from '../sql/index.ts';
 import { allows } from './access.ts';
 import { assignmentsOf } from './assignments.ts';
 import { namesOf, sameKeySql, showsValues } from './indexes.ts';
 import type { ExplainRejection, Operation, OperationContext, RecordInput } from './operation.ts';
 import { etagHeader, type RecordResult } from './results.ts';
-import { limitSql, organizationOf, ownRowsSql } from './rows.ts';
+import { type CallerScope, limitSql, organizationOf, ownRowsSql } from './rows.ts';
 import {
   prepareById,
   recordResult,
@@ -31,14 +40,8 @@ export const restore: Operation<WriteById, RecordInput, RecordResult> = {
       {
         name: 'restore',
         action: 'restore',
-        change: ($, source, condition) => {
-          const assignments = [
-            ...assignmentsOf(context.stored, 'update', $, () => []),
-            { column: quote(trashedColumn), value: 'null' },
-          ];
-          const from = source === undefined ? '' : ` from ${source}`;
-          return `${updateOf(context, assignments, condition, from)} returning ${record}.*`;
-        },
+        change: ($, source, condition) =>
+          restoreSql(context, condition, $, source === undefined ? '' : ` from ${source}`),
       },
     );
     return {
@@ -57,6 +60,23 @@ export const restore: Operation<WriteById, RecordInput, RecordResult> = {
     },
   }),
 };
+
+/**
+ * Returns the UPDATE statement that takes records from the trash, and returns their rows.
+ * @param from additional tables, starting with a space
+ */
+export function restoreSql(
+  context: OperationContext,
+  condition: string,
+  $: Placeholder<CallerScope>,
+  from = '',
+): string {
+  const assignments = [
+    ...assignmentsOf(context.stored, 'update', $, () => []),
+    { column: quote(trashedColumn), value: 'null' },
+  ];
+  return `${updateOf(context, assignments, condition, from)} returning ${record}.*`;
+}
 
 /** Finds the unique value of a trashed record that another record has now. */
 function explainConflict(context: OperationContext): ExplainRejection<WriteById> {

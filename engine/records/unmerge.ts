@@ -1,5 +1,5 @@
 import { foreignKeyViolation, sqlState, type TextRows } from '../database/index.ts';
-import { errors, type HttpError } from '../errors.ts';
+import { errors } from '../errors.ts';
 import { type Field, fieldColumns, linksOf, refersToMany } from '../fields/index.ts';
 import {
   cell,
@@ -11,7 +11,6 @@ import {
   quote,
   record,
   rowDecoder,
-  trashedColumn,
   versionColumn,
 } from '../sql/index.ts';
 import { type Assignment, assignmentsOf, serverValue } from './assignments.ts';
@@ -19,22 +18,26 @@ import { prepareBatch } from './batch.ts';
 import type { Referrer } from './delete-rules.ts';
 import { reserveRecords } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
-import { namesOf, violatedUnique } from './indexes.ts';
 import {
-  bothSql,
   explainMove,
+  explainPair,
+  lockedPair,
+  lockPairSql,
   type MergePlan,
   mergedColumns,
   mergePlan,
+  movedEffects,
   movedSql,
   ownReferences,
+  referringResources,
   row,
+  runExplained,
 } from './merge.ts';
 import { isKeptMerge, keptMerge, mergesTable, pairSql, undoDays } from './merge-tables.ts';
-import type { Operation, OperationContext, UpdateInput } from './operation.ts';
-import { preconditionsSql } from './preconditions.ts';
+import type { Operation, OperationContext, ProjectedResource, UpdateInput } from './operation.ts';
+import { restoreSql } from './restore.ts';
 import { etagHeader, type RecordResult } from './results.ts';
-import { organizationOf, outsideScope, returningSql, visibleSql } from './rows.ts';
+import { organizationOf, returningSql, visibleSql } from './rows.ts';
 import {
   byIdSql,
   decodeWritten,
@@ -47,7 +50,7 @@ import {
   updateOf,
 } from './statements.ts';
 import { recalculateSql, storedRollups } from './stored-rollups.ts';
-import { violations } from './violations.ts';
+import type { ExplainViolation } from './violations.ts';
 
 // Aliases of the values before the merge, and of the merge's row within them.
 const [before, after] = ['_before', '_after'];
@@ -106,50 +109,37 @@ interface UnmergeSteps {
 
 /** Compiles the steps that undo a merge. */
 export function compileUnmergeSteps(context: OperationContext): UnmergeSteps {
-  const { definition, effects, referrers, resources } = context;
-  const lock = prepareBatch<MergePlan>(($) => lockSql(context, $));
+  const { definition, resources } = context;
+  const lock = prepareBatch<MergePlan>(($) => {
+    organizationOf($);
+    const isRestorable =
+      context.stored.trash === undefined ? 'true' : visibleSql(inTrash(context), 'restore', $);
+    return lockPairSql(context, isRestorable, $);
+  });
   const check = prepareBatch<MergePlan>(($) => checkSql(context, $));
+  const explain = explainRecord(context);
   const takeBack = (part: Parameters<typeof takenBackSql>[1]) => ({
     statement: prepareBatch<MergePlan>(($) => takenBackSql(context, part, $)),
-    explain: explainRecord(context),
+    explain,
   });
   const source = {
     statement: prepareBatch<MergePlan>(($) =>
       context.stored.trash === undefined ? recreatedSql(context, $) : restoredSql(context, $),
     ),
-    explain: explainRecord(context),
+    explain,
   };
-  const references = referrers.get(definition.name) ?? [];
-  const moves = [...Map.groupBy(references, ({ resource }) => resource)].map(([resource, fields]) => {
-    const visible = resources.get(resource);
-    if (visible === undefined) throw new Error(`Unknown resource ${resource}`);
-    return {
-      statement: prepareBatch<MergePlan>(($) => {
-        organizationOf($);
-        const assignments = fields.map((field) => movedBack(field, $));
-        const ids = fields.map((field) => `select ${idsSql(resource, field.column)}`).join(' union ');
-        const kept = `(select ${keptMerge}."moved" from ${quote(mergesTable)} ${keptMerge} where ${isKeptMerge(definition.name, $)}) ${keptMerge}`;
-        const condition = `${row}."id" in (${ids}) and true = any(array[${fields.map((field) => isMovedBack(field, $)).join(', ')}])`;
-        const moved = movedSql(context, visible, assignments, condition, $, ` from ${kept}`);
-        return `with ${moved} select count(*)::text from _moved`;
-      }),
-      explain: explainMove(context, resource),
-    };
-  });
-  const stored = effects.flatMap(({ ofMerge }) =>
-    ofMerge === undefined
-      ? []
-      : [
-          prepareBatch<MergePlan>(($) => {
-            organizationOf($);
-            const { target, source } = pairSql($);
-            const { name } = definition;
-            const rows = `select _i.key::bigint from ${quote(mergesTable)} ${keptMerge} cross join lateral jsonb_each(${keptMerge}."moved" -> ${literal(ofMerge.table)} -> '') _i where ${isKeptMerge(name, $)}`;
-            return ofMerge.move({
-              ...{ resource: name, organization: organizationOf($), id: source, from: target, rows },
-            });
-          }),
-        ],
+  const moves = referringResources(context).map(({ visible, references }) => ({
+    statement: prepareBatch<MergePlan>(($) => moveBackSql(context, visible, references, $)),
+    explain: explainMove(context, visible),
+  }));
+  const stored = movedEffects(context).map(({ table, move }) =>
+    prepareBatch<MergePlan>(($) => {
+      const { name } = definition;
+      const organization = organizationOf($);
+      const { target, source } = pairSql($);
+      const rows = `select _i.key::bigint from ${quote(mergesTable)} ${keptMerge} cross join lateral jsonb_each(${movedOf(table, '')}) _i where ${isKeptMerge(name, $)}`;
+      return move({ resource: name, organization, id: source, from: target, rows });
+    }),
   );
   const rollups = storedRollups(
     context.stored,
@@ -188,34 +178,14 @@ export function compileUnmergeSteps(context: OperationContext): UnmergeSteps {
     run: async (run, plan) => {
       rejectLocked(context, plan, await run(lock.bind(plan)));
       rejectMerge(context, await run(check.bind(plan)));
-      for (const { statement, explain } of writes)
-        await run(statement.bind(plan)).catch((cause: unknown) => {
-          throw explain(cause) ?? cause;
-        });
+      for (const write of writes) await runExplained(run, write, plan);
       for (const { bind } of [...stored, ...recalculated, forget]) await run(bind(plan));
     },
   };
 }
 
-/** Returns the statement that locks the records of a merge: the one that remained, and the other one in the trash. */
-function lockSql(context: OperationContext, $: Placeholder<MergePlan>): string {
-  organizationOf($);
-  const trashed: OperationContext = { ...context, trashed: 'only' };
-  const columns = [
-    `${record}."id"`,
-    `${visibleSql(context, 'update', $)}`,
-    context.stored.trash === undefined ? 'true' : `${visibleSql(trashed, 'restore', $)}`,
-    `coalesce(${preconditionsSql(context, $)}, true)`,
-  ];
-  return `select ${columns.map((value, index) => `(${value})::text as _c${index}`).join(', ')} from ${tableOf(context)} ${record} where ${bothSql($)} order by ${record}."id" for update of ${record}`;
-}
-
-const decodeLocked = rowDecoder({
-  id: cell.text,
-  isUpdatable: cell.flag,
-  isRestorable: cell.flag,
-  isMet: cell.flag,
-});
+/** Returns the context whose statements access the records in the trash. */
+const inTrash = (context: OperationContext): OperationContext => ({ ...context, trashed: 'only' });
 
 /**
  * Checks the locked records.
@@ -223,12 +193,10 @@ const decodeLocked = rowDecoder({
  * the record has another version
  */
 function rejectLocked({ definition, stored }: OperationContext, plan: MergePlan, rows: TextRows): void {
-  const locked = rows.map((cells) => decodeLocked(cells));
-  const target = locked.find(({ id }) => id === plan.id);
-  const source = locked.find(({ id }) => id === plan.from);
+  const { target, source } = lockedPair(plan, rows);
   if (target?.isUpdatable !== true) throw errors.recordNotFound(definition.singular);
   if (plan.conditions !== undefined && !target.isMet) throw errors.preconditionFailed();
-  if (stored.trash !== undefined && source?.isRestorable !== true)
+  if (stored.trash !== undefined && source?.isWritable !== true)
     throw errors.mergeNotUndoable(`record ${plan.from} is not in the trash`);
   if (stored.trash === undefined && source !== undefined)
     throw errors.mergeNotUndoable(`record ${plan.from} exists`);
@@ -236,7 +204,7 @@ function rejectLocked({ definition, stored }: OperationContext, plan: MergePlan,
 
 /** Returns the statement that locks a merge's row and checks whether the merge can be undone. */
 function checkSql(context: OperationContext, $: Placeholder<MergePlan>): string {
-  const { definition, stored, referrers, effects } = context;
+  const { definition, stored, referrers } = context;
   organizationOf($);
   const table = quote(definition.name);
   const columns = `jsonb_object_keys(to_jsonb(jsonb_populate_record(null::${table}, '{}')))`;
@@ -249,7 +217,7 @@ function checkSql(context: OperationContext, $: Placeholder<MergePlan>): string 
   const isKnown = `not exists (select from jsonb_object_keys(${changed}) _x where _x <> all(array(select ${columns})))`;
   const known = [
     ...(referrers.get(definition.name) ?? []).map(({ resource, column: name }) => `${resource}.${name}`),
-    ...effects.flatMap(({ ofMerge }) => (ofMerge === undefined ? [] : [`${ofMerge.table}.`])),
+    ...movedEffects(context).map(({ table }) => `${table}.`),
   ];
   const movedIsKnown = `not exists (select from jsonb_each(${keptMerge}."moved") _x cross join lateral jsonb_object_keys(_x.value) _y where _x.key || '.' || _y <> all(${$(() => known)}::text[]))`;
   const writableColumns = mergedColumns(context);
@@ -340,13 +308,8 @@ function takenBackSql(
 /** Returns the statement that restores the other record from the trash. */
 function restoredSql(context: OperationContext, $: Placeholder<MergePlan>): string {
   organizationOf($);
-  const assignments = [
-    ...assignmentsOf(context.stored, 'update', $, () => []),
-    { column: quote(trashedColumn), value: 'null' },
-  ];
-  const condition = `${visibleSql({ ...context, trashed: 'only' }, 'restore', $)} and ${record}."id" = ${pairSql($).source}`;
-  const update = updateOf(context, assignments, condition);
-  return `with _written as (${update} returning ${record}.*)${effectsOf(context, 'restore', $, { name: '_written' })} select 1 from _written`;
+  const condition = `${visibleSql(inTrash(context), 'restore', $)} and ${record}."id" = ${pairSql($).source}`;
+  return `with _written as (${restoreSql(context, condition, $)})${effectsOf(context, 'restore', $, { name: '_written' })} select 1 from _written`;
 }
 
 /**
@@ -392,10 +355,27 @@ function recreatedSql(context: OperationContext, $: Placeholder<MergePlan>): str
   return `with _written as (${insert})${effectsOf(context, 'create', $, { name: '_written' })} select 1 from _written`;
 }
 
-/** Returns a SELECT list and FROM clause for the IDs of a resource's rows whose reference the merge has moved. */
-const idsSql = (resource: string, name: string): string =>
-  `_i.key::bigint from jsonb_each(${movedOf(resource, name)}) _i`;
+/** Returns the statement that moves references in the records of a resource back to the other record. */
+function moveBackSql(
+  context: OperationContext,
+  visible: ProjectedResource,
+  references: readonly Referrer[],
+  $: Placeholder<MergePlan>,
+): string {
+  organizationOf($);
+  const resource = visible.stored.name;
+  const assignments = references.map((reference) => movedBack(reference, $));
+  const ids = references
+    .map(({ column: name }) => `select _i.key::bigint from jsonb_each(${movedOf(resource, name)}) _i`)
+    .join(' union ');
+  const kept = `(select ${keptMerge}."moved" from ${quote(mergesTable)} ${keptMerge} where ${isKeptMerge(context.definition.name, $)}) ${keptMerge}`;
+  const isMoved = references.map((reference) => isMovedBack(reference, $)).join(', ');
+  const condition = `${row}."id" in (${ids}) and true = any(array[${isMoved}])`;
+  const moved = movedSql(context, visible, assignments, condition, $, ` from ${kept}`);
+  return `with ${moved} select count(*)::text from _moved`;
+}
 
+/** Returns an SQL expression for the rows of a table that the merge has moved, by ID. */
 const movedOf = (resource: string, name: string): string =>
   `${keptMerge}."moved" -> ${literal(resource)} -> ${literal(name)}`;
 
@@ -419,12 +399,10 @@ function movedBack(reference: Referrer, $: Placeholder<MergePlan>): string {
 }
 
 /** Returns a function that explains why one of the two records could not be written. */
-function explainRecord(context: OperationContext) {
-  const explainRule = violations(context);
-  return (cause: unknown): HttpError | undefined => {
-    const unique = violatedUnique(context.stored, cause);
-    if (unique !== undefined) return errors.duplicate(namesOf(unique));
-    const violation = outsideScope(cause) ?? explainRule(cause);
+function explainRecord(context: OperationContext): ExplainViolation {
+  const explain = explainPair(context);
+  return (cause) => {
+    const violation = explain(cause);
     if (violation !== undefined) return violation;
     const state = sqlState(cause);
     if (state === foreignKeyViolation)

@@ -206,6 +206,20 @@ export function prepareCalls(
       const items = pageValues(page).map((record) => withOwnValues(resource, record));
       return { items, next: page.next, total: page.total ?? 0 };
     };
+    /** Merges another record into a record, or undoes this. */
+    const pairOf = async (
+      operation: 'merge' | 'unmerge',
+      resource: ResourceView,
+      id: string,
+      from: string,
+      more: { readonly conditions?: { readonly match: readonly string[] } } = {},
+    ): Promise<DataRecord> => {
+      permit(resource, 'update');
+      const body = { from: fieldTypes.int64.form.parse(from) };
+      const input = { caller, id, body, customFields: await customFields(resource), ...more };
+      const result = await runOperation(database, resource.operations[operation], input);
+      return withOwnValues(resource, recordValues(result));
+    };
     return {
       allows: (resource, action) => allows(grants, resource.context.stored, action),
       list: (resource, query) => listPage(resource, query, { signing, counting: 'estimated' }),
@@ -283,24 +297,9 @@ export function prepareCalls(
       },
       transitionScopes: (resource, id) => transitionScopesOf(resource)(database, { caller, id }),
       lockOn: (resource, id) => findLockOf(resource)(database, { caller, id }),
-      merge: async (resource, id, from, tag) => {
-        permit(resource, 'update');
-        const input = {
-          ...{ caller, id, body: { from: fieldTypes.int64.form.parse(from) }, conditions: { match: [tag] } },
-          customFields: await customFields(resource),
-        };
-        const result = await runOperation(database, resource.operations.merge, input);
-        return withOwnValues(resource, recordValues(result));
-      },
-      unmerge: async (resource, id, from) => {
-        permit(resource, 'update');
-        const input = {
-          ...{ caller, id, body: { from: fieldTypes.int64.form.parse(from) } },
-          customFields: await customFields(resource),
-        };
-        const result = await runOperation(database, resource.operations.unmerge, input);
-        return withOwnValues(resource, recordValues(result));
-      },
+      merge: (resource, id, from, tag) =>
+        pairOf('merge', resource, id, from, { conditions: { match: [tag] } }),
+      unmerge: (resource, id, from) => pairOf('unmerge', resource, id, from),
       act: async (resource, { module, name, grant }, { id, body, key }) => {
         permit(resource, grant);
         const { json } = await resource.actionNamed(module, name).run(database, {

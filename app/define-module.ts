@@ -5,6 +5,7 @@ import type { Module } from '../engine/modules/index.ts';
 import type { ModuleCode } from '../engine/records/index.ts';
 import { defineTable, type TableRows } from '../engine/tables/index.ts';
 import type { ModuleChannel } from '../webhooks/channels/index.ts';
+import type { RecordAccess } from './module-records.ts';
 import type { Config, DoctorTarget, Instance, Services } from './services.ts';
 
 /** The values that a module has declared, as passed to its functions. */
@@ -15,13 +16,18 @@ export interface OwnValues<V extends Variables, Section> {
   readonly moduleSettings: () => Section;
 }
 
+/** What a module's functions receive in addition, except hooks, actions and channels. */
+interface ModuleAccess<V extends Variables, Section> extends OwnValues<V, Section> {
+  readonly records: RecordAccess;
+}
+
 /** A running service, as passed to a module. */
 export type ModuleServices<V extends Variables = Variables, Section = unknown> = Services &
-  OwnValues<V, Section>;
+  ModuleAccess<V, Section>;
 
 /** An open instance, as passed to a module's commands. */
 export type ModuleInstance<V extends Variables = Variables, Section = unknown> = Instance &
-  OwnValues<V, Section>;
+  ModuleAccess<V, Section>;
 
 /**
  * A module for {@link defineModule}.

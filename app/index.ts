@@ -39,6 +39,7 @@ export {
   type InputOf,
   type JobAction,
   type JobContext,
+  type OrganizationRecords,
   type PlannedWrite,
   type RecordOf,
   Rejection,
@@ -46,6 +47,7 @@ export {
   type ResourceHooks,
   type ResourceName,
   readBody,
+  type Where,
 } from '../engine/records/index.ts';
 export {
   bigintColumn,
@@ -86,6 +88,7 @@ export {
   type ModuleInstance,
   type ModuleServices,
 } from './define-module.ts';
+export type { OrganizationEntry, RecordAccess } from './module-records.ts';
 export type { Instance, Services } from './services.ts';
 export {
   createTestInstance,

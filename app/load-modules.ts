@@ -22,9 +22,10 @@ import {
 } from '../webhooks/settings/index.ts';
 import { simulatedPartners } from '../webhooks/simulate/index.ts';
 import { definitionOf, type ModuleDefinition, type OwnValues } from './define-module.ts';
+import { recordAccess } from './module-records.ts';
 import { moduleIssues } from './module-shape.ts';
 import { modules } from './modules.ts';
-import type { InstanceModule, Services } from './services.ts';
+import type { Instance, InstanceModule, Services } from './services.ts';
 
 /** Query parameter that makes Node.js load an edited file again. */
 const versionParameter = 'crm-version';
@@ -58,6 +59,10 @@ const debug = debuglog('crm');
 
 /** File extensions of modules. */
 const extensions = ['.ts', '.mts', '.js', '.mjs'];
+
+/** Returns the path of a module in config.yaml, or undefined if the module is a package. */
+export const fileOfModule = (settingsFile: string, specifier: string): string | undefined =>
+  isFile(specifier) ? resolve(dirname(settingsFile), specifier) : undefined;
 
 const isFile = (specifier: string): boolean => /^\.{0,2}\//.test(specifier);
 
@@ -276,7 +281,9 @@ function instanceModule(
     moduleSettings,
   });
   const sectionIn = (settings: LiveSettings) => () => sectionOf(settings.current, name);
-  const withService = (services: Services) => withOwn(services, sectionIn(services.settings));
+  const withRecords = <T extends Instance>(instance: T, moduleSettings: () => unknown) =>
+    withOwn({ ...instance, records: recordAccess(instance, name) }, moduleSettings);
+  const withService = (services: Services) => withRecords(services, sectionIn(services.settings));
   /** Returns the current section. A running service sets it, and commands read the file. */
   let currentSection: (() => unknown) | undefined;
   const withCode = async <T>(values: T): Promise<T & Own> => {
@@ -330,7 +337,7 @@ function instanceModule(
           withInstance: (work) =>
             line.withInstance(async (instance) => {
               const current = await readSettings(instance.config);
-              return work(withOwn(instance, () => sectionOf(current, name)));
+              return work(withRecords(instance, () => sectionOf(current, name)));
             }),
         }),
     }),

@@ -1,5 +1,7 @@
 import { EntitySchema } from '@mikro-orm/core';
+import { isTimeZone } from '../engine/fields/index.ts';
 import { suggestion } from '../engine/yaml/index.ts';
+import { isSchedule } from '../plugins/jobs/index.ts';
 import type { ModuleDefinition } from './define-module.ts';
 
 /** Adds a line to `issues` if a value at a path in a module has the wrong shape. */
@@ -115,6 +117,15 @@ const moduleChecks: { readonly [Key in keyof Required<ModuleDefinition>]: Check 
           label: text,
           ofCollection: kind('true', (value) => value === true),
           job: kind('true', (value) => value === true),
+          schedule: kind('a cron expression with five fields, for example "0 2 * * *"', isSchedule),
+          timeZone: kind(
+            'a time zone, for example "Europe/Berlin"',
+            (value) => typeof value === 'string' && isTimeZone(value),
+          ),
+          maxMinutes: kind(
+            'a whole number between 1 and 1440',
+            (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 1440,
+          ),
           permission: kind('read, create, update, delete or own', (value) =>
             ['read', 'create', 'update', 'delete', 'own'].some((action) => action === value),
           ),

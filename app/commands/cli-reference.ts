@@ -2,6 +2,7 @@ import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { styleText } from 'node:util';
 import { Argument, Command, type CommandUnknownOpts, Option } from '@commander-js/extra-typings';
+import { readVariables, settingsFileVariable } from '../../engine/config/index.ts';
 import { completionCommand } from './completion.ts';
 import { examples } from './examples.ts';
 
@@ -41,17 +42,26 @@ export function referenceProgram(version: string): Command {
 }
 
 /**
- * Returns whether the arguments only request output that the reference program can print: help, completion or
- * the version.
+ * Returns whether the arguments only request output that the reference program can print: completion, the version, or help if the
+ * instance has no modules, whose commands the reference lacks.
  */
 export function isAnsweredByReference(args: readonly string[]): boolean {
   const separator = args.indexOf('--');
   const words = separator < 0 ? args : args.slice(0, separator);
   const [first = 'help'] = words;
-  return (
-    ['help', 'completion', '-V', '--version'].includes(first) ||
-    words.some((word) => word === '-h' || word === '--help')
-  );
+  if (['completion', '-V', '--version'].includes(first)) return true;
+  const isHelp = first === 'help' || words.some((word) => word === '-h' || word === '--help');
+  return isHelp && !listsModules();
+}
+
+/** Returns whether config.yaml contains the key `modules`. A file that cannot be read has none. */
+function listsModules(): boolean {
+  const { settingsFile } = readVariables({ settingsFile: settingsFileVariable }, process.env, []);
+  try {
+    return /^modules:/m.test(readFileSync(settingsFile, 'utf8'));
+  } catch {
+    return false;
+  }
 }
 
 /** Creates a program without commands. With `--json`, it prints errors as JSON. */

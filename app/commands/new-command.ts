@@ -187,6 +187,7 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
     'config.yaml': config,
     'package.json': `${JSON.stringify(manifest, null, 2)}\n`,
     'README.md': readme(name),
+    'tsconfig.json': tsconfig,
     // Schemas are generated from the definitions, so committing them would only cause merge conflicts.
     '.gitignore': 'node_modules/\ndata/\nresources/.schemas/\n',
     // Git does not track empty folders.
@@ -194,6 +195,23 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
     'migrations/.gitkeep': '',
   };
 }
+
+/** Settings for editors and the TypeScript compiler, which check modules. Node.js removes the types itself. */
+const tsconfig = `{
+  "compilerOptions": {
+    "target": "esnext",
+    "module": "nodenext",
+    "strict": true,
+    "noEmit": true,
+    "allowImportingTsExtensions": true,
+    "erasableSyntaxOnly": true,
+    "verbatimModuleSyntax": true,
+    "types": ["node"],
+    "skipLibCheck": true
+  },
+  "include": ["modules", "crm-types.d.ts"]
+}
+`;
 
 const readme = (name: string): string => `# ${name}
 

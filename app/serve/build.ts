@@ -90,7 +90,7 @@ export async function describeInstance({ config, resources: all }: DescribedInst
   const definitions = resources.map(({ definition }) => definition);
   const actions = resources.flatMap((resource) => resource.actions);
   const samples = await firstSamples(config.samples, resources);
-  const hasHooks = (resources[0]?.context.hooks?.byResource.size ?? 0) > 0;
+  const hasHooks = (resources[0]?.context.hooks.byResource.size ?? 0) > 0;
   const fragments: readonly Fragment[] = [
     ...resources.map(({ name, definition, openApi }) => ({
       ...openApi,

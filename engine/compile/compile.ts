@@ -94,7 +94,6 @@ export function compileResource(
     return resource;
   };
   const hooks = hooksByResource(modules);
-  const hasCode = modules.some(({ hooks, actions }) => hooks !== undefined || actions !== undefined);
   const systemViews = new Map<string, HookView>();
   const instance: CompiledInstance = {
     definitions,
@@ -102,21 +101,19 @@ export function compileResource(
     effects,
     referrers,
     actionsOf: new Map(definitions.map(({ name }) => [name, actionsOfResource(modules, name)])),
-    ...(hasCode && {
-      hooks: {
-        observer: {},
-        byResource: hooks,
-        observedResources: observedResources(hooks),
-        afterResources: afterResources(definitions, referrers, hooks),
-        fullContext: (name) => contextOf(name),
-        view: (name, grants) => asHookView(resourceNamed(name).viewFor(grants)),
-        systemView: (name) => {
-          const view = systemViews.get(name) ?? asHookView(resourceNamed(name).systemView());
-          systemViews.set(name, view);
-          return view;
-        },
+    hooks: {
+      observer: {},
+      byResource: hooks,
+      observedResources: observedResources(hooks),
+      afterResources: afterResources(definitions, referrers, hooks),
+      fullContext: (name) => contextOf(name),
+      view: (name, grants) => asHookView(resourceNamed(name).viewFor(grants)),
+      systemView: (name) => {
+        const view = systemViews.get(name) ?? asHookView(resourceNamed(name).systemView());
+        systemViews.set(name, view);
+        return view;
       },
-    }),
+    },
   };
   const contextOf = contextsOf(fullView(definitions), instance);
   const viewFor = viewCache(instance);
@@ -189,7 +186,7 @@ interface CompiledInstance {
   readonly prefix: string;
   readonly effects: readonly Effect[];
   readonly referrers: OperationContext['referrers'];
-  readonly hooks?: InstanceHooks;
+  readonly hooks: InstanceHooks;
   /** The actions of modules, by resource. */
   readonly actionsOf: ReadonlyMap<string, readonly ModuleAction[]>;
 }
@@ -220,7 +217,7 @@ function contextsOf(
       ),
       effects,
       referrers,
-      ...(hooks && { hooks }),
+      hooks,
       contextOf,
     };
   };

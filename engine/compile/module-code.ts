@@ -3,6 +3,7 @@ import { changeLog, type Effect } from '../effects/index.ts';
 import { UserError } from '../errors.ts';
 import { schemaIssue } from '../fields/index.ts';
 import {
+  acceptsEmptyBody,
   type InstanceHooks,
   isAction,
   jobsPath,
@@ -34,11 +35,16 @@ export function checkModuleCode(
             `${place}: ${key}.${resource}: the instance does not have this resource${suggestionOrList(resource, names)}`,
           );
     for (const [resource, ofResource] of Object.entries(actions))
-      for (const [name, { input, output, permission, job }] of Object.entries(ofResource)) {
+      for (const [name, action] of Object.entries(ofResource)) {
+        const { input, output, permission, job, ofCollection, schedule } = action;
         const location = `${place}: actions.${resource}.${name}`;
         if (job && definitions.some((definition) => definition.name === jobsName))
           issues.push(
             `${location}.job: the instance has a resource named "${jobsName}", whose path jobs need`,
+          );
+        if (schedule !== undefined && !(job && ofCollection && acceptsEmptyBody(action)))
+          issues.push(
+            `${location}.schedule: only a job of the collection that needs no input can have a schedule`,
           );
         if (!actionNamePattern.test(name))
           issues.push(`${location}: the name must consist of lower-case letters, digits and single hyphens`);

@@ -14,6 +14,7 @@ export {
   pathVariable,
   projectFolder,
   readVariables,
+  settingsFileVariable,
   shippedFolder,
   textVariable,
   type Variable,

@@ -101,6 +101,13 @@ export const pathVariable = (
   read: (path) => resolve(path),
 });
 
+/** The file with the instance's settings. */
+export const settingsFileVariable = pathVariable(
+  'CRM_CONFIG',
+  () => join(instanceFolder(), 'config.yaml'),
+  'a file',
+);
+
 /**
  * Declares a folder in this package whose files are extended by files in the instance's folder. The value is
  * null if this package is the instance, or if the variable is set, because that folder is then complete.

@@ -40,7 +40,7 @@ function isWebUrl(text: string): boolean {
 }
 
 /** Returns whether the engine's time zone database contains a name. */
-function isTimeZone(text: string): boolean {
+export function isTimeZone(text: string): boolean {
   // UTC offsets such as +01:00 are not names.
   if (!/^[a-z][a-z0-9_+/-]{0,63}$/i.test(text)) return false;
   try {

@@ -63,7 +63,7 @@ export {
   firstColumn,
   type TypeOptions,
 } from './field-types.ts';
-export { currencyCodes, type TextFormatName, textFormatNames, textFormatOf } from './formats.ts';
+export { currencyCodes, isTimeZone, type TextFormatName, textFormatNames, textFormatOf } from './formats.ts';
 export { jsonErrorOffset, positionAt } from './json-error.ts';
 export { fieldLabel, humanize, inSentence } from './labels.ts';
 export { defaultMaxValues, type ElementName, elementNames } from './lists.ts';

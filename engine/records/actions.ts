@@ -19,6 +19,7 @@ import { callModule, inHookTransaction } from './hooks.ts';
 import { answerStored, type IdempotentPlan, keyStatements } from './idempotency.ts';
 import { queueJob } from './jobs.ts';
 import type { CreateInput, OperationContext, OperationPlan } from './operation.ts';
+import { moduleTransaction } from './organization-records.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { organizationOf } from './rows.ts';
 
@@ -115,7 +116,6 @@ export function actionResultJson(module: string, place: string, result: HookValu
 /** Compiles an action for callers with the same rights. */
 export function compileAction(context: OperationContext, action: ModuleAction): CompiledAction {
   const { definition, hooks } = context;
-  if (hooks === undefined) throw new Error('an instance with actions has hooks');
   const { module, name, grant, ofCollection, input: schema } = action;
   const issueOf = documentIssue(schema ?? { type: 'object' });
   const fields = fieldsByName(definition.fields);
@@ -183,35 +183,8 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
     const plan = basePlan(input);
     return runSteps(database, plan, { lane: 'batch', run: (executor) => lockRecord(executor, plan, id) });
   };
-  const runPart = async <T>(
-    database: Database,
-    input: PartInput,
-    work: (records: HookRecords) => T | Promise<T>,
-  ): Promise<T> => {
-    const plan = { ...basePlan(input), hookInput: input };
-    let failure: { readonly cause: unknown } | undefined;
-    const perform = (executor: TransactionExecutor) => {
-      failure = undefined;
-      const target = { module, executor, plan, hooks, customFields: input.customFields };
-      return callModule(target, place, async ({ records }) => {
-        try {
-          return await work(records);
-        } catch (cause) {
-          failure = { cause };
-          throw cause;
-        }
-      });
-    };
-    try {
-      return await runSteps(database, plan, {
-        lane: 'batch',
-        run: (executor) => inHookTransaction(executor, plan, hooks, () => perform(executor)),
-      });
-    } catch (cause) {
-      // The job can handle its own errors.
-      throw failure === undefined ? cause : failure.cause;
-    }
-  };
+  const runPart: CompiledAction['runPart'] = (database, input, work) =>
+    moduleTransaction(database, { ...input, module, place, hooks }, work);
   return { run, readRecord, runPart };
 }
 

@@ -4,7 +4,7 @@ import { type Action, allows, everyGrant } from './access.ts';
 import type { Body } from './body.ts';
 import type { CustomFields } from './custom-fields.ts';
 import type { Executor } from './executor.ts';
-import type { HookRecords } from './hook-types.ts';
+import type { Conditions, FindOptions, HookRecords, Where } from './hook-types.ts';
 import {
   fieldsByName,
   fromHookValues,
@@ -12,7 +12,7 @@ import {
   parseHookValues,
   toHookValues,
 } from './hook-values.ts';
-import type { Caller, HookView, InstanceHooks } from './operation.ts';
+import type { Caller, HookView, InstanceHooks, TextSigner } from './operation.ts';
 import type { RecordResult } from './results.ts';
 
 /** For whom and where a hook accesses records. */
@@ -40,6 +40,89 @@ export class SystemCallError extends Error {
   }
 }
 
+/** A page of records, and the cursor of the next page; undefined on the last page. */
+interface Page {
+  readonly records: readonly HookValues[];
+  readonly next: string | undefined;
+}
+
+/** Reads a page of the records of a resource. */
+type ReadPage = (resource: string, options: FindOptions, cursor?: string) => Promise<Page>;
+
+/** The function of each access that reads pages. */
+const pageReaders = new WeakMap<HookRecords, ReadPage>();
+
+/** Returns access whose functions for lists use a function that reads pages. */
+function withLists(access: Omit<HookRecords, 'find' | 'pages'>, readPage: ReadPage): HookRecords {
+  const records: HookRecords = {
+    ...access,
+    find: async (resource, options = {}) => (await readPage(resource, options)).records,
+    pages: async function* (resource, options = {}) {
+      let cursor: string | undefined;
+      do {
+        const { records, next } = await readPage(resource, options, cursor);
+        yield records;
+        cursor = next;
+      } while (cursor !== undefined);
+    },
+  };
+  pageReaders.set(records, readPage);
+  return records;
+}
+
+/** "Signs" the cursors of pages, which do not leave the process. */
+const cursors: TextSigner = { sign: () => 'page', verify: (_, signature) => signature === 'page' };
+
+/**
+ * Returns access to records that is opened again for each call.
+ * @param run opens access and runs a call with it
+ * @param reason see {@link HookRecords.asSystem}
+ */
+export function reopenedRecords(
+  run: <T>(call: (records: HookRecords) => Promise<T>) => Promise<T>,
+  reason?: string,
+): HookRecords {
+  const withAccess = <T>(call: (records: HookRecords) => Promise<T>): Promise<T> =>
+    run((records) => call(reason === undefined ? records : records.asSystem(reason)));
+  return withLists(
+    {
+      get: (...parameters) => withAccess((records) => records.get(...parameters)),
+      create: (...parameters) => withAccess((records) => records.create(...parameters)),
+      update: (...parameters) => withAccess((records) => records.update(...parameters)),
+      delete: (...parameters) => withAccess((records) => records.delete(...parameters)),
+      asSystem: (newReason) => reopenedRecords(run, newReason),
+    },
+    (...parameters) =>
+      withAccess(async (records) => {
+        const readPage = pageReaders.get(records);
+        if (readPage === undefined) throw new Error('access to records must not be copied');
+        return readPage(...parameters);
+      }),
+  );
+}
+
+/** Returns conditions as in the body of a query. Values of fields become conditions that the fields equal them. */
+function queryConditions({ definition }: Pick<HookView, 'definition'>, where: Where): Body {
+  if ('field' in where && 'op' in where) return fromHookValues(new Map(), { ...where });
+  const { all = [], any, not, ...values } = where as Conditions;
+  const conditionsOf = (member: Where) => queryConditions({ definition }, member);
+  const equalTo = (name: string, value: unknown): HookValues => {
+    if (value === null) return { field: name, op: 'is_null', value: true };
+    const filter = definition.filters.find((candidate) => candidate.name === name);
+    // Some fields can only be compared with lists of values.
+    const hasOnlyLists = filter?.parameters.every(({ operator }) => operator !== 'eq') === true;
+    return { field: name, op: hasOnlyLists ? 'in' : 'eq', value };
+  };
+  const members = [
+    ...Object.entries(values).map(([name, value]) => fromHookValues(new Map(), equalTo(name, value))),
+    ...all.map(conditionsOf),
+    ...(any === undefined ? [] : [{ any: any.map(conditionsOf) }]),
+    ...(not === undefined ? [] : [{ not: conditionsOf(not) }]),
+  ];
+  const [first] = members;
+  return members.length === 1 && first !== undefined ? first : { all: members };
+}
+
 /** Returns access to records for a hook or an action. */
 export function hookRecords({ module, caller, customFields, run, hooks, isSystem }: HookAccess): HookRecords {
   const { principal } = caller;
@@ -61,7 +144,22 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
   const recordOf = (view: HookView, { json }: Pick<RecordResult, 'json'>): HookValues =>
     parseHookValues(fieldsOf(view), String(json));
   const bodyOf = (view: HookView, values: HookValues): Body => fromHookValues(fieldsOf(view), values);
-  return {
+  const readPage: ReadPage = (resource, { where, sort, q }, cursor) =>
+    call(async (executor) => {
+      const view = viewFor(resource, 'list');
+      const body = {
+        ...(where !== undefined && { where: queryConditions(view, where) }),
+        ...(sort !== undefined && { sort }),
+        ...(q !== undefined && { q }),
+        ...(cursor !== undefined && { cursor }),
+      };
+      const input = { caller, body, strict: true, customFields, signing: cursors };
+      const { json, next } = await view.query(executor, input);
+      const records = parseExactJson(`[${String(json)}]`, Number.POSITIVE_INFINITY) as readonly Body[];
+      const fields = fieldsOf(view);
+      return { records: records.map((record) => toHookValues(fields, record)), next };
+    });
+  const access: Parameters<typeof withLists>[0] = {
     get: (resource, id) =>
       call(async (executor) => {
         const view = viewFor(resource, 'read');
@@ -71,19 +169,6 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
           if (cause instanceof HttpError && cause.status === 404) return undefined;
           throw cause;
         }
-      }),
-    find: (resource, { where, sort, q } = {}) =>
-      call(async (executor) => {
-        const view = viewFor(resource, 'list');
-        const body = {
-          ...(where !== undefined && { where: fromHookValues(new Map(), where) }),
-          ...(sort !== undefined && { sort }),
-          ...(q !== undefined && { q }),
-        };
-        const { json } = await view.query(executor, { caller, body, strict: true, customFields });
-        const records = parseExactJson(`[${String(json)}]`, Number.POSITIVE_INFINITY) as readonly Body[];
-        const fields = fieldsOf(view);
-        return records.map((record) => toHookValues(fields, record));
       }),
     create: (resource, values) =>
       call(async (executor) => {
@@ -113,4 +198,5 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
       });
     },
   };
+  return withLists(access, readPage);
 }

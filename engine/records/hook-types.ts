@@ -31,10 +31,32 @@ export type RecordOf<R extends string = string> = PartOf<R, 'record'>;
 /** The values of a new record of a resource. */
 export type InputOf<R extends string = string> = PartOf<R, 'input'>;
 
-/** Which records {@link HookRecords.find} returns, as in the body of `POST /R/query`. */
-export interface FindOptions {
-  /** Conditions: `{ status: 'Open', all: […], any: […], not: … }`. */
-  readonly where?: HookValues;
+/** The name of a field of a resource. */
+type FieldOf<R extends string> = keyof RecordOf<R> & string;
+
+/** A condition on a field of a resource or, with a path such as `account_id.name`, of a referenced record. */
+interface FieldCondition<R extends string = string> {
+  readonly field: FieldOf<R> | `${string}.${string}`;
+  /** An operator of the field's filter, for example `eq`, `contains` or `gte`. */
+  readonly op: string;
+  readonly value: unknown;
+}
+
+/** Conditions that a record meets if it has all of these values, and meets `all`, one of `any` and not `not`. */
+export type Conditions<R extends string = string> = {
+  readonly [Name in FieldOf<R>]?: unknown;
+} & {
+  readonly all?: readonly Where<R>[];
+  readonly any?: readonly Where<R>[];
+  readonly not?: Where<R>;
+};
+
+/** Which records to return, for example `{ status: 'Open' }` or `{ field: 'amount', op: 'gte', value: 100 }`. Fields need a filter. */
+export type Where<R extends string = string> = FieldCondition<R> | Conditions<R>;
+
+/** Which records {@link HookRecords.find} returns. */
+export interface FindOptions<R extends string = string> {
+  readonly where?: Where<R>;
   /**
    * Fields to sort by, separated by commas; `-` sorts in descending order. The resource's own sort field alone, without `-`, has the
    * direction in its definition.
@@ -57,8 +79,16 @@ export interface HookRecords {
   /** Returns the first page of the records that meet conditions: at most 20 records. */
   readonly find: <R extends ResourceName>(
     resource: R,
-    options?: FindOptions,
+    options?: FindOptions<R>,
   ) => Promise<readonly RecordOf<R>[]>;
+  /**
+   * Returns all records that meet conditions, in pages: `for await (const leads of records.pages('leads')) …`. A page is read when it is
+   * needed. Records whose values in the sort fields change in the meantime can be missing or repeated, so sort by fields that do not change.
+   */
+  readonly pages: <R extends ResourceName>(
+    resource: R,
+    options?: FindOptions<R>,
+  ) => AsyncIterable<readonly RecordOf<R>[]>;
   /** Creates a record as POST does, and returns it. */
   readonly create: <R extends ResourceName>(resource: R, values: InputOf<R>) => Promise<RecordOf<R>>;
   /** Changes fields of a record as PATCH does, and returns it. */
@@ -128,7 +158,7 @@ export interface CompletedWrite<R extends string = string> {
 }
 
 /** A value, or a promise for it. */
-type Awaitable<T> = T | Promise<T>;
+export type Awaitable<T> = T | Promise<T>;
 
 /** The input with which a write continues. Undefined keeps the input. */
 type NewInput<R extends string> = Partial<InputOf<R>> | undefined;
@@ -262,6 +292,9 @@ interface ActionBase {
 /** An action that runs in one transaction, while the caller waits for its result. */
 export interface ImmediateAction<R extends string = string, Own = unknown> extends ActionBase {
   readonly job?: never;
+  readonly schedule?: never;
+  readonly timeZone?: never;
+  readonly maxMinutes?: never;
   /** Performs the action and returns the response, or undefined for an empty object. A {@link Rejection} rejects it with 400. */
   readonly run: (context: ActionContext<R> & Own) => Awaitable<HookValues | undefined>;
 }
@@ -269,6 +302,15 @@ export interface ImmediateAction<R extends string = string, Own = unknown> exten
 /** An action that runs as a job in the background, at least once and in as many transactions as it needs. */
 export interface JobAction<R extends string = string, Own = unknown> extends ActionBase {
   readonly job: true;
+  /**
+   * When the action also runs by itself, in every organization and without limits: a cron expression with five fields, for example
+   * `0 2 * * *` for every night at 2:00. Only for actions of the collection that need no input.
+   */
+  readonly schedule?: string;
+  /** Time zone of `schedule`, for example `Europe/Berlin`. Default: UTC. */
+  readonly timeZone?: string;
+  /** How long an attempt can take, in minutes. Then the job fails. Default: 60. */
+  readonly maxMinutes?: number;
   /**
    * Performs the action and returns the result, or undefined for an empty object. A {@link Rejection}, or an error of the API, fails
    * the job. After any other error, and if the process is killed, it is called again: three times in total.

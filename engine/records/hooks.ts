@@ -106,7 +106,7 @@ const running = new WeakMap<TransactionExecutor, RunningHooks>();
 
 /** Returns the hooks that run before a resource's records are written. */
 const beforeHooks = ({ definition, hooks }: OperationContext): readonly ModuleHooks[] =>
-  (hooks?.byResource.get(definition.name) ?? []).filter(
+  (hooks.byResource.get(definition.name) ?? []).filter(
     ({ hooks: { beforeWrite, beforeWrites } }) => beforeWrite !== undefined || beforeWrites !== undefined,
   );
 
@@ -200,7 +200,6 @@ export function withHooks<
 ): CompiledOperation<P, Input, Result, Planned> {
   const { hooks, definition } = context;
   const own = compile(context);
-  if (hooks === undefined) return own;
   const hasBefore = beforeHooks(context).length > 0;
   if (!hasBefore && !hooks.afterResources.has(definition.name)) return own;
   const written = hasBefore ? compile(hookedContext(context)) : own;
@@ -370,7 +369,7 @@ const noDecisions: HookDecisions = { bodies: new Map(), failures: new Map() };
 export function compileBeforeHooks(context: OperationContext): RunBefore {
   const { hooks } = context;
   const own = beforeHooks(context);
-  if (hooks === undefined || own.length === 0) return async () => noDecisions;
+  if (own.length === 0) return async () => noDecisions;
   const resource = context.definition.name;
   const full = hooks.fullContext(resource);
   const fields = fieldsByName(full.definition.fields);

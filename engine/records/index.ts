@@ -96,7 +96,7 @@ export {
   pastTenses,
   removalActions,
 } from './history.ts';
-export { hookRecords } from './hook-records.ts';
+export { hookRecords, reopenedRecords } from './hook-records.ts';
 export {
   type ActionContext,
   type CommittedChange,
@@ -117,6 +117,7 @@ export {
   type ResourceAction,
   type ResourceHooks,
   type ResourceName,
+  type Where,
 } from './hook-types.ts';
 export { fieldsByName, type HookValues, hookType, parseHookValues, toHookValues } from './hook-values.ts';
 export { hookView } from './hook-views.ts';
@@ -181,6 +182,7 @@ export {
   routedOperation,
   routedOperations,
 } from './operations.ts';
+export { type OrganizationRecords, organizationRecords } from './organization-records.ts';
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export {

@@ -47,6 +47,8 @@ declare module '../tables/index.ts' {
       /** The result or the error, as JSON; empty if it does not exist or was erased. */
       result: Generated<string>;
       error: Generated<string>;
+      /** The time in the action's schedule that started the job; null if a caller started it. */
+      scheduled_for: Date | null;
       created_at: Generated<Date>;
       finished_at: Date | null;
     };
@@ -79,6 +81,7 @@ const jobs = defineTable(
     total: { ...bigintColumn, nullable: true },
     result: { ...textColumn, defaultRaw: "''" },
     error: { ...textColumn, defaultRaw: "''" },
+    scheduled_for: { ...timestampColumn, nullable: true },
     created_at: now,
     finished_at: { ...timestampColumn, nullable: true },
   },
@@ -89,6 +92,12 @@ const jobs = defineTable(
       // Counts an organization's waiting jobs.
       { name: 'crm_jobs_queued', keys: ['"organization_id"'], where: `"state" = 'queued'` },
       { name: 'crm_jobs_created', keys: ['"created_at"'] },
+      {
+        name: 'crm_jobs_scheduled',
+        kind: 'unique',
+        keys: ['"organization_id"', '"resource"', '"action"', '"scheduled_for"'],
+        where: '"scheduled_for" is not null',
+      },
     ],
     resourceColumns: ['resource'],
     personalData: { label: 'jobs', columns: ['input', 'result', 'error'], erasure: 'clear' },

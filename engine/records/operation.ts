@@ -171,8 +171,8 @@ export interface OperationContext extends VisibleResource {
   readonly excerpt?: number;
   /** The effects of every write in this instance. */
   readonly effects: readonly Effect[];
-  /** The hooks of the instance's modules. Absent if no module has any. */
-  readonly hooks?: InstanceHooks;
+  /** The hooks of the instance's modules. */
+  readonly hooks: InstanceHooks;
   /** The references that point to each resource, by the resource's name. */
   readonly referrers: ReadonlyMap<string, readonly Referrer[]>;
   /** Returns the context for another resource, for callers with the same rights. */

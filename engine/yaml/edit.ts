@@ -41,6 +41,13 @@ export function withItem(text: string, section: string, item: string): string {
   );
 }
 
+/** Returns a file's text with other values of some top-level keys. */
+export function withSections(text: string, sections: Readonly<Record<string, unknown>>): string {
+  const document = parseDocument(text);
+  for (const [name, value] of Object.entries(sections)) document.set(name, value);
+  return document.toString();
+}
+
 /** Returns the value of a top-level key, or undefined if it is missing. */
 function sectionOf(text: string, section: string): Node | undefined {
   const { contents } = parseDocument(text);

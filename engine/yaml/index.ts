@@ -1,7 +1,7 @@
 // Yaml: parses YAML files, and reports issues with their location and a suggestion.
 // May import errors.
 
-export { withEntry, withItem } from './edit.ts';
+export { withEntry, withItem, withSections } from './edit.ts';
 export {
   hasPath,
   lineOf,

@@ -55,7 +55,7 @@ export function rejectOwnRequests(app: FastifyInstance, hooks: InstanceHooks): v
     unsubscribe(httpChannel, markHttp);
   });
   app.addHook('onRequest', (request, _reply, done) => {
-    const target = running.get(String(request.headers[header]));
+    const target = running.size === 0 ? undefined : running.get(String(request.headers[header]));
     done(
       target &&
         errors.moduleFailed(

@@ -1,14 +1,19 @@
 // Jobs: runs actions of modules in the background, and shows their progress.
-// May import engine.
+// May import engine, admin-ui/shell.
 
 import { sql } from 'kysely';
 import { deleteExpired, type Module, startRetention } from '../../engine/modules/index.ts';
 import { jobTables } from '../../engine/records/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { jobRoutes, jobsFragment } from './api.ts';
+import { jobCheck } from './check.ts';
+import { jobMetrics } from './metrics.ts';
+import { jobsPage } from './page.ts';
 import { type JobServices, jobTypes, runJobs } from './run.ts';
 
 export { cancelVisibleJob, findJob } from './jobs.ts';
+export { jobStates } from './page.ts';
+export { isSchedule } from './schedule.ts';
 
 /** Retention period of jobs, in days. */
 const retentionDays = 7;
@@ -25,9 +30,12 @@ export const jobsRetention = (tables: Tables): Promise<number> =>
   );
 
 /** Jobs: actions of modules that run in the background. */
-export const jobsModule: Module<JobServices> = {
+export const jobsModule: Module<JobServices, unknown, Pick<JobServices, 'database'>> = {
   name: 'jobs',
   tables: jobTables,
+  metrics: ({ database }) => [jobMetrics(database)],
+  pages: jobsPage,
+  checks: [jobCheck],
   openApi: (_definitions, { actions }) => jobsFragment(actions),
   register: (app, services) => {
     const { database, resources } = services;

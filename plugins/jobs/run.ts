@@ -7,7 +7,7 @@ import {
   actionResultJson,
   allows,
   type Caller,
-  type HookRecords,
+  commandCaller,
   hookCaller,
   type JobAction,
   type JobContext,
@@ -18,9 +18,11 @@ import {
   parseHookValues,
   placeOfAction,
   rejectOnAbort,
+  reopenedRecords,
 } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { type ClaimedJob, claimJob, finishJob, type Progress, renewLease, requeueJob } from './queue.ts';
+import { scheduler } from './schedule.ts';
 
 /** Interval at which a process looks for jobs that other processes queued or left unfinished, in milliseconds. */
 const pollMs = 1000;
@@ -35,11 +37,17 @@ const maxAttempts = 3;
 /** Maximum length of a result, in characters. */
 const maxResult = 1024 * 1024;
 
+/** Default time limit of an attempt, in minutes. */
+const defaultMinutes = 60;
+
+/** Returns the time limit of an attempt, in minutes. */
+const minutesOf = ({ action: { maxMinutes = defaultMinutes } }: JobType): number => maxMinutes;
+
 /** Returns the pause after failed attempts, in seconds. */
 const pauseAfter = (attempts: number): number => 2 ** (attempts - 1);
 
-/** Why a process no longer runs a job: it was canceled, the process stops or pauses, or another process runs the job. */
-type StopReason = 'cancelled' | 'stopping' | 'lost';
+/** Why a process no longer runs a job: it was canceled, the process stops or pauses, another process runs the job, or it took too long. */
+type StopReason = 'cancelled' | 'stopping' | 'lost' | 'late';
 
 /** Ends the access of a job to records. */
 class JobStopped extends Error {
@@ -102,8 +110,10 @@ export function runJobs(app: FastifyInstance, services: JobServices): () => void
     stopping.abort();
     await Promise.all(running);
   });
+  const queueScheduled = scheduler(types, new Date());
   const task = app.background.every(app, 'jobs', pollMs, async () => {
     try {
+      await queueScheduled(tables, new Date());
       while (running.size < maxConcurrent && !isPaused()) {
         const job = await claimJob(tables, names);
         if (job === undefined) break;
@@ -153,6 +163,8 @@ async function attemptJob(app: FastifyInstance, services: JobServices, attempt: 
   if (cause instanceof JobStopped) {
     if (cause.reason === 'cancelled') return finishJob(tables, job, { state: 'cancelled', progress });
     if (cause.reason === 'stopping') return requeueJob(tables, job, { pauseSeconds: 0, isCounted: false });
+    if (cause.reason === 'late')
+      return fail(moduleFailed(`it took longer than ${minutesOf(type)} minutes`), progress);
     return;
   }
   const error = moduleError(cause, () => moduleFailed('it threw an error', cause));
@@ -167,6 +179,13 @@ async function attemptJob(app: FastifyInstance, services: JobServices, attempt: 
     : fail(error, progress);
 }
 
+/** Returns the caller of a scheduled job. The change log names the action. */
+const scheduledCaller = (organization: string, module: string, action: string): Caller =>
+  commandCaller(organization, {
+    ...{ kind: 'command', id: null, requestId: null },
+    name: `command (${module}: schedule of ${action})`,
+  });
+
 /** The result of an action as JSON, or the error that it threw. */
 type Performed = { readonly json: string } | { readonly cause: unknown };
 
@@ -174,8 +193,9 @@ type Performed = { readonly json: string } | { readonly cause: unknown };
 async function performJob(
   app: FastifyInstance,
   { database, resources }: JobServices,
-  { job, type: { resource, action }, isPaused, stopping }: Attempt & { readonly type: JobType },
+  { job, type, isPaused, stopping }: Attempt & { readonly type: JobType },
 ): Promise<{ readonly result: Performed; readonly progress: Progress | undefined }> {
+  const { resource, action } = type;
   const tables = tablesOf(database);
   const { module, grant } = action;
   const controller = new AbortController();
@@ -183,6 +203,7 @@ async function performJob(
   const stop = (reason: StopReason) => controller.abort(new JobStopped(reason));
   const stopNow = () => stop('stopping');
   stopping.addEventListener('abort', stopNow);
+  const limit = setTimeout(() => stop('late'), minutesOf(type) * 60_000).unref();
   let progress: Progress | undefined;
   let renewedAt = performance.now();
   const renew = async (): Promise<void> => {
@@ -205,7 +226,10 @@ async function performJob(
 
   /** Returns the caller with its current grants. @throws HttpError 401 or 403 if it can no longer perform the action */
   const currentCaller = async () => {
-    const principal = await app.principalAgain(job.caller);
+    const principal =
+      job.caller.kind === 'command'
+        ? scheduledCaller(job.organization, module, action.name).principal
+        : await app.principalAgain(job.caller);
     if (principal === undefined) throw errors.unauthenticated();
     if (!allows(principal.grants, resource.definition, grant)) throw errors.forbidden(resource.name, grant);
     const caller: Caller = { principal, requestId: job.requestId };
@@ -244,7 +268,7 @@ async function performJob(
       record,
       jobId: BigInt(job.id),
       attempt: job.attempts,
-      records: recordsIn(transaction),
+      records: reopenedRecords(transaction),
       transaction,
       progress: (done, total) => {
         progress = checkedProgress(done, total);
@@ -262,26 +286,13 @@ async function performJob(
     (cause: unknown) => ({ cause: signal.aborted ? signal.reason : cause }),
   );
   clearInterval(heartbeat);
+  clearTimeout(limit);
   stopping.removeEventListener('abort', stopNow);
   // Work that the action did not await, or that was running when the job was stopped, must not continue after it.
   stop('lost');
   await last;
   await renewal;
   return { result, progress };
-}
-
-/** Returns access to records of which every call is a transaction of its own. @param reason see {@link HookRecords.asSystem} */
-function recordsIn(transaction: JobContext['transaction'], reason?: string): HookRecords {
-  const run = <T>(call: (records: HookRecords) => Promise<T>): Promise<T> =>
-    transaction((records) => call(reason === undefined ? records : records.asSystem(reason)));
-  return {
-    get: (...parameters) => run((records) => records.get(...parameters)),
-    find: (...parameters) => run((records) => records.find(...parameters)),
-    create: (...parameters) => run((records) => records.create(...parameters)),
-    update: (...parameters) => run((records) => records.update(...parameters)),
-    delete: (...parameters) => run((records) => records.delete(...parameters)),
-    asSystem: (newReason) => recordsIn(transaction, newReason),
-  };
 }
 
 /** Returns reported progress. @throws TypeError if it does not consist of whole numbers */

@@ -218,12 +218,6 @@ describe('the packed package', { concurrency: 1 }, () => {
     const page = readFileSync(join(project, 'docs/modules.md'), 'utf8');
     for (const [, path = '', text = ''] of page.matchAll(/^```ts\n\/\/ (\S+)\n([\s\S]*?)^```$/gm))
       writeFileSync(join(instance, path), text);
-    const compilerOptions = {
-      ...{ target: 'es2024', module: 'nodenext', strict: true, noEmit: true, skipLibCheck: true },
-      types: ['node'],
-      erasableSyntaxOnly: true,
-    };
-    writeFileSync(join(instance, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['modules'] }));
     const compile = () =>
       spawnSync(process.execPath, [join(project, 'node_modules/typescript/bin/tsc'), '-p', instance], {
         encoding: 'utf8',

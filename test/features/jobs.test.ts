@@ -4,6 +4,10 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { type JobAction, type JobContext, type ModuleCode, Rejection } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { jobCheck } from '../../plugins/jobs/check.ts';
+import { jobMetrics } from '../../plugins/jobs/metrics.ts';
+import { jobTypes } from '../../plugins/jobs/run.ts';
+import { scheduler } from '../../plugins/jobs/schedule.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
 import { hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -30,7 +34,16 @@ const modules: readonly ModuleCode[] = [
     name: 'chores',
     actions: {
       tasks: { tidy: { description: 'Tidies a task up.', job: true, input, run } },
-      projects: { sweep: { description: 'Sweeps all projects.', job: true, ofCollection: true, input, run } },
+      projects: {
+        sweep: { description: 'Sweeps all projects.', job: true, ofCollection: true, input, run },
+        hurry: { description: 'Takes a moment.', job: true, ofCollection: true, maxMinutes: 0.001, run },
+        // On leap days, so that no test starts it by chance.
+        leap: {
+          ...{ description: 'Runs on leap days.', job: true, ofCollection: true },
+          ...{ schedule: '30 2 29 2 *', timeZone: 'Europe/Berlin' },
+          run,
+        },
+      },
     },
   },
 ];
@@ -288,6 +301,147 @@ onBothDrivers(
       for (const { id } of waiting.slice(0, -1))
         assert.equal((await finished(Number(id))).state, 'completed');
       assert.equal(attempts.length, 2 + 9);
+    });
+
+    test('a job that takes longer than its limit fails, and its access to records ends', async () => {
+      let late: Promise<unknown> | undefined;
+      modes.set('undefined', async ({ records, signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        late = records.create('projects', { name: 'late' }).catch((cause: unknown) => cause);
+        return undefined;
+      });
+      const { id } = await succeed('POST projects/actions/hurry');
+      const { state, error } = await finished(Number(id));
+      assert.equal(state, 'failed');
+      assert.match(
+        JSON.stringify(error),
+        /The module chores failed in the action hurry of projects: it took longer than 0\.001 minutes/,
+      );
+      assert.ok((await late) instanceof Error);
+      assert.deepEqual(await projects(), []);
+      assert.equal(attempts.length, 1);
+    });
+
+    const [leapDay, nextLeapDay, pastLeapDay] = [2028, 2032, 2024].map(
+      (year) => new Date(`${year}-02-29T01:30:00Z`),
+    ) as [Date, Date, Date];
+    const later = (date: Date, seconds: number) => new Date(date.getTime() + seconds * 1000);
+    const scheduledJobs = async () => {
+      const rows = await tablesOf(instance().database)
+        .selectFrom('crm_jobs')
+        .select(['id', 'scheduled_for'])
+        .where('organization_id', '=', acme.id)
+        .where('action', '=', 'leap')
+        .orderBy('id')
+        .execute();
+      return rows.map((row) => ({ id: Number(row.id), at: row.scheduled_for?.toISOString() }));
+    };
+    /** Starts the scheduler of a process at a time. @returns a function that looks for due jobs at a time */
+    const startScheduler = (startedAt: Date) => {
+      const queue = scheduler(jobTypes(instance().resources), startedAt);
+      return (time: Date) => queue(tablesOf(instance().database), time);
+    };
+
+    test('a scheduled job is queued once per organization at its time, and runs without limits', async () => {
+      modes.set('undefined', async ({ caller, records }) => {
+        const project = await records.create('projects', { name: 'at night', open_tasks: 3n });
+        return { kind: caller.kind, project: project.id };
+      });
+      const before = later(leapDay, -3600);
+      const processes = [startScheduler(before), startScheduler(before)];
+      await Promise.all(processes.map((check) => check(later(leapDay, -1))));
+      assert.deepEqual(await scheduledJobs(), []);
+      for (const seconds of [1, 2, 3600])
+        await Promise.all(processes.map((check) => check(later(leapDay, seconds))));
+      const [job, ...others] = await scheduledJobs();
+      assert.deepEqual([job?.at, others], [leapDay.toISOString(), []]);
+      const { state, result } = await finished(Number(job?.id));
+      assert.equal(state, 'completed');
+      const { kind, project } = result as { readonly kind: string; readonly project: number };
+      assert.equal(kind, 'command');
+      const { data } = (await succeed(`GET projects/${project}/history`)) as {
+        readonly data: readonly { readonly actor: unknown }[];
+      };
+      assert.deepEqual(data[0]?.actor, {
+        ...{ kind: 'command', id: null, name: 'command (chores: schedule of leap)' },
+      });
+    });
+
+    test('a missed time is made up for only if the job had a schedule before', async () => {
+      modes.set('undefined', async () => ({}));
+      const check = startScheduler(later(leapDay, 60));
+      await check(later(leapDay, 120));
+      assert.deepEqual(await scheduledJobs(), [], 'the module is new');
+      await startScheduler(later(pastLeapDay, -60))(later(pastLeapDay, 60));
+      assert.deepEqual(await scheduledJobs(), [], 'the organization did not exist');
+      await startScheduler(later(leapDay, -60))(later(leapDay, 60));
+      const [first] = await scheduledJobs();
+      await finished(Number(first?.id));
+      // A process that starts eight days later is too late.
+      await startScheduler(later(nextLeapDay, 8 * 86_400))(later(nextLeapDay, 8 * 86_400));
+      assert.equal((await scheduledJobs()).length, 1);
+      await startScheduler(later(nextLeapDay, 3600))(later(nextLeapDay, 3600));
+      assert.deepEqual(
+        (await scheduledJobs()).map(({ at }) => at),
+        [leapDay.toISOString(), nextLeapDay.toISOString()],
+      );
+    });
+
+    test('a scheduled job that still waits is not queued again', async () => {
+      const [block, reached] = [gate(), gate()];
+      modes.set('undefined', async () => ({}));
+      await startSweep('block', async () => {
+        reached.resolve();
+        await block.promise;
+        return undefined;
+      });
+      await reached.promise;
+      const check = startScheduler(later(leapDay, -60));
+      await check(later(leapDay, 60));
+      await check(later(nextLeapDay, 60));
+      const [job, ...others] = await scheduledJobs();
+      assert.deepEqual(others, []);
+      block.resolve();
+      assert.equal((await finished(Number(job?.id))).state, 'completed');
+    });
+
+    test('failed and waiting jobs are reported to operators', async () => {
+      const database = instance().database;
+      const findings = async () =>
+        (await jobCheck.run({ database })).filter(({ location }) => location.endsWith(` ${acme.slug}`));
+      const counts = async () => {
+        const values: Record<string, number> = {};
+        await jobMetrics(database).read((name, value, labels) => {
+          values[`${name} ${labels?.state}`] = value;
+        });
+        return values;
+      };
+      const before = await counts();
+      const [block, reached] = [gate(), gate()];
+      await finished(
+        await startSweep('fail', () => {
+          throw new Rejection('no');
+        }),
+      );
+      await startSweep('block', async () => {
+        reached.resolve();
+        await block.promise;
+        return undefined;
+      });
+      await reached.promise;
+      const waiting = await startSweep('wait', async () => ({}));
+      await update(waiting, `due_at = now() - interval '61 minutes'`);
+      assert.deepEqual(await counts(), {
+        'crm_jobs queued': Number(before['crm_jobs queued']) + 1,
+        'crm_jobs running': Number(before['crm_jobs running']) + 1,
+        'crm_jobs failed': Number(before['crm_jobs failed']) + 1,
+      });
+      assert.deepEqual((await findings()).map(({ location, message }) => `${location}: ${message}`).sort(), [
+        `action sweep of projects, organization ${acme.slug}: jobs that failed during the last day: 1`,
+        `action sweep of projects, organization ${acme.slug}: jobs that have been waiting for more than 60 minutes: 1`,
+      ]);
+      block.resolve();
+      await finished(waiting);
     });
 
     test('an idempotency key starts a job once', async () => {

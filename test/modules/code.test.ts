@@ -75,3 +75,21 @@ test('jobs need the path of a resource named "jobs"', async () => {
   ]);
   assert.deepEqual(issuesOf([acting, queuing]), []);
 });
+
+test('only jobs of the collection without input can have a schedule', () => {
+  const run = () => undefined;
+  const scheduled = { description: 'Does nothing.', schedule: '0 2 * * *', run } as const;
+  const actions = {
+    night: { ...scheduled, job: true, ofCollection: true },
+    'one-record': { ...scheduled, job: true },
+    'with-input': { ...scheduled, job: true, ofCollection: true, input: { required: ['name'] } },
+    immediate: { ...scheduled, ofCollection: true } as never,
+  } as const;
+  const rule = 'only a job of the collection that needs no input can have a schedule';
+  assert.deepEqual(
+    issuesOf([{ name: 'acme', actions: { leads: actions } }]),
+    ['one-record', 'with-input', 'immediate'].map(
+      (name) => `module acme: actions.leads.${name}.schedule: ${rule}`,
+    ),
+  );
+});

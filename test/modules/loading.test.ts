@@ -7,9 +7,10 @@ import { configInForce } from '../../app/commands/config-command.ts';
 import { buildProgram } from '../../app/commands/program.ts';
 import { loadConfig, readConfig } from '../../app/config.ts';
 import { servedModules } from '../../app/modules.ts';
+import { createTestInstance } from '../../app/test-instance.ts';
 import { readSettings } from '../../webhooks/settings/load.ts';
 import { onBothDrivers, temporaryFolder } from '../support/instance.ts';
-import { project, until } from '../support/process.ts';
+import { crm, project, until } from '../support/process.ts';
 
 const folder = temporaryFolder();
 after(folder.remove);
@@ -272,6 +273,14 @@ const example = write('example', {
   ...exampleFiles(),
 });
 
+test('the help lists the commands of modules', async () => {
+  const reviews = write('reviews', { 'config.yaml': 'modules: [./modules/reviews.ts]\n', ...exampleFiles() });
+  const { code, stdout } = await crm(['--help'], reviews);
+  assert.equal(code, 0);
+  assert.match(stdout, /^ {2}reviews .* rate all leads without a rating as cold$/m);
+  assert.match(stdout, /^ {2}serve /m);
+});
+
 onBothDrivers(
   'the module in docs/modules.md',
   (instance) => {
@@ -356,3 +365,20 @@ onBothDrivers(
   },
   { environment: { ...scored, SCORES_LABEL: 'VIP' } },
 );
+
+test('a test instance has the sections of config.yaml that it receives', async () => {
+  const environment = { ...scored, SCORES_LABEL: 'VIP' };
+  await assert.rejects(createTestInstance(environment, { scores: { points: 'x' } }), {
+    message: /config\.yaml:5:11 {2}points must be an integer, not "x"$/,
+  });
+  const instance = await createTestInstance(environment, { scores: { points: 7 } });
+  try {
+    const answer = await instance.call('POST /api/v1/leads', { body: { last_name: 'a' } });
+    assert.equal(answer.status, 201, answer.text);
+    const access = instance.records.asSystem(instance.organization, 'test');
+    const [lead] = await access.find('leads', { where: { last_name: 'a' } });
+    assert.deepEqual([lead?.lead_score, lead?.company], [7n, 'VIP']);
+  } finally {
+    await instance.close();
+  }
+});

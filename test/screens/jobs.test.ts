@@ -76,6 +76,17 @@ onBothDrivers(
       assert.match(problemOf(await admin.get(failed)), /The task is too hard/);
     });
 
+    test('administrators see all jobs of the organization', async () => {
+      const path = await start('fail');
+      await shows(path, /Failed/);
+      const page = await admin.get('/setup/o/acme/jobs?show=failed');
+      assert.equal(page.status, 200);
+      assert.match(page.text, new RegExp(`href="${path}"`));
+      assert.match(readable(page.text), /Clean[\s\S]*Tasks[\s\S]*Failed[\s\S]*1200 of 5000/);
+      assert.match(readable(page.text), new RegExp(administratorOf(acme).email));
+      assert.doesNotMatch(readable(page.text), /Completed/);
+    });
+
     test('members see only the jobs whose action they could perform', async () => {
       const path = await start('work');
       await shows(path, /Completed/);

@@ -14,6 +14,7 @@ fields:
   name: { type: string, description: The name. }
   open_tasks: { type: int64, read_only: true, default: 0, description: The number of tasks. }
 sort: { by: name }
+filters: [name]
 children:
   tasks: { of: tasks, by: project_id, writable: true }
 `,
@@ -37,7 +38,7 @@ fields:
   margin: { type: int64, nullable: true, group: finance, description: The margin. }
 unique: [code]
 sort: { by: title }
-filters: [title, project_id, code]
+filters: [title, { field: project_id, operators: [eq, is_null] }, code]
 scopes:
   own: owner_id == me
 `,

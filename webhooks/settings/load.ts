@@ -1,10 +1,4 @@
-import { join } from 'node:path';
-import {
-  type Environment,
-  instanceFolder,
-  pathVariable,
-  type VariableValues,
-} from '../../engine/config/index.ts';
+import { type Environment, settingsFileVariable, type VariableValues } from '../../engine/config/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
 import type { JsonSchema } from '../../engine/fields/index.ts';
 import type { SectionRules } from '../../engine/modules/index.ts';
@@ -84,7 +78,7 @@ export function assertSectionSchema(section: JsonSchema): void {
 /** Environment variables for config.yaml. */
 export const settingsVariables = {
   /** Path of the settings file. The file can change while the instance is running. */
-  settingsFile: pathVariable('CRM_CONFIG', () => join(instanceFolder(), 'config.yaml'), 'a file'),
+  settingsFile: settingsFileVariable,
 };
 
 /** Path of config.yaml, the environment for its `${NAME}` references, and the rules for the sections of modules. */

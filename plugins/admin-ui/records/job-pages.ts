@@ -1,21 +1,13 @@
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { documentText, humanize, parseExactJson } from '../../../engine/fields/index.ts';
-import { type Body, type JobState, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
-import { type DisplayValue, localeOf, redirectDone } from '../shell/index.ts';
+import { type Body, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
+import { jobStates } from '../../jobs/index.ts';
+import { localeOf, redirectDone } from '../shell/index.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 
 /** Interval at which the page of an unfinished job is reloaded, in seconds. */
 const refreshSeconds = 2;
-
-/** How each state is displayed. */
-const states: Readonly<Record<JobState, DisplayValue>> = {
-  queued: { text: 'Waiting', state: 'quiet' },
-  running: { text: 'Running' },
-  completed: { text: 'Completed', state: 'good' },
-  failed: { text: 'Failed', state: 'bad' },
-  cancelled: { text: 'Canceled', state: 'quiet' },
-};
 
 /** Returns the URL of a job's page. */
 export const jobPath = ({ path }: Pick<DataRequest, 'path'>, id: string): string => `${path}/jobs/${id}`;
@@ -63,7 +55,7 @@ async function showJob(context: DataRequest) {
       kind: 'record',
       title: label,
       above: back,
-      badges: [states[state]],
+      badges: [jobStates[state]],
       ...(!isFinished && {
         refreshSeconds,
         intro: isReadOnly

@@ -196,4 +196,22 @@ inBrowser('accessibility', (world) => {
       }
     });
   }
+
+  test('a printed record consists of its values and its history, without controls', async () => {
+    const { instance, open } = world();
+    const acme = await instance.organization(fresh('acme'));
+    const { json } = await instance.call('POST /api/v1/leads', {
+      key: acme.key,
+      body: { last_name: 'Ames', email: 'ames@people.example' },
+    });
+    const page = await open();
+    await logIn(page, `admin@${acme.slug}.example`);
+    await page.goto(`/setup/o/${acme.slug}/data/leads/${json.id}`);
+    const controls = page.locator('button, input, textarea, select, nav, summary').filter({ visible: true });
+    assert.ok((await controls.count()) > 0);
+    await page.emulateMedia({ media: 'print' });
+    assert.deepEqual(await controls.allInnerTexts(), []);
+    assert.ok(await page.getByText('ames@people.example').first().isVisible());
+    assert.ok(await page.getByRole('heading', { name: 'Timeline' }).isVisible());
+  });
 });

@@ -18,6 +18,7 @@ import { savedViewsModule } from '../plugins/admin-ui/saved-views/index.ts';
 import { adminUiModule } from '../plugins/admin-ui/shell/index.ts';
 import { explorerModule } from '../plugins/api/explorer/index.ts';
 import { idempotency } from '../plugins/api/idempotency/index.ts';
+import { mcpModule } from '../plugins/api/mcp/index.ts';
 import { usageModule } from '../plugins/api/usage/index.ts';
 import { changeLogModule } from '../plugins/change-log/index.ts';
 import { hooksModule } from '../plugins/hooks/index.ts';
@@ -76,6 +77,7 @@ export const modules: readonly InstanceModule[] = [
   recordPagesModule,
   adminUiModule,
   explorerModule,
+  mcpModule,
   demoModule,
 ];
 

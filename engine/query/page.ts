@@ -23,6 +23,8 @@ export interface PageParameter {
   /** Number of records to skip. Undefined if the page is beyond the last page of any table. */
   readonly offset: number | undefined;
   readonly depth: 'first' | 'shallow' | 'deep';
+  /** Maximum number of records on the page. Default: the size of the {@link PageRule}. */
+  readonly size?: number;
 }
 
 /** `?page=`: selects a page of a list. */
@@ -43,10 +45,11 @@ export const page: QueryPart<PageRule, PageParameter> = {
       depth: number === 1 ? 'first' : number < deepPage ? 'shallow' : 'deep',
     };
   },
-  shape: (parameter) => (isFar(parameter) ? 'far' : parameter.depth),
+  shape: (parameter) =>
+    `${isFar(parameter) ? 'far' : parameter.depth}${parameter.size === undefined ? '' : ` ${parameter.size}`}`,
   cost: (parameter) => ({ scan: isFar(parameter) }),
-  clauses: ({ size }, { depth }, placeholder) => ({
-    limit: size,
+  clauses: ({ size }, { depth, size: requested }, placeholder) => ({
+    limit: requested ?? size,
     ...(depth !== 'first' && {
       offset: placeholder(({ offset = farthestPage * size }) => String(offset)),
     }),

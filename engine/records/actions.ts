@@ -55,6 +55,11 @@ export interface CompiledAction {
    * @throws HttpError 400 for an invalid input; 404 if the record does not exist; 429 if too many jobs are queued
    */
   readonly run: (database: Database, input: ActionInput) => Promise<ActionResult>;
+  /**
+   * Checks the input, and that the caller can perform the action on the record, without performing it.
+   * @throws HttpError in the same cases as `run`
+   */
+  readonly check: (database: Database, input: ActionInput) => Promise<void>;
   /** Returns the record of a job as the caller sees it. @throws HttpError 404 if it does not exist */
   readonly readRecord: (database: Database, input: PartInput, id: string) => Promise<HookValues>;
   /**
@@ -140,13 +145,17 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
     if (row === undefined) throw errors.recordNotFound(definition.singular);
     return parseHookValues(fields, decodeLocked(row).json);
   };
-  const run: CompiledAction['run'] = async (database, input) => {
+  /** Checks the input. @returns the record's ID; undefined for actions of the collection */
+  const checkedId = (input: ActionInput): string | undefined => {
     const issue = issueOf(input.body);
     rejectRequest([
       ...unknownParameters(input, commonParameters),
       ...(issue === undefined ? [] : [issueInBody(issue)]),
     ]);
-    const id = ofCollection ? undefined : recordId(context, { id: input.id ?? '' });
+    return ofCollection ? undefined : recordId(context, { id: input.id ?? '' });
+  };
+  const run: CompiledAction['run'] = async (database, input) => {
+    const id = checkedId(input);
     const plan = { ...basePlan(input), idempotency: input.idempotency, hookInput: input };
     const path = `${definition.name}${actionPath(action).replace(':id', id ?? '')}`;
     const key = plan.idempotency === undefined ? undefined : keyStatements(plan, path);
@@ -183,9 +192,13 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
     const plan = basePlan(input);
     return runSteps(database, plan, { lane: 'batch', run: (executor) => lockRecord(executor, plan, id) });
   };
+  const check: CompiledAction['check'] = async (database, input) => {
+    const id = checkedId(input);
+    if (id !== undefined) await readRecord(database, input, id);
+  };
   const runPart: CompiledAction['runPart'] = (database, input, work) =>
     moduleTransaction(database, { ...input, module, place, hooks }, work);
-  return { run, readRecord, runPart };
+  return { run, check, readRecord, runPart };
 }
 
 const isPlainObject = (value: unknown): boolean =>

@@ -5,8 +5,10 @@ import {
   conditionParameters,
   describeConditions,
   describeNames,
+  isGroup,
   parameterIssue,
   parseConditions,
+  parseWhere,
   queryShape,
 } from '../query/index.ts';
 import { cell, prepare, rowDecoder, type SelectedColumns, type Statement } from '../sql/index.ts';
@@ -20,7 +22,7 @@ import {
 } from './aggregate-request.ts';
 import { aggregateSql, maxGroups } from './aggregate-sql.ts';
 import { type FormatName, formatNames, formatOf } from './formats.ts';
-import { compileListParameters } from './list-parameters.ts';
+import { callerUser, compileListParameters } from './list-parameters.ts';
 import type { CompiledOperation, ListInput, Operation, OperationContext } from './operation.ts';
 import { statementsByShape } from './projected-columns.ts';
 import { basePlan, commonParameters, rejectRequest } from './requests.ts';
@@ -33,8 +35,14 @@ const decodeGroups = rowDecoder({ json: cell.encoded, count: cell.count });
 /** SQLSTATE for an invalid value of a parameter, for example an unknown time zone. */
 const invalidParameterValue = '22023';
 
+/** The input of an aggregate. */
+interface AggregateInput extends ListInput {
+  /** Conditions on records, as in the body of a query, in addition to the filters among the parameters. */
+  readonly where?: unknown;
+}
+
 /** `GET /R/aggregate`: counts, sums, averages, minimums and maximums of records, by groups. */
-export const aggregate: Operation<AggregatePlan, ListInput, AggregateResult> = {
+export const aggregate: Operation<AggregatePlan, AggregateInput, AggregateResult> = {
   method: 'GET',
   path: '/aggregate',
   appliesTo: ({ aggregates }) => aggregates !== undefined,
@@ -74,7 +82,7 @@ export const aggregate: Operation<AggregatePlan, ListInput, AggregateResult> = {
 
 function compileAggregate(
   context: OperationContext,
-): CompiledOperation<AggregatePlan, ListInput, AggregateResult> {
+): CompiledOperation<AggregatePlan, AggregateInput, AggregateResult> {
   const { definition } = context;
   const readParameters = compileListParameters(definition, [
     ...commonParameters,
@@ -82,12 +90,22 @@ function compileAggregate(
     ...aggregateParameters,
   ]);
   const byShape = statementsByShape<AggregatePlan>(context, 'aggregate');
-  const statementFor = (plan: AggregatePlan, format?: FormatName): Statement =>
-    byShape(shapeOf(plan, format), (name) =>
-      prepare(name, 'aggregate', ($) => aggregateSql(context, plan, $), columnsOf(plan, format)),
-    ).bind(plan);
-  const planOf = (input: ListInput): AggregatePlan => {
-    const { query = {} } = input;
+  const statementFor = (plan: AggregatePlan, format?: FormatName): Statement => {
+    const compile = (name: string) =>
+      prepare<AggregatePlan>(
+        name,
+        'aggregate',
+        ($) => aggregateSql(context, plan, $),
+        columnsOf(plan, format),
+      );
+    // There are too many combinations of conditions to prepare a statement for each.
+    const prepared = plan.parsedQuery.filters.some(isGroup)
+      ? compile('')
+      : byShape(shapeOf(plan, format), compile);
+    return prepared.bind(plan);
+  };
+  const planOf = (input: AggregateInput): AggregatePlan => {
+    const { query = {}, where } = input;
     const { declarations, query: parameters, issues } = readParameters(input);
     const request = parseAggregate(definition, query, issues);
     const conditions = Object.entries(parameters).filter(([name]) => !isHaving(name));
@@ -97,8 +115,14 @@ function compileAggregate(
       issues,
       input.caller.principal.phoneRegion,
     );
+    const { phoneRegion } = input.caller.principal;
+    const conditionsOfBody =
+      where === undefined
+        ? []
+        : parseWhere({ filters: declarations.filters, user: callerUser(input), phoneRegion, issues }, where);
     rejectRequest(issues);
-    return { ...basePlan(input), ...request, parsedQuery };
+    const filters = [...parsedQuery.filters, ...conditionsOfBody];
+    return { ...basePlan(input), ...request, parsedQuery: { ...parsedQuery, filters } };
   };
   return {
     plan: planOf,

@@ -10,6 +10,7 @@ import { errors, HttpError } from '../errors.ts';
 import { canWrite } from './access.ts';
 import { type Executor, transactionExecutor } from './executor.ts';
 import type {
+  Caller,
   CompiledOperation,
   ExplainRejection,
   OperationInput,
@@ -71,6 +72,45 @@ export async function runSteps<T>(
   )
     .catch(rejectFailure)
     .finally(release);
+}
+
+/** Thrown to roll back a transaction whose work succeeded. */
+class RolledBack extends Error {
+  override readonly name = 'RolledBack';
+}
+
+/**
+ * Runs operations in a transaction that is always rolled back. They are validated, and the hooks in their transactions run, but
+ * nothing is written.
+ * @param creates the number of records that the operations create, which count towards the organization's limit
+ * @throws HttpError in the same cases as the operations
+ */
+export async function dryRun<T>(
+  database: Database,
+  caller: Caller,
+  creates: number,
+  work: (executor: Executor) => Promise<T>,
+): Promise<T> {
+  const { organization } = caller.principal;
+  let result: { readonly value: T } | undefined;
+  try {
+    await runSteps(
+      database,
+      { organization, caller },
+      {
+        lane: 'write',
+        reserve: async () => (creates > 0 ? reserveRecords(database, organization, creates) : undefined),
+        run: async (executor) => {
+          result = { value: await work(executor) };
+          throw errors.internal(new RolledBack());
+        },
+      },
+    );
+  } catch (cause) {
+    if (!(cause instanceof HttpError && cause.cause instanceof RolledBack)) throw cause;
+  }
+  if (result === undefined) throw errors.internal(undefined);
+  return result.value;
 }
 
 /** The properties of an operation that determine its statements. */

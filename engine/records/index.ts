@@ -83,7 +83,8 @@ export {
   removalOf,
 } from './delete-rules.ts';
 export { compileExcerpts, type Excerpts } from './excerpts.ts';
-export { execute, limitRecords, type ReserveRecords, runOperation } from './execute.ts';
+export { dryRun, execute, limitRecords, type ReserveRecords, runOperation } from './execute.ts';
+export type { Executor } from './executor.ts';
 export { exportStream } from './export.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export {

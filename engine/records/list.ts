@@ -193,11 +193,13 @@ export function compileList<Input extends ListInput>(
         );
   const compiled: CompiledOperation<ListPlan, Input, PageResult> = {
     plan: (input) => {
-      const { signing } = input;
-      const { parsedQuery, query, customFields, issues } = readRequest(input);
+      const { signing, pageSize } = input;
+      const { parsedQuery: requested, query, customFields, issues } = readRequest(input);
+      const parsedQuery =
+        pageSize === undefined ? requested : { ...requested, page: { ...requested.page, size: pageSize } };
       const counting = input.counting === 'estimated' && needsExactCount(input) ? 'exact' : input.counting;
       authorizeExpansion(context, input.caller.principal, parsedQuery.expansion);
-      issues.push(...expansionIssues(parsedQuery.expansion, definition.page.size));
+      issues.push(...expansionIssues(parsedQuery.expansion, pageSize ?? definition.page.size));
       rejectRequest(issues);
       const plan = {
         ...basePlan(input),
@@ -223,7 +225,7 @@ export function compileList<Input extends ListInput>(
     result: (plan, rows) => {
       const { parsedQuery } = plan;
       const row = rows[0] && decodePage(parsedQuery, rows[0]);
-      const isFull = row?.count === definition.page.size;
+      const isFull = row?.count === (parsedQuery.page.size ?? definition.page.size);
       return {
         kind: 'page',
         json: row?.json ?? '',

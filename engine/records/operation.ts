@@ -60,6 +60,8 @@ export interface ListInput extends OperationInput {
   readonly counting?: CountMode | undefined;
   /** Signs the cursor of the next page; without it, cursors are neither accepted nor returned. */
   readonly signing?: TextSigner;
+  /** Maximum number of records on a page that is not requested by its number. Default: the page size of the API. */
+  readonly pageSize?: number;
 }
 
 /** The input of an operation on one record. */

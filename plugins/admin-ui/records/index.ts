@@ -12,8 +12,9 @@ interface CheckServices {
   readonly resources: readonly Resource[];
 }
 
+export { columnsOf } from './list-page.ts';
 export { viewAsCookie } from './see-as.ts';
-export { titlesOf } from './values.ts';
+export { type Titles, titlesOf } from './values.ts';
 
 /** Pages for an organization's records: lists, records, forms and CSV. */
 export const recordPagesModule: Module<DataServices, unknown, CheckServices> = {

@@ -1,0 +1,200 @@
+// What agents can see and do: grants, scopes, field groups, organizations and custom fields apply to the tools.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { configured, failTool, useTool } from '../support/agents.ts';
+import { type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
+import { jobs, limitedKey, limitedPerson } from '../support/limited.ts';
+import { dump } from '../support/people.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+/** The record in a result. */
+const recordIn = (result: Readonly<Record<string, unknown>>) =>
+  result.record as Readonly<Record<string, unknown>>;
+
+onBothDrivers(
+  'Permissions of agents',
+  (instance: () => Instance) => {
+    let acme: Organization;
+    let other: Organization;
+    before(async () => {
+      acme = await instance().organization('acme');
+      other = await instance().organization('other');
+    });
+    const create = async (key: string, values: object): Promise<number> =>
+      Number(recordIn(await useTool(instance(), key, 'create', { resource: 'jobs', values })).id);
+    const keyWith = async (...grants: readonly string[]) => (await limitedKey(instance(), acme, grants)).key;
+
+    const writes = {
+      create: { values: { name: 'x' } },
+      update: { id: 1, values: { name: 'x' } },
+      delete: { id: 1 },
+    };
+    for (const [name, input] of [
+      ['find', {}],
+      ['get', { id: 1 }],
+      ['aggregate', {}],
+      ['history', { id: 1 }],
+      ...Object.entries(writes),
+      ...Object.entries(writes).map(([tool, each]) => [tool, { ...each, dry_run: true }] as const),
+    ] as const) {
+      test(`${name} ${'dry_run' in input ? 'as a dry run ' : ''}names the missing grant`, async () => {
+        const key = await keyWith('leads:list');
+        const action = { find: 'list', aggregate: 'list', get: 'read', history: 'read' }[name] ?? name;
+        const state = await dump(instance());
+        const { code, grant } = await failTool(instance(), key, name, { resource: 'jobs', ...input });
+        assert.deepEqual([code, grant], ['forbidden', `jobs:${action}`]);
+        assert.equal(await dump(instance()), state);
+      });
+    }
+
+    test('describe shows only what the caller can do', async () => {
+      const key = await keyWith('jobs:list', 'jobs:read:open');
+      const { resources, no_access } = await useTool(instance(), key, 'describe');
+      assert.deepEqual(resources, [
+        {
+          name: 'jobs',
+          description: 'Something to do.',
+          you_may: 'list, read (only records in the scope open)',
+        },
+      ]);
+      assert.ok((no_access as readonly string[]).includes('leads'));
+      assert.equal((await failTool(instance(), key, 'describe', { resource: 'leads' })).code, 'forbidden');
+      const { fields } = await useTool(instance(), key, 'describe', { resource: 'jobs' });
+      assert.equal('margin' in (fields as object), false);
+    });
+
+    test('records outside the scope do not exist', async () => {
+      const open = await create(acme.key, { name: 'scope open', status: 'New' });
+      const done = await create(acme.key, { name: 'scope done', status: 'Done' });
+      const key = await keyWith('jobs:list:open', 'jobs:read:open', 'jobs:update:open', 'jobs:delete:open');
+      const { records } = await useTool(instance(), key, 'find', { resource: 'jobs', limit: 100 });
+      const ids = (records as readonly { readonly id: number }[]).map(({ id }) => id);
+      assert.deepEqual([ids.includes(open), ids.includes(done)], [true, false]);
+      const state = await dump(instance());
+      for (const [name, more] of [
+        ['get', {}],
+        ['update', { values: { name: 'x' } }],
+        ['update', { values: { name: 'x' }, dry_run: true }],
+        ['delete', {}],
+        ['delete', { dry_run: true }],
+      ] as const) {
+        const input = { resource: 'jobs', ...more };
+        const outside = await failTool(instance(), key, name, { ...input, id: done });
+        const missing = await failTool(instance(), key, name, { ...input, id: 999_999 });
+        assert.deepEqual({ ...outside, request_id: '' }, { ...missing, request_id: '' });
+        assert.equal(outside.code, 'not_found');
+      }
+      for (const dry_run of [false, true]) {
+        const values = { status: 'Done' };
+        const moved = await failTool(instance(), key, 'update', {
+          resource: 'jobs',
+          id: open,
+          values,
+          dry_run,
+        });
+        assert.equal(moved.code, 'outside_scope');
+      }
+      assert.equal(await dump(instance()), state);
+    });
+
+    test('hidden fields are absent, unknown and not part of changes', async () => {
+      const id = await create(acme.key, { name: 'hidden', margin: 7 });
+      const key = await keyWith('jobs:list', 'jobs:read', 'jobs:update');
+      const use = (name: string, input: object) =>
+        useTool(instance(), key, name, { resource: 'jobs', ...input });
+      assert.equal('margin' in recordIn(await use('get', { id })), false);
+      const changes = await use('update', { id, values: { name: 'renamed' }, dry_run: true });
+      assert.deepEqual(changes.changes, { name: { from: 'hidden', to: 'renamed' } });
+      const history = JSON.stringify(await use('history', { id }));
+      assert.equal(history.includes('margin'), false);
+      for (const [name, input] of [
+        ['find', { fields: ['margin'] }],
+        ['find', { where: { field: 'margin', op: 'eq', value: 7 } }],
+        ['find', { sort: 'margin' }],
+        ['get', { id, fields: ['margin'] }],
+        ['update', { id, values: { margin: 8 } }],
+      ] as const) {
+        const unknown = JSON.parse(JSON.stringify(input).replaceAll('margin', 'nothin')) as object;
+        const hidden = await failTool(instance(), key, name, { resource: 'jobs', ...input });
+        const missing = await failTool(instance(), key, name, { resource: 'jobs', ...unknown });
+        assert.equal(
+          JSON.stringify({ ...hidden, request_id: '' }).replaceAll('margin', 'nothin'),
+          JSON.stringify({ ...missing, request_id: '' }),
+        );
+      }
+    });
+
+    test('records of other organizations do not exist', async () => {
+      const id = await create(other.key, { name: 'foreign' });
+      for (const [name, more] of [
+        ['get', {}],
+        ['update', { values: { name: 'x' } }],
+        ['update', { values: { name: 'x' }, dry_run: true }],
+        ['delete', {}],
+        ['delete', { dry_run: true }],
+      ] as const)
+        assert.equal(
+          (await failTool(instance(), acme.key, name, { resource: 'jobs', id, ...more })).code,
+          'not_found',
+        );
+      const { records } = await useTool(instance(), acme.key, 'find', {
+        resource: 'jobs',
+        where: { field: 'name', op: 'eq', value: 'foreign' },
+      });
+      assert.deepEqual(records, []);
+      const values = { name: 'x', parent_id: id };
+      for (const dry_run of [false, true]) {
+        const { code } = await failTool(instance(), acme.key, 'create', {
+          resource: 'jobs',
+          values,
+          dry_run,
+        });
+        assert.equal(code, 'missing_reference');
+      }
+    });
+
+    test('names of referenced records are returned only to callers who can read them', async () => {
+      const account = await useTool(instance(), acme.key, 'create', {
+        resource: 'accounts',
+        values: { name: 'Secret Ltd' },
+      });
+      const { id } = recordIn(account);
+      await useTool(instance(), acme.key, 'create', {
+        resource: 'opportunities',
+        values: { name: 'Deal', account_id: id },
+      });
+      const find = async (...grants: readonly string[]) => {
+        const { records } = await useTool(instance(), await keyWith(...grants), 'find', {
+          resource: 'opportunities',
+          fields: ['account_id'],
+        });
+        return (records as readonly { readonly account_id: unknown }[]).map((record) => record.account_id);
+      };
+      assert.deepEqual(await find('opportunities:list'), [id]);
+      assert.deepEqual(await find('opportunities:list', 'accounts:read'), [{ id, name: 'Secret Ltd' }]);
+    });
+
+    test('a key on behalf of a member sees what the member sees', async () => {
+      const person = await limitedPerson(instance(), acme, ['jobs:list:own', 'jobs:read:own', 'jobs:create']);
+      const { key } = await acme.makeKey({ onBehalfOf: person.id });
+      await create(acme.key, { name: 'of another' });
+      const own = await create(key, { name: 'own' });
+      const { records } = await useTool(instance(), key, 'find', { resource: 'jobs' });
+      assert.deepEqual(
+        (records as readonly { readonly id: number }[]).map(({ id }) => id),
+        [own],
+      );
+      assert.equal(
+        (await failTool(instance(), key, 'delete', { resource: 'jobs', id: own })).code,
+        'forbidden',
+      );
+    });
+  },
+  {
+    sources: await sourcesWith({
+      ...jobs,
+      text: jobs.text.replace('sort: {', 'aggregates: { group_by: [status] }\nsort: {'),
+    }),
+    environment: configured('permissions', 'mcp: true\n'),
+  },
+);

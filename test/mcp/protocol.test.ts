@@ -1,0 +1,180 @@
+// The endpoint of the Model Context Protocol: both revisions of the protocol, credentials and requests that it rejects.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { before, test } from 'node:test';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { configured, sendMessage } from '../support/agents.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { logIn, makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
+
+const environment = configured('protocol', 'mcp: true\n');
+
+onBothDrivers(
+  'The endpoint for agents',
+  (instance) => {
+    let acme: Organization;
+    before(async () => {
+      acme = await instance().organization('acme');
+    });
+    const message = (content: object, headers = {}) => sendMessage(instance(), acme.key, content, headers);
+    const errorOf = (answer: { readonly json: Readonly<Record<string, unknown>> }) =>
+      answer.json.error as { readonly code: number; readonly message: string };
+
+    for (const [revision, mode] of [
+      ['2026-07-28', { pin: '2026-07-28' }],
+      ['2025-11-25', 'legacy'],
+    ] as const) {
+      test(`a client of the revision ${revision} lists and calls tools`, async () => {
+        const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } });
+        const transport = new StreamableHTTPClientTransport(new URL('/mcp', instance().url), {
+          requestInit: { headers: { authorization: `Bearer ${acme.key}` } },
+        });
+        await client.connect(transport);
+        try {
+          assert.equal(client.getNegotiatedProtocolVersion(), revision);
+          const { tools } = await client.listTools();
+          assert.deepEqual(
+            tools.map(({ name }) => name),
+            [
+              'describe',
+              'find',
+              'get',
+              'aggregate',
+              'create',
+              'update',
+              'delete',
+              'restore',
+              'history',
+              'act',
+            ],
+          );
+          const values = { last_name: `Agent ${revision}` };
+          const created = await client.callTool({ name: 'create', arguments: { resource: 'leads', values } });
+          assert.equal(created.isError, undefined);
+          const where = { field: 'last_name', op: 'in', value: [values.last_name] };
+          const found = await client.callTool({ name: 'find', arguments: { resource: 'leads', where } });
+          const { records } = found.structuredContent as {
+            readonly records: readonly { last_name: string }[];
+          };
+          assert.deepEqual(
+            records.map(({ last_name }) => last_name),
+            [values.last_name],
+          );
+        } finally {
+          await client.close();
+        }
+      });
+    }
+
+    test('the list of tools is short', async () => {
+      const { text } = await message({ method: 'tools/list' });
+      assert.ok(text.length / 4 < 3000, `${text.length} characters`);
+    });
+
+    test('requests work without initialization, sessions or streams', async () => {
+      const list = await message({ method: 'tools/list' });
+      assert.equal(list.status, 200);
+      assert.equal(list.headers.get('content-type'), 'application/json; charset=utf-8');
+      assert.equal(list.headers.get('mcp-session-id'), null);
+      const ping = await message({ method: 'ping' });
+      assert.deepEqual(ping.json.result, {});
+    });
+
+    test('notifications get 202, and other methods than POST 405', async () => {
+      const notification = await instance().call('POST /mcp', {
+        key: acme.key,
+        body: { jsonrpc: '2.0', method: 'notifications/initialized' },
+      });
+      assert.deepEqual([notification.status, notification.text], [202, '']);
+      for (const method of ['GET', 'DELETE', 'PUT']) {
+        const answer = await instance().call(`${method} /mcp`, { key: acme.key });
+        assert.deepEqual([answer.status, answer.headers.get('allow')], [405, 'POST, OPTIONS']);
+      }
+    });
+
+    test('malformed messages get errors of the protocol', async () => {
+      const send = (body: string, headers = {}) =>
+        instance().call('POST /mcp', {
+          key: acme.key,
+          body,
+          headers: { 'content-type': 'application/json', ...headers },
+        });
+      for (const body of ['{', '[]', '"x"', '']) {
+        const answer = await send(body);
+        assert.deepEqual([answer.status, errorOf(answer).code], [400, -32700], body);
+      }
+      const version = await message({ method: 'tools/list' }, { 'mcp-protocol-version': '1999-01-01' });
+      assert.equal(version.status, 400);
+      assert.equal(typeof errorOf(version).code, 'number');
+      assert.equal(errorOf(await message({ method: 'unknown/method' })).code, -32601);
+      const tool = await message({ method: 'tools/call', params: { name: 'nothing', arguments: {} } });
+      assert.match(errorOf(tool).message, /Unknown tool "nothing"\. Tools: describe, find/);
+      const large = await send(JSON.stringify({ x: 'x'.repeat(1024 * 1024) }));
+      assert.equal(large.status, 413);
+    });
+
+    test('subscriptions, which would be streams, are rejected', async () => {
+      const answer = await message(
+        {
+          method: 'subscriptions/listen',
+          params: {
+            notifications: { toolsListChanged: true },
+            _meta: {
+              'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+              'io.modelcontextprotocol/clientCapabilities': {},
+              'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+            },
+          },
+        },
+        { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'subscriptions/listen' },
+      );
+      assert.ok(errorOf(answer).code < 0, answer.text);
+    });
+
+    test('only API keys are accepted', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }]);
+      const { byToken, byCookie } = await logIn(instance(), person);
+      const body = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+      const rejected = [{}, byToken, byCookie, { authorization: 'Bearer crm_wrong' }];
+      for (const headers of rejected) {
+        const answer = await instance().call('POST /mcp', { body, headers });
+        assert.deepEqual([answer.status, answer.headers.get('www-authenticate')], [401, 'Bearer']);
+      }
+    });
+
+    test('pages of other origins are rejected', async () => {
+      const other = await message({ method: 'ping' }, { origin: 'https://evil.example' });
+      assert.equal(other.status, 403);
+      const own = await message({ method: 'ping' }, { origin: instance().url });
+      assert.equal(own.status, 200);
+    });
+
+    test('the endpoint does not exist unless it is enabled', async () => {
+      writeFileSync(environment.CRM_CONFIG, 'mcp: false\n');
+      await until(async () => (await message({ method: 'ping' })).status === 404, 'disabled endpoint');
+      for (const method of ['POST', 'GET', 'DELETE', 'OPTIONS']) {
+        const answer = await instance().call(`${method} /mcp`, { key: acme.key });
+        const unknown = await instance().call(`${method} /unknown`, { key: acme.key });
+        assert.deepEqual([answer.status, answer.json.error], [404, unknown.json.error]);
+      }
+      writeFileSync(environment.CRM_CONFIG, 'mcp: true\nread_only: true\n');
+      await until(async () => (await message({ method: 'ping' })).status === 200, 'enabled endpoint');
+    });
+
+    test('in read-only mode, tools read but do not write', async () => {
+      const call = async (name: string, input: object) => {
+        const answer = await message({ method: 'tools/call', params: { name, arguments: input } });
+        return answer.json.result as {
+          readonly isError?: boolean;
+          readonly structuredContent: { code?: string };
+        };
+      };
+      const find = await call('find', { resource: 'leads' });
+      assert.equal(find.isError, undefined);
+      const create = await call('create', { resource: 'leads', values: {} });
+      assert.equal(create.structuredContent.code, 'read_only');
+    });
+  },
+  { environment },
+);

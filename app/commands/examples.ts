@@ -27,6 +27,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   types: ['types', 'types --output src/crm-types.d.ts'],
   'connector airbyte': ['connector airbyte > manifest.yaml'],
   'connector n8n': ['connector n8n', 'connector n8n --name "Acme CRM" --output n8n-nodes-acme-crm'],
+  mcp: ['mcp --url https://crm.example # with CRM_API_KEY in the environment'],
   'fields list': ['fields list --org demo', 'fields list --org demo --json'],
   'fields create': [
     'fields create leads shoe_size integer --org demo',

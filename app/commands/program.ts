@@ -30,6 +30,7 @@ const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand
   [['client'], async (line) => (await import('./client-command.ts')).clientCommand(line)],
   [['types'], async (line) => (await import('./types-command.ts')).typesCommand(line)],
   [['connector'], async (line) => (await import('./connector-command.ts')).connectorCommand(line)],
+  [['mcp'], async (line) => (await import('./mcp-command.ts')).mcpCommand(line)],
   [['export', 'import'], async (line) => (await import('./record-commands.ts')).recordCommands(line)],
   [['prune'], async (line) => (await import('./retention-command.ts')).pruneCommand(line)],
 ];

@@ -59,6 +59,7 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   connector: ['airbyte', 'n8n'],
   'connector airbyte': ['--json'],
   'connector n8n': ['--name <name>', '--output <folder>', '--json'],
+  mcp: ['CRM_API_KEY', '--url <origin>', '--json'],
   citus: ['--json'],
   org: ['list', 'create', 'rename', 'phone-region', 'export', 'delete'],
   'org rename': ['<slug>', '--name <name>', '--slug <slug>', '--json'],

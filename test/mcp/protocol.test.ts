@@ -148,6 +148,10 @@ onBothDrivers(
       assert.equal(other.status, 403);
       const own = await message({ method: 'ping' }, { origin: instance().url });
       assert.equal(own.status, 200);
+      // The owner of a name can let it refer to the machine of the instance.
+      const host = `evil.example:${new URL(instance().url).port}`;
+      const rebound = await message({ method: 'ping' }, { host, origin: `http://${host}` });
+      assert.equal(rebound.status, 403);
     });
 
     test('the endpoint does not exist unless it is enabled', async () => {

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import { documentText, ExactNumber } from '../../../engine/fields/index.ts';
 import { assertWritable, httpErrorOf, json, rejectOtherMethods } from '../../../engine/http/index.ts';
+import { isLoopback } from '../../../engine/loopback.ts';
 import { type Body, type Caller, readBody } from '../../../engine/records/index.ts';
 import { bearerOf } from '../../access/identity/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
@@ -13,6 +14,8 @@ import { tools } from './tools.ts';
 /** Services used by the route. */
 export interface McpServices extends Pick<ToolServices, 'database' | 'resources'> {
   readonly secrets: InstanceSecrets;
+  /** Returns the configured origin, or an empty string if none is configured. */
+  readonly publicUrl: () => string;
   readonly settings: { readonly current: { readonly mcp: boolean } };
   readonly versions: Readonly<Record<string, string>>;
 }
@@ -49,7 +52,7 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
         if (bearerOf(request.headers.authorization) === undefined) throw errors.unauthenticated();
         const principal = await app.authenticate(request);
         if (principal.kind !== 'key') throw errors.unauthenticated();
-        if (request.headers.origin !== undefined && !app.site.isSameOrigin(request))
+        if (!isOwnOrigin(app, services.publicUrl(), request))
           throw errors.notPermitted(`${path} is only available to pages of this origin`);
         request.principal = principal;
       },
@@ -71,6 +74,17 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
     },
   );
   rejectOtherMethods(app, path, ['POST']);
+}
+
+/**
+ * Returns whether a request comes from a program or from a page of this instance. Without a configured URL, only loopback origins
+ * are accepted, because the owner of any other name can let it refer to this machine (DNS rebinding).
+ */
+function isOwnOrigin(app: FastifyInstance, publicUrl: string, request: FastifyRequest): boolean {
+  const { origin } = request.headers;
+  if (origin === undefined) return true;
+  const own = app.site.origin(request);
+  return origin === own && (publicUrl !== '' || isLoopback(new URL(own).hostname));
 }
 
 /** Returns a JSON-RPC error for a message whose ID is unknown. */

@@ -34,7 +34,7 @@ const baseName = /(?<=\()\w*|(?<=^-?)\w+\b(?!\()/;
  * Returns the fields named in a request's parameters and body. The body can contain many records.
  * @param fieldNames names of the resource's fields
  */
-function fieldNamesInRequest(
+export function fieldNamesInRequest(
   query: Query,
   body: Body | undefined,
   fieldNames: ReadonlySet<string>,

@@ -3,7 +3,7 @@
 
 export { authenticateAgain, authorize, limitsChanged } from './authorize.ts';
 export { cors } from './cors.ts';
-export { crud } from './crud.ts';
+export { crud, fieldNamesInRequest } from './crud.ts';
 export { httpErrorOf, logRejection, sendError } from './error-handling.ts';
 export { importRoutes } from './imports.ts';
 export { rejectOtherMethods } from './methods.ts';

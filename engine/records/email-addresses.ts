@@ -10,8 +10,8 @@ const canListMembers = ({ caller }: CallerScope): string =>
 export const showsEmailSql = (placeholder: Placeholder<CallerScope>): string =>
   `${placeholder(canListMembers)}::text::boolean`;
 
-/** Matches the member's email address in the name of a key on behalf of a member. */
-const memberPattern = literal(' on behalf of [^ ]+@[^ ]+$');
+/** Matches the member's email address in the name of a key on behalf of a member, and what follows in parentheses. */
+const memberPattern = literal(' on behalf of [^ ]+@[^ ]+( [(].*[)])?$');
 
 const callerKind = ({ caller }: CallerScope) => caller.principal.kind;
 const callerId = ({ caller }: CallerScope) => caller.principal.actor;
@@ -25,6 +25,6 @@ export const actorNameSql = (placeholder: Placeholder<CallerScope>): string => {
   return [
     `case when ${showsEmailSql(placeholder)} or ${isCaller} or l."actor_kind" not in ('user', 'key') then l."actor_name"`,
     `when l."actor_kind" = 'user' then (select _u."name" from ${userTable} _u where _u."id" = l."actor_id")`,
-    `else regexp_replace(l."actor_name", ${memberPattern}, ' on behalf of a member') end`,
+    `else regexp_replace(l."actor_name", ${memberPattern}, ' on behalf of a member\\1') end`,
   ].join(' ');
 };

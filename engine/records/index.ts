@@ -185,6 +185,7 @@ export {
 } from './operations.ts';
 export { type OrganizationRecords, organizationRecords } from './organization-records.ts';
 export { type Projection, projection } from './projection.ts';
+export { namedParameters } from './query.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export {
   changingRecords,

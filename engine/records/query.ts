@@ -81,7 +81,7 @@ function withCurrentNames(body: Body, aliases: Aliases): Body {
 const fieldNameOf = (field: string, { name }: Aliases): string => field.replace(/^\w+/, name);
 
 /** Returns a query's field names as the parameters that contain them. */
-function namedParameters(body: Body): Query {
+export function namedParameters(body: Body): Query {
   const parameters: Record<string, Query[string]> = { ...parametersIn(body, []) };
   withFieldNames(body.where, (field) => {
     parameters[field] = '';

@@ -188,6 +188,13 @@ onBothDrivers(
         (await failTool(instance(), key, 'delete', { resource: 'jobs', id: own })).code,
         'forbidden',
       );
+      // The email address of the member is visible only to callers who can list members.
+      const author = async (caller: string) => {
+        const { changes } = await useTool(instance(), caller, 'history', { resource: 'jobs', id: own });
+        return (changes as readonly { readonly by: string }[])[0]?.by;
+      };
+      assert.equal(await author(acme.key), `administrator on behalf of ${person.email} (mcp)`);
+      assert.equal(await author(await keyWith('jobs:read')), 'administrator on behalf of a member (mcp)');
     });
   },
   {

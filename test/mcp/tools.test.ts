@@ -185,7 +185,7 @@ onBothDrivers(
       assert.deepEqual(changes[2]?.changes, {
         title: { from: 'temporary', to: 'changed' },
       });
-      assert.equal(changes[2]?.by, 'admin');
+      assert.equal(changes[2]?.by, 'admin (mcp)');
       assert.match(String((await fail('restore', { resource: 'leads', id: 1 })).error), /has no trash/);
     });
 
@@ -276,6 +276,37 @@ onBothDrivers(
       );
       const value = await fail('create', { resource: 'tasks', values: { titel: 'x' } });
       assert.equal(value.hint, 'Did you mean "title"?');
+    });
+
+    test('the usage of keys contains the resources and fields that tools name', async () => {
+      const { id, key } = await acme.makeKey();
+      const call = (name: string, input: object) =>
+        useTool(instance(), key, name, { resource: 'tasks', ...input });
+      const task = await create('tasks', { title: 'used' });
+      await call('find', {
+        where: { not: { field: 'code', op: 'eq', value: 'x' } },
+        sort: '-title',
+        fields: ['points'],
+      });
+      await call('update', { id: task, values: { hours: 1 } });
+      await useTool(instance(), key, 'aggregate', { resource: 'leads', group_by: 'rating' });
+      // Closing stores the usage.
+      await instance().app.close();
+      const rows = await instance().database.run({
+        name: '',
+        text: "select resource || '.' || name from crm_name_uses where key_id = $1::bigint order by 1",
+        values: [id],
+      });
+      const names = rows.map(([name]) => String(name));
+      for (const name of [
+        'tasks.',
+        'tasks.code',
+        'tasks.title',
+        'tasks.points',
+        'tasks.hours',
+        'leads.rating',
+      ])
+        assert.ok(names.includes(name), `${name} in ${names.join()}`);
     });
   },
   {

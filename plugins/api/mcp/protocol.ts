@@ -4,7 +4,7 @@ import { errors, HttpError } from '../../../engine/errors.ts';
 import { documentText, ExactNumber } from '../../../engine/fields/index.ts';
 import { assertWritable, httpErrorOf, json, rejectOtherMethods } from '../../../engine/http/index.ts';
 import { isLoopback } from '../../../engine/loopback.ts';
-import { type Body, type Caller, readBody } from '../../../engine/records/index.ts';
+import { type Body, type Caller, type Principal, readBody } from '../../../engine/records/index.ts';
 import { bearerOf } from '../../access/identity/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import { failureResult } from './failure.ts';
@@ -66,8 +66,9 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
       }
       const { principal, id: requestId } = request;
       if (principal === null) throw errors.unauthenticated();
+      const caller = { principal: { ...principal, name: nameInChanges(principal) }, requestId };
       const response = await respondTo(request, body, services.versions.version ?? '', (tool, input) =>
-        callTool(app, tooling, request, { principal, requestId }, tool, input),
+        callTool(app, tooling, request, caller, tool, input),
       );
       reply.code(response.status);
       return response.text === '' ? reply.send() : response.text;
@@ -75,6 +76,9 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
   );
   rejectOtherMethods(app, path, ['POST']);
 }
+
+/** Returns the name under which the change log records a caller's writes, so that they can be told from requests to the API. */
+const nameInChanges = ({ name, kind }: Principal): string => `${name ?? kind} (mcp)`;
 
 /**
  * Returns whether a request comes from a program or from a page of this instance. Without a configured URL, only loopback origins

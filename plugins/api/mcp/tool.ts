@@ -3,7 +3,8 @@ import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, excerpt, type FieldIssue } from '../../../engine/errors.ts';
 import { documentText, ExactNumber, integerText } from '../../../engine/fields/index.ts';
-import { namesIn } from '../../../engine/query/index.ts';
+import { fieldNamesInRequest } from '../../../engine/http/index.ts';
+import { namesIn, type Query } from '../../../engine/query/index.ts';
 import {
   allows,
   type Body,
@@ -57,8 +58,8 @@ export interface ToolCall extends ToolServices {
   /** The resources as the caller sees them. */
   readonly views: readonly ResourceView[];
   readonly titles: Titles;
-  /** Reports which fields of a resource the call names. */
-  readonly reportNames: (view: ResourceView, names: Iterable<string>) => void;
+  /** Reports that the call uses a resource, and which of its fields the parameters and the record's values name. */
+  readonly reportNames: (view: ResourceView, parameters?: Query, values?: Body) => void;
 }
 
 /** Returns the context of a tool's calls. */
@@ -70,13 +71,9 @@ export function toolCall(app: FastifyInstance, services: ToolServices, caller: C
     caller,
     views,
     titles: titlesOf(views),
-    reportNames: (view, names) => {
-      const known = new Set(view.definition.fields.map(({ name }) => name));
-      app.namesSent?.(
-        principal,
-        view.name,
-        [...names].filter((name) => known.has(name)),
-      );
+    reportNames: ({ name, definition }, parameters = {}, values) => {
+      const known = new Set(definition.fields.map((field) => field.name));
+      app.namesSent?.(principal, name, fieldNamesInRequest(parameters, values, known));
     },
   };
 }

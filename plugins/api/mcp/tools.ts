@@ -7,6 +7,7 @@ import {
   changeValues,
   dryRun,
   type Executor,
+  namedParameters,
   type RecordValues,
   recordValues,
   runOperation,
@@ -184,19 +185,20 @@ export const tools: readonly Tool[] = [
         args.text('cursor'),
         args.object('where'),
       ];
+      const body = {
+        ...projection(call, view, fields),
+        ...(q !== undefined && { q }),
+        ...(sort !== undefined && { sort }),
+        ...(after !== undefined && { cursor: after }),
+        ...(conditions !== undefined && { where: conditions }),
+      };
+      call.reportNames(view, namedParameters(body));
       const page = await runOperation(call.database, view.operations.query, {
         ...(await inputOf(call, view)),
         signing: call.signing,
         pageSize: limitOf(args),
-        body: {
-          ...projection(call, view, fields),
-          ...(q !== undefined && { q }),
-          ...(sort !== undefined && { sort }),
-          ...(after !== undefined && { cursor: after }),
-          ...(conditions !== undefined && { where: conditions }),
-        },
+        body,
       });
-      call.reportNames(view, fields);
       const compact = compactor(call, textLengths.many);
       const records = parseExactJson(`[${String(page.json)}]`) as readonly RecordValues[];
       return withNote(
@@ -218,12 +220,13 @@ export const tools: readonly Tool[] = [
       const view = args.view(call);
       permit(call, view, 'read');
       const fields = args.names('fields');
+      const query = projection(call, view, fields);
+      call.reportNames(view, query);
       const { json } = await runOperation(call.database, view.operations.read, {
         ...(await inputOf(call, view)),
         id: args.id(),
-        query: projection(call, view, fields),
+        query,
       });
-      call.reportNames(view, fields ?? []);
       const compact = compactor(call, fields === undefined ? textLengths.one : undefined);
       return withNote({ record: compact.record(view, recordValues({ json }), fields) }, compact.note());
     },
@@ -247,13 +250,16 @@ export const tools: readonly Tool[] = [
         throw errors.invalidItem(`${view.name} has no aggregates. Use find to read its records`);
       const groups = args.names('group_by')?.join();
       const measures = args.names('measure')?.join();
+      const conditions = args.object('where');
+      const query = {
+        ...(groups !== undefined && { group_by: groups }),
+        ...(measures !== undefined && { measure: measures }),
+      };
+      call.reportNames(view, { ...query, ...namedParameters({ where: conditions }) });
       const { json } = await runOperation(call.database, aggregate, {
         ...(await inputOf(call, view)),
-        query: {
-          ...(groups !== undefined && { group_by: groups }),
-          ...(measures !== undefined && { measure: measures }),
-        },
-        where: args.object('where'),
+        query,
+        where: conditions,
       });
       return { groups: parseExactJson(`[${String(json)}]`) };
     },
@@ -271,7 +277,7 @@ export const tools: readonly Tool[] = [
       const body = args.object('values') ?? {};
       const { create } = view.operations;
       const input = { ...(await inputOf(call, view)), body };
-      call.reportNames(view, Object.keys(body));
+      call.reportNames(view, {}, body);
       if (args.isTrue('dry_run')) {
         const record = await dryRun(call.database, call.caller, 1, (executor) =>
           runOperation(executor, create, input).then(recordValues),
@@ -297,7 +303,7 @@ export const tools: readonly Tool[] = [
       const body = args.object('values') ?? {};
       const { patch } = view.operations;
       const input = { ...(await inputOf(call, view)), id: args.id(), body };
-      call.reportNames(view, Object.keys(body));
+      call.reportNames(view, {}, body);
       if (args.isTrue('dry_run')) {
         return dryRun(call.database, call.caller, 0, async (executor) => {
           const before = await readBefore(call, view, args.id(), executor);
@@ -319,6 +325,7 @@ export const tools: readonly Tool[] = [
     run: async (call, args) => {
       const view = args.view(call);
       permit(call, view, 'delete');
+      call.reportNames(view);
       const input = { ...(await inputOf(call, view)), id: args.id() };
       const { remove } = view.operations;
       if (args.isTrue('dry_run')) {
@@ -343,6 +350,7 @@ export const tools: readonly Tool[] = [
       const view = args.view(call);
       const restore = restoreOf(view);
       permit(call, view, 'restore');
+      call.reportNames(view);
       const input = { ...(await inputOf(call, view)), id: args.id() };
       if (args.isTrue('dry_run')) {
         const record = await dryRun(call.database, call.caller, 0, (executor) =>
@@ -363,6 +371,7 @@ export const tools: readonly Tool[] = [
     run: async (call, args) => {
       const view = args.view(call);
       permit(call, view, 'read');
+      call.reportNames(view);
       const after = args.text('cursor');
       const result = await runOperation(call.database, view.operations.history, {
         caller: call.caller,
@@ -401,6 +410,7 @@ export const tools: readonly Tool[] = [
         throw errors.invalidFields([unknownNameIn('action', name, all)]);
       }
       permit(call, view, action.grant);
+      call.reportNames(view);
       if (!action.ofCollection && !args.has('id'))
         throw errors.invalidParameter('id', 'is required, because this is an action of a record');
       const body = args.object('input') ?? {};

@@ -5,6 +5,7 @@ import { apiKeysModule } from '../plugins/access/api-keys/index.ts';
 import { identityModule } from '../plugins/access/identity/index.ts';
 import { loginModule } from '../plugins/access/login/index.ts';
 import { membersModule } from '../plugins/access/members/index.ts';
+import { oauthModule } from '../plugins/access/oauth/index.ts';
 import { openIdConnectModule } from '../plugins/access/openid-connect/index.ts';
 import { profilesModule } from '../plugins/access/profiles/index.ts';
 import { rateLimitingModule } from '../plugins/access/rate-limiting/index.ts';
@@ -60,6 +61,7 @@ export const modules: readonly InstanceModule[] = [
   secondFactorModule,
   loginModule,
   openIdConnectModule,
+  oauthModule,
   membersModule,
   profilesModule,
   teamsModule,

@@ -101,6 +101,15 @@ export function compileGrants(rows: Iterable<StoredGrant>): Grants {
   return Object.freeze({ unlimited: Object.freeze(unlimited), scoped: Object.freeze(scoped), own });
 }
 
+/** Returns the stored grants that allow the same reads, and nothing else. */
+export const readsOf = (rows: readonly StoredGrant[]): readonly StoredGrant[] =>
+  rows.flatMap(({ object, action: text }) => {
+    const [action, ...scope] = text.split(':');
+    const reads =
+      action === wildcard ? ['list', 'read'] : action === 'list' || action === 'read' ? [action] : [];
+    return reads.map((read) => ({ object, action: [read, ...scope].join(':') }));
+  });
+
 /** Returns grants that allow only what both allow. */
 export const grantsWithin = (grants: Grants, within: Grants): Grants => Object.freeze({ ...grants, within });
 
@@ -294,6 +303,8 @@ export interface Principal {
   readonly grants: Grants;
   /** ISO 3166 code of the country of phone numbers without a country code. Absent if the organization has not set it. */
   readonly phoneRegion?: string | undefined;
+  /** ID of the OAuth client that acts for the user. Absent for other callers. */
+  readonly client?: string | undefined;
 }
 
 /** Identifies a key, or a user in an organization. */

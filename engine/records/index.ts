@@ -28,6 +28,7 @@ export {
   otherObjects,
   type Principal,
   type ProtectedResource,
+  readsOf,
   recordLimits,
   type StoredGrant,
   scopesOf,

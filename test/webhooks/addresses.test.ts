@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { defaults } from '../../webhooks/settings/settings.ts';
 import {
   type AddressPolicy,
   isMetadata,
   isPublic,
   pinnedAddress,
   receiverUrl,
-} from '../../webhooks/subscriptions/addresses.ts';
+} from '../../engine/addresses.ts';
+import { defaults } from '../../webhooks/settings/settings.ts';
 import { maxBytes, poster } from '../../webhooks/subscriptions/post.ts';
 import { until } from '../support/process.ts';
 import { patienceMs } from '../support/promised.ts';

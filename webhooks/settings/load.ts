@@ -181,6 +181,7 @@ function parseSettingsFile(
     mcp: raw.mcp ?? defaults.mcp,
     quotas: { ...defaults.quotas, ...raw.quotas },
     public_url: raw.public_url ?? defaults.public_url,
+    mcp: raw.mcp ?? defaults.mcp,
     mail: { ...defaults.mail, ...raw.mail },
     login: { ...defaults.login, ...raw.login },
     inbox: { ...defaults.inbox, ...raw.inbox },

@@ -1,4 +1,6 @@
+import type { AddressPolicy } from '../../engine/addresses.ts';
 import type { SecondFactorPolicy } from '../../plugins/access/identity/index.ts';
+import type { ConnectorSettings } from '../../plugins/access/oauth/index.ts';
 import type { ProviderSettings } from '../../plugins/access/openid-connect/index.ts';
 import type { BackupSettings } from '../../plugins/operations/backup/index.ts';
 import type { MailSettings } from '../../plugins/operations/mail/index.ts';
@@ -66,6 +68,8 @@ export interface Settings {
   readonly quotas: QuotaSettings;
   /** The instance's public origin, or an empty string if it is not set. */
   readonly public_url: string;
+  /** Whether connectors can log users in with OAuth, and its options. */
+  readonly mcp: ConnectorSettings;
   readonly mail: MailSettings;
   /** Login settings. */
   readonly login: {
@@ -75,11 +79,7 @@ export interface Settings {
   };
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
   /** Restrictions on receiver URLs for event subscriptions. */
-  readonly events: {
-    readonly allow_private_addresses: boolean;
-    readonly allow_http: boolean;
-    readonly ports: readonly number[];
-  };
+  readonly events: AddressPolicy;
   /** Retention periods for events and the change log, in days. */
   readonly retention: {
     readonly inbox_done_days: number;
@@ -119,6 +119,7 @@ export const defaults = {
   mcp: false,
   quotas: { records: 0, keys: 0, storage_mb: 0, organizations: {} },
   public_url: '${PUBLIC_URL}',
+  mcp: false,
   mail: {
     from: '${MAIL_FROM}',
     url: '${SMTP_URL}',

@@ -1,3 +1,4 @@
+import { receiverUrl } from '../../engine/addresses.ts';
 import type { Resource } from '../../engine/compile/index.ts';
 import type { FieldIssue } from '../../engine/errors.ts';
 import type { Field } from '../../engine/fields/index.ts';
@@ -12,7 +13,6 @@ import {
   visibleCustomFields,
 } from '../../engine/records/index.ts';
 import type { Settings } from '../settings/index.ts';
-import { receiverUrl } from './addresses.ts';
 import { checkTransitions, readSelectedTransitions, type SelectedTransitions } from './transitions.ts';
 
 /** Actions for which events are sent. */

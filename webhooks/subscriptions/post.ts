@@ -1,8 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import type { LookupFunction } from 'node:net';
+import { type AddressPolicy, pinnedLookup, type Resolve, receiverUrl } from '../../engine/addresses.ts';
 import { UserError } from '../../engine/errors.ts';
-import { type AddressPolicy, pinnedAddress, type Resolve, receiverUrl } from './addresses.ts';
 
 /** A POST request's result. */
 export interface PostResult {
@@ -66,9 +65,7 @@ export function poster(
       try {
         const url = receiverUrl(text, policyOf());
         const signal = AbortSignal.timeout(timeoutMs);
-        const { address, family } = await rejectOnAbort(pinnedAddress(url, policyOf(), resolve), signal);
-        const lookup: LookupFunction = (_host, { all }, done) =>
-          all ? done(null, [{ address, family }]) : done(null, address, family);
+        const lookup = await pinnedLookup(url, policyOf(), signal, resolve);
         const response = await new Promise<IncomingMessage>((resolve, reject) => {
           const [send, agent] = url.protocol === 'http:' ? [httpRequest, http] : [httpsRequest, https];
           send(url, { method: 'POST', headers, agent, lookup, signal })
@@ -100,15 +97,6 @@ export function poster(
     },
   };
 }
-
-/** Returns a promise that rejects when the signal is aborted, for work that cannot be canceled. */
-const rejectOnAbort = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
-  Promise.race([
-    work,
-    new Promise<never>((_, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    }),
-  ]);
 
 /** Reads a body so that the connection can be reused. Closes the connection if the body is too large. */
 async function readLimited(response: IncomingMessage): Promise<void> {

@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Variable, VariableValues } from '../../../engine/config/index.ts';
@@ -12,6 +12,7 @@ import {
   grantsWithin,
   type Principal,
   type ProtectedResource,
+  readsOf,
 } from '../../../engine/records/index.ts';
 import { prepare, type Statement } from '../../../engine/sql/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
@@ -121,7 +122,8 @@ const keyQuery = (condition: string): string =>
   `select k."organization_id"::text, k."id"::text, k."secret_hash",
       coalesce(k."on_behalf_of_id", k."created_by_id")::text,
       floor(extract(epoch from k."expires_at") * 1000)::text, g."object", g."action", k."name",
-      (g."profile_id" = k."profile_id")::text, (g."profile_id" = m."profile_id")::text, u."email", o."phone_region"
+      (g."profile_id" = k."profile_id")::text, (g."profile_id" = m."profile_id")::text, u."email", o."phone_region",
+      k."client_id", k."read_only"::text
     from "crm_api_keys" k
     join "crm_organizations" o on o."id" = k."organization_id"
     left join "crm_memberships" m on m."organization_id" = k."organization_id" and m."user_id" = k."on_behalf_of_id"
@@ -152,13 +154,15 @@ const byId = prepare<KeyIdentity>('', 'read', ($) =>
  */
 async function findKey(database: Database, query: Statement): Promise<StoredKey | undefined> {
   const rows = (await database.run(query)) as readonly (readonly (string | null)[])[];
-  const [organization, id, hash, user = null, expires, , , name = null, , , email, phoneRegion] =
+  const [organization, id, hash, user = null, expires, , , name = null, , , email, phoneRegion, ...rest] =
     rows[0] ?? [];
+  const [client, readOnly] = rest;
   if (organization == null || id == null || hash == null) return undefined;
   const grants = rows.flatMap(([, , , , , object, action, , isOwn, isMembers]) =>
     object == null || action == null ? [] : [{ object, action, isOwn, isMembers }],
   );
-  const keyGrants = compileGrants(grants.filter(({ isOwn }) => isOwn === 'true'));
+  const ownGrants = grants.filter(({ isOwn }) => isOwn === 'true');
+  const keyGrants = compileGrants(readOnly === 'true' ? readsOf(ownGrants) : ownGrants);
   const memberGrants = compileGrants(grants.filter(({ isMembers }) => isMembers === 'true'));
   return {
     id,
@@ -173,12 +177,15 @@ async function findKey(database: Database, query: Statement): Promise<StoredKey 
       user,
       grants: email == null ? keyGrants : grantsWithin(keyGrants, memberGrants),
       phoneRegion: phoneRegion ?? undefined,
+      client: client ?? undefined,
     }),
   };
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
+    /** Functions that verify other bearer tokens that stand for a key. Each returns undefined for tokens that it did not issue. */
+    keyTokens: ((request: FastifyRequest, token: string) => Promise<KeyToken | undefined>)[];
     /** Returns when a key was last used on this node (RFC 3339), or undefined if already stored. */
     keyLastUsed: (id: string) => string | undefined;
     /**
@@ -187,6 +194,16 @@ declare module 'fastify' {
      */
     identifyHolder: (request: FastifyRequest) => Promise<KeyHolder | undefined>;
   }
+}
+
+/** The claims of a verified token that stands for a key. */
+export interface KeyToken {
+  readonly organization: string;
+  /** ID of the key. */
+  readonly key: string;
+  /** ID of the member on whose behalf the key acts. */
+  readonly user: string;
+  readonly client: string;
 }
 
 /** Environment variables that configure API keys. */
@@ -245,8 +262,25 @@ export const keyAuthentication = fastifyPlugin(
           ? key.then((storedKey) => accept(token, storedKey))
           : accept(token, key);
       }
-      return app.identify(request).then(({ session }) => principalOf(session, request.query as Query));
+      return withoutKey(request, token);
     });
+    app.decorate('keyTokens', []);
+    /** Authenticates a request by a token that stands for a key or, if it has none, by the user's session. */
+    const withoutKey = async (request: FastifyRequest, token: string | undefined): Promise<Principal> => {
+      for (const verify of token === undefined ? [] : app.keyTokens) {
+        const claims = await verify(request, token ?? '');
+        if (claims !== undefined) return acceptToken(claims);
+      }
+      const { session } = await app.identify(request);
+      return principalOf(session, request.query as Query);
+    };
+    const acceptToken = async ({ organization, key, user, client }: KeyToken): Promise<Principal> => {
+      const principal = await app.principalAgain({ kind: 'key', actor: key, organization });
+      if (principal === undefined || principal.client !== client || principal.user !== user)
+        throw errors.unauthenticated();
+      uses.record(key, { organization, at: new Date() });
+      return principal;
+    };
     const callers = ttlCache('callers of jobs', (text) => findPrincipal(JSON.parse(text) as CallerIdentity));
     const findPrincipal = async (caller: CallerIdentity): Promise<Principal | undefined> => {
       if (caller.kind === 'user') return memberPrincipal(tablesOf(database), caller);

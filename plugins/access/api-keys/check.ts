@@ -19,6 +19,7 @@ export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
       .selectFrom('crm_api_keys as k')
       .innerJoin('crm_organizations as o', 'o.id', 'k.organization_id')
       .select(['o.slug', 'k.id', 'k.name', 'k.last_four', 'k.expires_at', 'k.last_used_at'])
+      .where('k.client_id', 'is', null)
       .where('k.revoked_at', 'is', null)
       .where('k.expires_at', '>', new Date(now))
       .where('k.expires_at', '<', new Date(now + expiryNoticeMs))

@@ -11,8 +11,8 @@ import { expiringKeys } from './check.ts';
 import { keyPages } from './page.ts';
 import { apiKeyTables } from './tables.ts';
 
-export { type KeyConfig, keyVariables } from './authentication.ts';
-export { createKey, revokeAllKeys, revokeKeysOnBehalfOf } from './keys.ts';
+export { type KeyConfig, type KeyToken, keyVariables } from './authentication.ts';
+export { createKey, keyStates, revokeAllKeys, revokeKey, revokeKeysOnBehalfOf } from './keys.ts';
 
 interface Services {
   readonly config: KeyConfig & AuditConfig;

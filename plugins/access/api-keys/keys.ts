@@ -40,13 +40,14 @@ export const keyStates = {
   revoked: 'k.revoked_at is not null',
 } as const;
 
-/** An organization's API keys, newest first. */
+/** An organization's API keys, newest first. Connected apps, which have no plaintext, are not among them. */
 export const keyRows: RowSource<KeyInfo> = {
   from: `crm_api_keys k
     join crm_profiles p on p.organization_id = k.organization_id and p.id = k.profile_id
     left join crm_users u on u.id = k.created_by_id
     left join crm_users b on b.id = k.on_behalf_of_id`,
   owner: 'k.organization_id',
+  where: 'k.client_id is null',
   columns: {
     id: 'k.id',
     name: 'k.name',
@@ -83,7 +84,7 @@ export interface NewApiKey {
  * Creates an API key in a transaction.
  * @param key `user` is the creator's ID, or null if the creator is not a user; records created with the key
  * will have the same creator, unless the key acts on behalf of a member. `onBehalfOf` is the member's ID, or null for
- * an ordinary key
+ * an ordinary key. `client` is the OAuth client whose tokens stand for the key, whose plaintext must then be discarded
  * @throws UserError if `onBehalfOf` is not a member of the organization
  */
 export async function createKey(
@@ -97,6 +98,8 @@ export async function createKey(
     readonly user: string | null;
     readonly onBehalfOf: string | null;
     readonly expiresAt: Date | null;
+    readonly client?: string;
+    readonly readOnly?: boolean;
   },
 ): Promise<NewApiKey> {
   const newKey = generateKey(prefix);
@@ -113,16 +116,21 @@ export async function createKey(
       name,
       created_by_id: key.user,
       on_behalf_of_id: key.onBehalfOf,
+      client_id: key.client ?? null,
+      read_only: key.readOnly ?? false,
       expires_at: key.expiresAt,
       last_used_at: null,
       revoked_at: null,
     })
     .returning('id')
     .executeTakeFirstOrThrow();
-  const entry = { organization: key.organization, object: 'key', objectId: row.id };
+  const entry = { organization: key.organization, object: objectOf(key.client), objectId: row.id };
   await recordChanges(tables, actor, { ...entry, action: 'create' });
   return { id: row.id, name, plaintext: newKey.plaintext, lastFour: newKey.lastFour };
 }
+
+/** Returns the name of a key in the change log. */
+const objectOf = (client: string | null | undefined): string => (client == null ? 'key' : 'connected app');
 
 /** Keeps a member from being removed until the transaction ends. @throws UserError if the member does not exist */
 async function lockMember(tables: Tables, organization: string, user: string): Promise<void> {
@@ -178,10 +186,11 @@ export async function revokeKey(
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .where('revoked_at', 'is', null)
-    .returning('id')
+    .returning('client_id')
     .executeTakeFirst();
   if (row !== undefined) {
-    await recordChanges(tables, actor, { organization, action: 'revoke', object: 'key', objectId: id });
+    const object = objectOf(row.client_id);
+    await recordChanges(tables, actor, { organization, action: 'revoke', object, objectId: id });
     return;
   }
   const existing = await findRow(tables, keyRows, organization, id);
@@ -202,11 +211,16 @@ export async function revokeKeysOnBehalfOf(
     .deleteFrom('crm_api_keys')
     .where('organization_id', '=', organization)
     .where('on_behalf_of_id', '=', user)
-    .returning(['id', 'revoked_at'])
+    .returning(['id', 'client_id', 'revoked_at'])
     .execute();
   const entries = rows
     .filter(({ revoked_at }) => revoked_at === null)
-    .map(({ id }) => ({ organization, action: 'revoke', object: 'key', objectId: id }));
+    .map(({ id, client_id }) => ({
+      organization,
+      action: 'revoke',
+      object: objectOf(client_id),
+      objectId: id,
+    }));
   await recordChanges(tables, actor, ...entries);
 }
 
@@ -216,10 +230,11 @@ export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<numbe
     .updateTable('crm_api_keys')
     .set({ revoked_at: new Date() })
     .where('revoked_at', 'is', null)
-    .returning(['organization_id', 'id'])
+    .returning(['organization_id', 'id', 'client_id'])
     .execute();
-  for (const { organization_id: organization, id } of rows) {
-    await recordChanges(tables, actor, { organization, action: 'revoke', object: 'key', objectId: id });
+  for (const { organization_id: organization, id, client_id } of rows) {
+    const object = objectOf(client_id);
+    await recordChanges(tables, actor, { organization, action: 'revoke', object, objectId: id });
   }
   return rows.length;
 }

@@ -1,5 +1,6 @@
 import type { Generated } from 'kysely';
 import {
+  booleanColumn,
   defineTable,
   identity,
   link,
@@ -24,6 +25,10 @@ declare module '../../../engine/tables/index.ts' {
       created_by_id: string | null;
       /** The member on whose behalf the key acts; null for an ordinary key. */
       on_behalf_of_id: string | null;
+      /** The OAuth client that acts for the member; null for a key with a plaintext. */
+      client_id: string | null;
+      /** Whether the key can only read, whatever its profile grants. */
+      read_only: Generated<boolean>;
       created_at: Generated<Date>;
       last_used_at: Date | null;
       expires_at: Date | null;
@@ -51,6 +56,8 @@ const apiKeys = defineTable(
       nullable: true,
       deleteRule: 'cascade',
     }),
+    client_id: { ...textColumn, nullable: true },
+    read_only: { ...booleanColumn, defaultRaw: 'false' },
     created_at: now,
     last_used_at: { ...timestampColumn, nullable: true },
     expires_at: { ...timestampColumn, nullable: true },

@@ -16,6 +16,7 @@ export {
   assertProfileGrantable,
   builtInProfiles,
   chosenProfile,
+  coveredProfiles,
   createProfile,
   type Grantor,
   profileChoice,

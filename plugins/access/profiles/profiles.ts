@@ -3,6 +3,7 @@ import { UserError } from '../../../engine/errors.ts';
 import {
   administratorProfile,
   compileGrants,
+  covers,
   eventsObject,
   fieldsObject,
   type GrantedResource,
@@ -282,6 +283,18 @@ export function assertGrantable({ membership, services }: Grantor, grants: Itera
   if (uncovered.length > 0) {
     throw new UserError(`you cannot grant more than your own profile grants: ${uncovered.join(', ')}`);
   }
+}
+
+/** Returns the profiles of an organization that grant nothing that a member's own profile does not grant. */
+export async function coveredProfiles(
+  tables: Tables,
+  { organization, membership, services }: Grantor,
+): Promise<readonly Profile[]> {
+  const definitions = services.resources.map(({ definition }) => definition);
+  const profiles = await listRows(tables, profileRows, organization);
+  return profiles.filter(({ grants }) =>
+    covers(membership.grants, compileGrants(grants.map(storedGrant)), definitions),
+  );
 }
 
 /**

@@ -1,8 +1,8 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
-import { isIP } from 'node:net';
+import { once } from 'node:events';
+import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { UserError } from '../../engine/errors.ts';
-import type { Settings } from '../settings/index.ts';
+import { UserError } from './errors.ts';
 
 /**
  * IPv4 addresses of cloud metadata services and related platform services, which return credentials and configuration
@@ -80,8 +80,12 @@ function isMetadataIpv6(address: ipaddr.IPv6): boolean {
   return address.match(globalUnicast) ? hosts.has(last.toString()) : isMetadataIpv4(last);
 }
 
-/** Settings that restrict receiver URLs. */
-export type AddressPolicy = Settings['events'];
+/** Settings that restrict the URLs to which the instance sends requests on behalf of its users. */
+export interface AddressPolicy {
+  readonly allow_private_addresses: boolean;
+  readonly allow_http: boolean;
+  readonly ports: readonly number[];
+}
 
 /** Returns whether an IP address is public. IPv4-mapped addresses are treated as IPv4. */
 export function isPublic(address: string): boolean {
@@ -92,7 +96,7 @@ export function isPublic(address: string): boolean {
 }
 
 /**
- * Parses a receiver URL.
+ * Parses a URL to which the instance sends requests.
  * @throws UserError if it is invalid or not allowed
  */
 export function receiverUrl(text: string, policy: AddressPolicy): URL {
@@ -161,4 +165,20 @@ export async function pinnedAddress(
   const [first] = addresses;
   if (first === undefined) throw new UserError('the host name cannot be resolved');
   return first;
+}
+
+/**
+ * Returns the DNS lookup for a connection to a URL. It always returns the address from {@link pinnedAddress}.
+ * @throws UserError in the same cases; the signal's reason if it is aborted first
+ */
+export async function pinnedLookup(
+  url: URL,
+  policy: AddressPolicy,
+  signal: AbortSignal,
+  resolve?: Resolve,
+): Promise<LookupFunction> {
+  // A lookup cannot be canceled.
+  const aborted = once(signal, 'abort').then(() => Promise.reject(signal.reason));
+  const { address, family } = await Promise.race([pinnedAddress(url, policy, resolve), aborted]);
+  return (_host, { all }, done) => (all ? done(null, [{ address, family }]) : done(null, address, family));
 }

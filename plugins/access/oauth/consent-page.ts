@@ -1,0 +1,212 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { errors, UserError } from '../../../engine/errors.ts';
+import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import {
+  type Form,
+  field,
+  type Input,
+  membershipsOf,
+  personOf,
+  show,
+  signedIn,
+} from '../../admin-ui/shell/index.ts';
+import { type Membership, membershipBySlug } from '../identity/index.ts';
+import { coveredProfiles } from '../profiles/index.ts';
+import { attempts } from '../rate-limiting/index.ts';
+import {
+  type AuthorizationRequest,
+  authorizationResponse,
+  normalQuery,
+  readAuthorizationRequest,
+} from './authorization-request.ts';
+import type { Client } from './clients.ts';
+import { connect } from './connections.ts';
+import { type OAuthServices, requireIssuer } from './services.ts';
+
+const path = '/setup/connect';
+const dayMs = 86_400_000;
+/** Lifetimes of a consent in days, as offered on the page. */
+const lifetimes: readonly number[] = [1, 7, 30, 90];
+const defaultLifetime = 30;
+
+/** Registers the page on which a user allows a client to act for them. */
+export function consentPage(
+  app: FastifyInstance,
+  services: OAuthServices,
+  findClient: (id: string) => Promise<Client>,
+): void {
+  const { config, database, resources } = services;
+  const perUser = attempts('OAuth clients', { failures: 30, waiting: 10 });
+
+  /** Reads the authorization request in a query string on behalf of the logged-in user. */
+  const readRequest = (request: FastifyRequest, query: string) =>
+    readAuthorizationRequest(query, requireIssuer(request), async (id) => {
+      let failure: unknown;
+      const client = await perUser.run(personOf(request).session.user.id, () =>
+        findClient(id).catch((cause: unknown) => {
+          failure = cause;
+          return undefined;
+        }),
+      );
+      if (client === undefined) throw failure;
+      return client;
+    });
+
+  const showPage = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { client, redirectUri }: AuthorizationRequest,
+    {
+      query,
+      form = {},
+      problem,
+    }: { readonly query: string; readonly form?: Form; readonly problem?: string },
+  ) => {
+    const memberships = membershipsOf(personOf(request));
+    const selected =
+      memberships.length === 1
+        ? memberships[0]
+        : memberships.find(({ slug }) => slug === field(form, 'organization'));
+    allowRedirect(reply, redirectUri);
+    const profiles = selected && (await profileChoice(selected, field(form, 'profile')));
+    return show(request, reply, {
+      kind: 'form',
+      title: `Connect ${client.host}`,
+      ...(problem !== undefined && { problem }),
+      intro: `${client.host} asks to read and change records on your behalf. It calls itself “${client.name}”. You return to ${new URL(redirectUri).host} afterwards. Continue only if you have just started this there.`,
+      action: path,
+      hidden: [
+        { name: 'request', value: query },
+        ...(selected ? [{ name: 'organization', value: selected.slug }] : []),
+      ],
+      inputs:
+        selected === undefined
+          ? [organizationChoice(memberships)]
+          : [
+              {
+                kind: 'fixed',
+                name: 'organization_name',
+                label: 'Organization',
+                value: selected.name,
+              },
+              ...(profiles ?? []),
+              lifetimeChoice(field(form, 'expires')),
+            ],
+      submit: selected === undefined ? 'Continue' : 'Allow',
+      step: selected === undefined ? 'organization' : 'allow',
+      also: [{ label: 'Deny', value: 'deny' }],
+      cancel: '',
+    });
+  };
+
+  /** Returns the inputs that select what the client can do. */
+  const profileChoice = async (membership: Membership, selectedId: string): Promise<Input[]> => {
+    const profiles = await grantableProfiles(membership);
+    const own = profiles.find(({ name }) => name === membership.profile);
+    return [
+      {
+        kind: 'choice',
+        name: 'profile',
+        label: 'Profile',
+        help: 'The app can do only what both this profile and your own profile permit.',
+        options: profiles.map(({ id, name }) => ({
+          value: id,
+          label: id === own?.id ? `${name} (yours)` : name,
+          selected: id === (selectedId || own?.id),
+        })),
+      },
+      { kind: 'checkbox', name: 'read_only', label: 'Read only', help: 'The app cannot change anything.' },
+    ];
+  };
+
+  const grantableProfiles = (membership: Membership) =>
+    coveredProfiles(tablesOf(database), {
+      organization: membership.organization,
+      membership,
+      services: { resources },
+    });
+
+  /** Stores the user's consent. @returns the authorization code */
+  const allow = async (request: FastifyRequest, authorization: AuthorizationRequest, form: Form) => {
+    const { session } = personOf(request);
+    const membership = membershipBySlug(session.memberships, field(form, 'organization'));
+    if (membership === undefined) throw new UserError('choose one of your organizations');
+    const days = Number(field(form, 'expires'));
+    if (!lifetimes.includes(days)) throw new UserError('choose when the access expires');
+    const profiles = await grantableProfiles(membership);
+    const profile = profiles.find(({ id }) => id === field(form, 'profile'));
+    if (profile === undefined) throw new UserError('choose a profile');
+    return transaction(database, (tables) =>
+      connect(tables, app.actor(request, session.user), config.keyPrefix, {
+        ...authorization,
+        organization: membership.organization,
+        profile: profile.id,
+        user: session.user.id,
+        readOnly: form.read_only !== undefined,
+        expiresAt: new Date(Date.now() + days * dayMs),
+      }),
+    );
+  };
+
+  app.get('/connect', { preHandler: signedIn(app) }, async (request, reply) => {
+    const query = normalQuery(request.url.split(/\?(.*)/s)[1] ?? '');
+    const authorization = await readRequest(request, query);
+    return 'redirect' in authorization
+      ? reply.redirect(authorization.redirect, 303)
+      : showPage(request, reply, authorization, { query });
+  });
+
+  const preHandler = [signedIn(app), app.csrfProtection];
+  app.post('/connect', { preHandler }, async (request, reply) => {
+    const form = (request.body ?? {}) as Form;
+    const query = field(form, 'request');
+    const authorization = await readRequest(request, query);
+    if ('redirect' in authorization) throw errors.invalidParameter('request', 'is not valid');
+    const issuer = requireIssuer(request);
+    allowRedirect(reply, authorization.redirectUri);
+    const step = field(form, 'step');
+    if (step === 'deny')
+      return reply.redirect(authorizationResponse(issuer, authorization, { error: 'access_denied' }), 303);
+    if (step !== 'allow') return showPage(request, reply, authorization, { query, form });
+    try {
+      const code = await allow(request, authorization, form);
+      return await reply.redirect(authorizationResponse(issuer, authorization, { code }), 303);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      reply.code(400);
+      return showPage(request, reply, authorization, { query, form, problem: error.message });
+    }
+  });
+}
+
+/** Allows the page's form to be redirected to the client, which the Content-Security-Policy otherwise prevents in browsers. */
+function allowRedirect(reply: FastifyReply, redirectUri: string): void {
+  const { protocol, origin, hostname } = new URL(redirectUri);
+  // The policy's syntax has no IPv6 addresses.
+  const target = hostname.startsWith('[') ? protocol : origin;
+  const policy = String(reply.getHeader('content-security-policy'));
+  if (!policy.includes(target))
+    reply.header(
+      'content-security-policy',
+      policy.replace("form-action 'self'", `form-action 'self' ${target}`),
+    );
+}
+
+const organizationChoice = (memberships: readonly Membership[]): Input => ({
+  kind: 'choice',
+  name: 'organization',
+  label: 'Organization',
+  required: true,
+  options: memberships.map(({ slug, name }) => ({ value: slug, label: `${name} (${slug})` })),
+});
+
+const lifetimeChoice = (selected: string): Input => ({
+  kind: 'choice',
+  name: 'expires',
+  label: 'Expires',
+  options: lifetimes.map((days) => ({
+    value: String(days),
+    label: days === 1 ? 'in a day' : `in ${days} days`,
+    selected: String(days) === (selected || String(defaultLifetime)),
+  })),
+});

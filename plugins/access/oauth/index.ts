@@ -1,0 +1,35 @@
+// OAuth: an authorization server for connectors, for example assistants. Clients act for members, through keys on their behalf.
+// May import engine, secrets, identity, rate-limiting, admin-ui/shell, profiles, api-keys, login.
+
+import type { Module } from '../../../engine/modules/index.ts';
+import type { Principal } from '../../../engine/records/index.ts';
+import { acceptsAccessTokens, accessTokens } from './access-tokens.ts';
+import { clientDocuments } from './clients.ts';
+import { consentPage } from './consent-page.ts';
+import { oauthRoutes } from './routes.ts';
+import { addIssuer, type OAuthServices } from './services.ts';
+import { oauthTables } from './tables.ts';
+
+export type { ConnectorSettings } from './services.ts';
+
+/** Returns whether a caller is authenticated by an access token of an OAuth client, and not by a login or an API key. */
+export const isOAuthPrincipal = ({ client }: Principal): boolean => client !== undefined;
+
+/** An OAuth authorization server. */
+export const oauthModule: Module<OAuthServices> = {
+  name: 'oauth',
+  tables: oauthTables,
+  register: async (app, services) => {
+    addIssuer(app, services);
+    const tokens = accessTokens(services.secrets);
+    app.keyTokens.push(async (request, token) => {
+      const issuer = acceptsAccessTokens(request) ? app.oauthIssuer(request) : undefined;
+      return issuer === undefined ? undefined : tokens.verify(issuer, token);
+    });
+    await oauthRoutes(app, services, tokens);
+  },
+  pages: (app, services) => {
+    const documents = clientDocuments(() => services.settings.current.events);
+    consentPage(app, services, documents.find);
+  },
+};

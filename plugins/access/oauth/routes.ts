@@ -1,0 +1,170 @@
+import formbody from '@fastify/formbody';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { HttpError } from '../../../engine/errors.ts';
+import { httpErrorOf, json, rejectOtherMethods, sendError } from '../../../engine/http/index.ts';
+import { transaction } from '../../../engine/tables/index.ts';
+import { attempts, networkOf } from '../rate-limiting/index.ts';
+import { signing } from '../secrets/index.ts';
+import { type AccessTokens, accessTokenSeconds } from './access-tokens.ts';
+import { isResource, normalQuery } from './authorization-request.ts';
+import { type Connection, createConnections } from './connections.ts';
+import { type OAuthServices, requireIssuer, resourceOf } from './services.ts';
+
+/** Maximum size of a request to the routes below, in bytes. */
+const bodyLimit = 16 * 1024;
+
+/** An error of the token endpoint (RFC 6749, section 5.2). */
+export class OAuthError extends Error {
+  override readonly name = 'OAuthError';
+  readonly code: string;
+  constructor(code: string, description: string) {
+    super(description);
+    this.code = code;
+  }
+}
+
+/** The parameters of a request with a form. */
+export type Parameters = (name: string) => string | undefined;
+
+/** Returns the parameters of a form. @throws OAuthError if one of them is repeated */
+function parametersOf({ body }: FastifyRequest): Parameters {
+  const form = (body ?? {}) as Readonly<Record<string, string | readonly string[]>>;
+  const repeated = Object.entries(form).find(([, value]) => typeof value !== 'string');
+  if (repeated !== undefined) throw new OAuthError('invalid_request', 'a parameter is repeated');
+  return (name) => (Object.hasOwn(form, name) ? String(form[name]) : undefined);
+}
+
+/** Returns a required parameter. @throws OAuthError if it is missing */
+function required(parameters: Parameters, name: string): string {
+  const value = parameters(name);
+  if (value === undefined || value === '') throw new OAuthError('invalid_request', `${name} is missing`);
+  return value;
+}
+
+/** Sends a JSON object that must not be cached. */
+const respond = (reply: FastifyReply, body: object): FastifyReply =>
+  reply.header('content-type', json).header('cache-control', 'no-store').send(JSON.stringify(body));
+
+/** Sends an error in the format of OAuth. Other failures, for example of the database, have the format of the API. */
+function sendOAuthError(error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
+  if (error instanceof OAuthError)
+    return respond(reply.code(400), { error: error.code, error_description: error.message });
+  const { status, message } = httpErrorOf(error, request);
+  if (error instanceof HttpError || status >= 500) return sendError(error, request, reply);
+  return respond(reply.code(status), { error: 'invalid_request', error_description: message });
+}
+
+/** Registers the metadata and the endpoints for clients. */
+export async function oauthRoutes(
+  app: FastifyInstance,
+  { config, database, secrets, settings }: OAuthServices,
+  tokens: AccessTokens,
+): Promise<void> {
+  const { redeem, refresh, revoke } = createConnections(signing(secrets, 'OAuth refresh tokens'));
+  const perNetwork = attempts('OAuth tokens', { failures: 100, waiting: 100 });
+
+  app.get('/.well-known/oauth-authorization-server', async (request, reply) => {
+    const issuer = requireIssuer(request);
+    const { mcp } = settings.current;
+    const hasRegistration = typeof mcp === 'object' && mcp.registration === true;
+    return respond(reply, {
+      issuer,
+      authorization_endpoint: `${issuer}/oauth/authorize`,
+      token_endpoint: `${issuer}/oauth/token`,
+      revocation_endpoint: `${issuer}/oauth/revoke`,
+      ...(hasRegistration && { registration_endpoint: `${issuer}/oauth/register` }),
+      response_types_supported: ['code'],
+      response_modes_supported: ['query'],
+      grant_types_supported: ['authorization_code', 'refresh_token'],
+      code_challenge_methods_supported: ['S256'],
+      token_endpoint_auth_methods_supported: ['none'],
+      revocation_endpoint_auth_methods_supported: ['none'],
+      authorization_response_iss_parameter_supported: true,
+      client_id_metadata_document_supported: true,
+    });
+  });
+
+  app.get('/.well-known/oauth-protected-resource/mcp', async (request, reply) => {
+    const issuer = requireIssuer(request);
+    return respond(reply, {
+      resource: resourceOf(issuer),
+      authorization_servers: [issuer],
+      bearer_methods_supported: ['header'],
+    });
+  });
+
+  // The consent page is part of the admin UI, because it needs the user's session and the protection of forms.
+  app.get('/oauth/authorize', async (request, reply) => {
+    requireIssuer(request);
+    const query = normalQuery(request.url.split(/\?(.*)/s)[1] ?? '');
+    return reply.header('cache-control', 'no-store').redirect(`/setup/connect?${query}`, 303);
+  });
+
+  /** Returns the connection for a request to the token endpoint, or undefined if its grant is not valid. */
+  const connectionFor = (
+    request: FastifyRequest,
+    parameters: Parameters,
+  ): Promise<Connection | undefined> => {
+    const client = required(parameters, 'client_id');
+    const base = { client, requestId: request.id, audited: config.audit };
+    const type = required(parameters, 'grant_type');
+    if (type === 'authorization_code') {
+      const code = required(parameters, 'code');
+      const verifier = required(parameters, 'code_verifier');
+      const redirectUri = parameters('redirect_uri');
+      return transaction(database, (tables) => redeem(tables, { ...base, code, verifier, redirectUri }));
+    }
+    if (type !== 'refresh_token')
+      throw new OAuthError(
+        'unsupported_grant_type',
+        'grant_type must be authorization_code or refresh_token',
+      );
+    const refreshToken = required(parameters, 'refresh_token');
+    return transaction(database, (tables) => refresh(tables, { ...base, refreshToken }));
+  };
+
+  await app.register(async (scope) => {
+    await scope.register(formbody, { bodyLimit });
+    scope.setErrorHandler((error, request, reply) => sendOAuthError(error, request, reply));
+
+    scope.post('/oauth/token', { bodyLimit }, async (request, reply) => {
+      const issuer = requireIssuer(request);
+      const parameters = parametersOf(request);
+      if (!isResource(parameters('resource'), issuer))
+        throw new OAuthError('invalid_target', `resource must be ${resourceOf(issuer)}`);
+      const connection = await perNetwork.run(networkOf(request), async () => {
+        const candidate = await connectionFor(request, parameters);
+        if (candidate === undefined) return undefined;
+        // The member may have been disabled since the consent.
+        const { organization, key } = candidate;
+        const principal = await app.principalAgain({ kind: 'key', actor: key, organization });
+        return principal && candidate;
+      });
+      if (connection === undefined)
+        throw new OAuthError('invalid_grant', 'the grant is not valid, has expired or has been revoked');
+      const remaining = Math.floor((connection.expiresAt.getTime() - Date.now()) / 1000);
+      const seconds = Math.max(1, Math.min(accessTokenSeconds, remaining));
+      return respond(reply, {
+        access_token: await tokens.sign(issuer, connection, seconds),
+        token_type: 'Bearer',
+        expires_in: seconds,
+        refresh_token: connection.refreshToken,
+      });
+    });
+
+    scope.post('/oauth/revoke', { bodyLimit }, async (request, reply) => {
+      const issuer = requireIssuer(request);
+      const parameters = parametersOf(request);
+      const [token, client] = [required(parameters, 'token'), required(parameters, 'client_id')];
+      const base = { client, requestId: request.id, audited: config.audit };
+      const claims = await tokens.verify(issuer, token);
+      await transaction(database, (tables) => revoke(tables, { ...base, token, claims }));
+      return respond(reply, {});
+    });
+  });
+
+  rejectOtherMethods(app, '/oauth/authorize', ['GET', 'HEAD']);
+  for (const url of ['/oauth/token', '/oauth/revoke']) rejectOtherMethods(app, url, ['POST']);
+  for (const name of ['oauth-authorization-server', 'oauth-protected-resource/mcp'])
+    rejectOtherMethods(app, `/.well-known/${name}`, ['GET', 'HEAD']);
+}

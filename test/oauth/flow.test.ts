@@ -1,0 +1,155 @@
+// The authorization code flow: from the metadata to requests with an access token.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { administratorOf, problemOf, readable, signIn, visitor } from '../support/forms.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import {
+  authorizeUrl,
+  type ClientHost,
+  callback,
+  connect,
+  decide,
+  oauthSettings,
+  openConsent,
+  pkce,
+  post,
+  refresh,
+  returned,
+  startClientHost,
+  tokensIn,
+} from '../support/oauth-client.ts';
+import { makePerson } from '../support/people.ts';
+
+for (const driver of drivers) {
+  describe(`the authorization code flow (${driver})`, () => {
+    let instance: Instance;
+    let host: ClientHost;
+    let acme: Organization;
+    let beta: Organization;
+    let client = '';
+    before(async () => {
+      host = await startClientHost();
+      client = host.serve('/client.json');
+      const { environment } = oauthSettings([host.port]);
+      instance = await startInstance(driver, { environment });
+      acme = await instance.organization('acme');
+      beta = await instance.organization('beta');
+    });
+    after(async () => {
+      await instance.close();
+      await host.close();
+    });
+
+    test('the metadata names the endpoints', async () => {
+      const { url } = instance;
+      const server = await instance.call('GET /.well-known/oauth-authorization-server');
+      assert.deepEqual(server.json, {
+        issuer: url,
+        authorization_endpoint: `${url}/oauth/authorize`,
+        token_endpoint: `${url}/oauth/token`,
+        revocation_endpoint: `${url}/oauth/revoke`,
+        response_types_supported: ['code'],
+        response_modes_supported: ['query'],
+        grant_types_supported: ['authorization_code', 'refresh_token'],
+        code_challenge_methods_supported: ['S256'],
+        token_endpoint_auth_methods_supported: ['none'],
+        revocation_endpoint_auth_methods_supported: ['none'],
+        authorization_response_iss_parameter_supported: true,
+        client_id_metadata_document_supported: true,
+      });
+      const resource = await instance.call('GET /.well-known/oauth-protected-resource/mcp');
+      assert.deepEqual(resource.json, {
+        resource: `${url}/mcp`,
+        authorization_servers: [url],
+        bearer_methods_supported: ['header'],
+      });
+    });
+
+    test('a user logs in, allows the client, and the client reads and writes as the user', async () => {
+      const person = await makePerson(instance, [{ organization: acme }]);
+      const browser = visitor(instance);
+      const { verifier, challenge } = pkce();
+      const start = await browser.get(authorizeUrl(instance, client, challenge));
+      const page = start.headers.get('location') ?? '';
+      const login = (await browser.get(page)).headers.get('location') ?? '';
+      assert.match(login, /^\/setup\/login\?next=/);
+      const loggedIn = await browser.submit(login, '/setup/login', {
+        email: person.email,
+        password: person.password,
+      });
+      assert.equal(loggedIn.headers.get('location'), page, 'the login returns to the request');
+      const answer = await browser.get(page);
+      assert.equal(answer.status, 200, answer.text);
+      assert.match(readable(answer.text), /Connect 127\.0\.0\.1/);
+      assert.match(readable(answer.text), /calls itself “Assistant”/);
+
+      const result = returned(await decide(browser, answer));
+      assert.equal(result.get('state'), 'state of the client');
+      assert.equal(result.get('iss'), instance.url);
+      const token = await post(instance, '/oauth/token', {
+        ...{ grant_type: 'authorization_code', client_id: client, code: result.get('code') ?? '' },
+        ...{ redirect_uri: callback, code_verifier: verifier, resource: `${instance.url}/mcp` },
+      });
+      assert.equal(token.headers.get('cache-control'), 'no-store');
+      assert.equal(token.json.token_type, 'Bearer');
+      assert.equal(token.json.expires_in, 600);
+      const { access: key } = tokensIn(token);
+      assert.deepEqual(decodeProtectedHeader(key), { alg: 'HS256', typ: 'at+jwt' });
+      const { iss, aud, sub, client_id, organization, iat = 0, exp = 0 } = decodeJwt(key);
+      assert.deepEqual(
+        { iss, aud, sub, client_id, organization, seconds: exp - iat },
+        {
+          ...{ iss: instance.url, aud: instance.url, sub: person.id, client_id: client },
+          ...{ organization: acme.id, seconds: 600 },
+        },
+      );
+
+      const lead = await instance.call('POST /api/v1/leads', { key, body: { last_name: 'Lovelace' } });
+      assert.equal(lead.status, 201, lead.text);
+      assert.equal(lead.json.created_by_id, Number(person.id));
+      const history = await instance.call(`GET /api/v1/leads/${lead.json.id}/history`, { key });
+      const [{ actor }] = history.json.data as [{ actor: { kind: string; name: string } }];
+      assert.equal(actor.kind, 'key');
+      assert.equal(actor.name, `Assistant (127.0.0.1) on behalf of ${person.email}`);
+    });
+
+    test('a refresh token is exchanged for new tokens', async () => {
+      const first = await connect(instance, administratorOf(acme), client);
+      const second = tokensIn(await refresh(instance, client, first));
+      assert.notEqual(second.refresh, first.refresh);
+      for (const { access: key } of [first, second])
+        assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200);
+    });
+
+    test('a member of several organizations chooses one', async () => {
+      const person = await makePerson(instance, [{ organization: acme }, { organization: beta }]);
+      const browser = await signIn(instance, person);
+      const { answer } = await openConsent(instance, browser, client);
+      const next = await decide(browser, answer, { step: 'organization', organization: 'beta' });
+      assert.equal(next.status, 200, problemOf(next));
+      const code = returned(await decide(browser, next)).get('code') ?? '';
+      assert.ok(code.startsWith(`${beta.id}.`), code);
+    });
+
+    test('a client that is denied gets no code', async () => {
+      const browser = await signIn(instance, administratorOf(acme));
+      const { answer } = await openConsent(instance, browser, client);
+      const result = returned(await decide(browser, answer, { step: 'deny' }));
+      assert.deepEqual(
+        [...result],
+        [
+          ['error', 'access_denied'],
+          ['state', 'state of the client'],
+          ['iss', instance.url],
+        ],
+      );
+    });
+
+    test('a read-only app cannot write', async () => {
+      const { access: key } = await connect(instance, administratorOf(acme), client, { read_only: 'on' });
+      assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200);
+      assert.equal((await instance.call('POST /api/v1/leads', { key, body: {} })).status, 403);
+    });
+  });
+}

@@ -28,6 +28,7 @@ const nobodys = [
   'crm_custom_fields',
   'crm_custom_values',
   'crm_api_keys',
+  'crm_connected_apps',
   // Its rows are sealed and expire.
   'crm_erasures',
   'crm_default_views',

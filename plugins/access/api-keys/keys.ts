@@ -130,7 +130,7 @@ export async function createKey(
 }
 
 /** Returns the name of a key in the change log. */
-const objectOf = (client: string | null | undefined): string => (client == null ? 'key' : 'connected app');
+const objectOf = (client: string | null | undefined): string => (client == null ? 'key' : 'app');
 
 /** Keeps a member from being removed until the transaction ends. @throws UserError if the member does not exist */
 async function lockMember(tables: Tables, organization: string, user: string): Promise<void> {

@@ -12,7 +12,7 @@ import { resetPages } from './reset.ts';
 import { secondStep } from './second-step.ts';
 import { loginTexts } from './texts/index.ts';
 
-export { addLoginLinks } from './login.ts';
+export { addLoginLinks, addPersonalSection } from './login.ts';
 
 /** Login and logout in the API and the admin UI, the user's own page, and password resets. */
 export const loginModule: Module<LoginServices> = {

@@ -7,7 +7,7 @@ import { json, jsonId, rejectOtherMethods } from '../../../engine/http/index.ts'
 import { pageSize } from '../../../engine/query/index.ts';
 import { grantedActions, readBody } from '../../../engine/records/index.ts';
 import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
-import type { Language } from '../../admin-ui/shell/index.ts';
+import type { Language, Link } from '../../admin-ui/shell/index.ts';
 import type { Mailer } from '../../operations/mail/index.ts';
 import {
   cookieName,
@@ -58,7 +58,21 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Functions that return the links on the login page according to the current configuration. */
     loginLinks: ((language: Language) => readonly LoginLink[])[];
+    /** Functions that return sections of the personal page, or undefined if they are disabled. */
+    personalSections: (() => PersonalSection | undefined)[];
   }
+}
+
+/** A section of the personal page that links to another page. */
+interface PersonalSection {
+  readonly title: string;
+  readonly text: string;
+  readonly link: Link;
+}
+
+/** Adds a section to the personal page. */
+export function addPersonalSection(app: FastifyInstance, section: () => PersonalSection | undefined): void {
+  app.personalSections.push(section);
 }
 
 /** Adds links to the login page. */
@@ -94,6 +108,7 @@ export const login = fastifyPlugin(
     const { sign } = tokens(secrets);
 
     app.decorate('loginLinks', []);
+    app.decorate('personalSections', []);
 
     app.decorate('verify', async (request, { id, email }, password) => {
       for await (const users of matchingUsers(request, { email, password, id })) return users.length > 0;

@@ -5,7 +5,8 @@ import { resourceOf } from './services.ts';
 
 /** A valid authorization request (OAuth 2.1). */
 export interface AuthorizationRequest {
-  readonly client: Client;
+  /** The client, with the host that identifies it to users. */
+  readonly client: Client & { readonly host: string };
   readonly redirectUri: string;
   readonly state: string | undefined;
   /** PKCE code challenge (S256). */
@@ -64,7 +65,9 @@ export async function readAuthorizationRequest(
   const state = parameter('state');
   const challenge = parameter('code_challenge') ?? '';
   const rejection = rejectionOf(parameter, issuer);
-  if (rejection === undefined) return { client, redirectUri, state, challenge };
+  const { hostname } = new URL(redirectUri);
+  if (rejection === undefined)
+    return { client: { ...client, host: client.host ?? hostname }, redirectUri, state, challenge };
   const [error, error_description] = rejection;
   return { redirect: authorizationResponse(issuer, { redirectUri, state }, { error, error_description }) };
 }

@@ -9,10 +9,10 @@ import { isRedirectUri } from './redirect-uris.ts';
 /** An OAuth client. All clients are public. */
 export interface Client {
   readonly id: string;
-  /** The client's own name, which anyone can choose. */
+  /** The client's own name, which anyone can choose. It can be empty. */
   readonly name: string;
-  /** The host that identifies the client to users. */
-  readonly host: string;
+  /** The host that identifies the client to users. Absent for a registered client, whose redirect URI identifies it. */
+  readonly host?: string;
   readonly redirectUris: readonly string[];
 }
 
@@ -52,7 +52,7 @@ async function readClient(id: string, policy: AddressPolicy, resolve?: Resolve):
   const metadata = parseMetadata(text);
   if (metadata === undefined || metadata.client_id !== id)
     throw new UserError('the client’s metadata document is not valid or belongs to another client');
-  return clientOf(id, url.hostname, metadata);
+  return { ...clientOf(id, metadata), host: url.hostname };
 }
 
 /** Parses a client's ID as the URL of its document. @throws UserError if it is not a permitted URL */
@@ -66,7 +66,7 @@ function documentUrl(id: string, policy: AddressPolicy): URL {
 }
 
 /** Metadata of a client (RFC 7591), of which nothing has been checked. */
-type Metadata = Readonly<Record<string, unknown>>;
+export type Metadata = Readonly<Record<string, unknown>>;
 
 function parseMetadata(text: string): Metadata | undefined {
   try {
@@ -80,7 +80,7 @@ function parseMetadata(text: string): Metadata | undefined {
 }
 
 /** Returns the client with this metadata. @throws UserError if the metadata is not valid */
-export function clientOf(id: string, host: string, metadata: Metadata): Client {
+export function clientOf(id: string, metadata: Metadata): Client {
   const { client_name, redirect_uris: uris, token_endpoint_auth_method: method = 'none' } = metadata;
   if (
     !Array.isArray(uris) ||
@@ -90,9 +90,8 @@ export function clientOf(id: string, host: string, metadata: Metadata): Client {
   )
     throw new UserError('redirect_uris must be https URLs, or http URLs on loopback');
   if (method !== 'none') throw new UserError('token_endpoint_auth_method must be none');
-  const name =
-    typeof client_name === 'string' ? singleLine(client_name).slice(0, maxNameLength).toWellFormed() : '';
-  return { id, host, name: name.trim() || host, redirectUris: uris };
+  const name = typeof client_name === 'string' ? singleLine(client_name.slice(0, maxNameLength)) : '';
+  return { id, name: name.toWellFormed(), redirectUris: uris };
 }
 
 /** Downloads a document. Redirects are not followed. @throws an error if it is too large, too slow or not a JSON document */

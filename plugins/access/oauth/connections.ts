@@ -34,7 +34,7 @@ export async function connect(
   const codeExpiresAt = new Date(Date.now() + codeMs);
   const { id } = await createKey(tables, actor, prefix, {
     ...{ organization, profile, user, readOnly },
-    name: client.name === client.host ? client.host : `${client.name} (${client.host})`,
+    name: client.name === '' ? client.host : `${client.name} (${client.host})`,
     onBehalfOf: user,
     expiresAt: codeExpiresAt,
     client: client.id,

@@ -19,8 +19,8 @@ import {
   normalQuery,
   readAuthorizationRequest,
 } from './authorization-request.ts';
-import type { Client } from './clients.ts';
 import { connect } from './connections.ts';
+import type { ClientRegistry } from './registration.ts';
 import { type OAuthServices, requireIssuer } from './services.ts';
 
 const path = '/setup/connect';
@@ -33,7 +33,7 @@ const defaultLifetime = 30;
 export function consentPage(
   app: FastifyInstance,
   services: OAuthServices,
-  findClient: (id: string) => Promise<Client>,
+  { findClient, recordUse }: ClientRegistry,
 ): void {
   const { config, database, resources } = services;
   const perUser = attempts('OAuth clients', { failures: 30, waiting: 10 });
@@ -73,7 +73,11 @@ export function consentPage(
       kind: 'form',
       title: `Connect ${client.host}`,
       ...(problem !== undefined && { problem }),
-      intro: `${client.host} asks to read and change records on your behalf. It calls itself “${client.name}”. You return to ${new URL(redirectUri).host} afterwards. Continue only if you have just started this there.`,
+      intro: [
+        `${client.host} asks to read and change records on your behalf.`,
+        ...(client.name === '' ? [] : [`It calls itself “${client.name}”.`]),
+        `You return to ${new URL(redirectUri).host} afterwards. Continue only if you have just started this there.`,
+      ].join(' '),
       action: path,
       hidden: [
         { name: 'request', value: query },
@@ -136,16 +140,17 @@ export function consentPage(
     const profiles = await grantableProfiles(membership);
     const profile = profiles.find(({ id }) => id === field(form, 'profile'));
     if (profile === undefined) throw new UserError('choose a profile');
-    return transaction(database, (tables) =>
-      connect(tables, app.actor(request, session.user), config.keyPrefix, {
+    return transaction(database, async (tables) => {
+      await recordUse(tables, authorization.client);
+      return connect(tables, app.actor(request, session.user), config.keyPrefix, {
         ...authorization,
         organization: membership.organization,
         profile: profile.id,
         user: session.user.id,
         readOnly: form.read_only !== undefined,
         expiresAt: new Date(Date.now() + days * dayMs),
-      }),
-    );
+      });
+    });
   };
 
   app.get('/connect', { preHandler: signedIn(app) }, async (request, reply) => {

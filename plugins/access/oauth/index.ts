@@ -1,11 +1,12 @@
 // OAuth: an authorization server for connectors, for example assistants. Clients act for members, through keys on their behalf.
 // May import engine, secrets, identity, rate-limiting, admin-ui/shell, profiles, api-keys, login.
 
-import type { Module } from '../../../engine/modules/index.ts';
+import { type Module, startRetention } from '../../../engine/modules/index.ts';
 import type { Principal } from '../../../engine/records/index.ts';
 import { acceptsAccessTokens, accessTokens } from './access-tokens.ts';
-import { clientDocuments } from './clients.ts';
+import { appPages, appsRetention } from './apps.ts';
 import { consentPage } from './consent-page.ts';
+import { clientRegistry, clientsRetention } from './registration.ts';
 import { oauthRoutes } from './routes.ts';
 import { addIssuer, type OAuthServices } from './services.ts';
 import { oauthTables } from './tables.ts';
@@ -27,9 +28,11 @@ export const oauthModule: Module<OAuthServices> = {
       return issuer === undefined ? undefined : tokens.verify(issuer, token);
     });
     await oauthRoutes(app, services, tokens);
+    startRetention(app, services.database, { label: 'ended connected apps', steps: [appsRetention] });
+    startRetention(app, services.database, { label: 'unused OAuth clients', steps: [clientsRetention] });
   },
   pages: (app, services) => {
-    const documents = clientDocuments(() => services.settings.current.events);
-    consentPage(app, services, documents.find);
+    consentPage(app, services, clientRegistry(services));
+    appPages(app, services);
   },
 };

@@ -1,33 +1,26 @@
 import formbody from '@fastify/formbody';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { HttpError } from '../../../engine/errors.ts';
-import { httpErrorOf, json, rejectOtherMethods, sendError } from '../../../engine/http/index.ts';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { rejectOtherMethods } from '../../../engine/http/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { signing } from '../secrets/index.ts';
 import { type AccessTokens, accessTokenSeconds } from './access-tokens.ts';
 import { isResource, normalQuery } from './authorization-request.ts';
 import { type Connection, createConnections } from './connections.ts';
-import { type OAuthServices, requireIssuer, resourceOf } from './services.ts';
+import { registrationRoute } from './registration.ts';
+import { OAuthError, sendOAuthError, sendUncached } from './responses.ts';
+import { hasRegistration, type OAuthServices, requireIssuer, resourceOf } from './services.ts';
 
 /** Maximum size of a request to the routes below, in bytes. */
 const bodyLimit = 16 * 1024;
 
-/** An error of the token endpoint (RFC 6749, section 5.2). */
-export class OAuthError extends Error {
-  override readonly name = 'OAuthError';
-  readonly code: string;
-  constructor(code: string, description: string) {
-    super(description);
-    this.code = code;
-  }
-}
-
 /** The parameters of a request with a form. */
-export type Parameters = (name: string) => string | undefined;
+type Parameters = (name: string) => string | undefined;
 
-/** Returns the parameters of a form. @throws OAuthError if one of them is repeated */
-function parametersOf({ body }: FastifyRequest): Parameters {
+/** Returns the parameters of a form. @throws OAuthError if the body is not a form, or a parameter is repeated */
+function parametersOf({ body, headers }: FastifyRequest): Parameters {
+  if (!/^application\/x-www-form-urlencoded\b/i.test(headers['content-type'] ?? ''))
+    throw new OAuthError('invalid_request', 'the body must be a form');
   const form = (body ?? {}) as Readonly<Record<string, string | readonly string[]>>;
   const repeated = Object.entries(form).find(([, value]) => typeof value !== 'string');
   if (repeated !== undefined) throw new OAuthError('invalid_request', 'a parameter is repeated');
@@ -41,38 +34,24 @@ function required(parameters: Parameters, name: string): string {
   return value;
 }
 
-/** Sends a JSON object that must not be cached. */
-const respond = (reply: FastifyReply, body: object): FastifyReply =>
-  reply.header('content-type', json).header('cache-control', 'no-store').send(JSON.stringify(body));
-
-/** Sends an error in the format of OAuth. Other failures, for example of the database, have the format of the API. */
-function sendOAuthError(error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
-  if (error instanceof OAuthError)
-    return respond(reply.code(400), { error: error.code, error_description: error.message });
-  const { status, message } = httpErrorOf(error, request);
-  if (error instanceof HttpError || status >= 500) return sendError(error, request, reply);
-  return respond(reply.code(status), { error: 'invalid_request', error_description: message });
-}
-
 /** Registers the metadata and the endpoints for clients. */
 export async function oauthRoutes(
   app: FastifyInstance,
-  { config, database, secrets, settings }: OAuthServices,
+  services: OAuthServices,
   tokens: AccessTokens,
 ): Promise<void> {
+  const { config, database, secrets } = services;
   const { redeem, refresh, revoke } = createConnections(signing(secrets, 'OAuth refresh tokens'));
   const perNetwork = attempts('OAuth tokens', { failures: 100, waiting: 100 });
 
   app.get('/.well-known/oauth-authorization-server', async (request, reply) => {
     const issuer = requireIssuer(request);
-    const { mcp } = settings.current;
-    const hasRegistration = typeof mcp === 'object' && mcp.registration === true;
-    return respond(reply, {
+    return sendUncached(reply, {
       issuer,
       authorization_endpoint: `${issuer}/oauth/authorize`,
       token_endpoint: `${issuer}/oauth/token`,
       revocation_endpoint: `${issuer}/oauth/revoke`,
-      ...(hasRegistration && { registration_endpoint: `${issuer}/oauth/register` }),
+      ...(hasRegistration(services) && { registration_endpoint: `${issuer}/oauth/register` }),
       response_types_supported: ['code'],
       response_modes_supported: ['query'],
       grant_types_supported: ['authorization_code', 'refresh_token'],
@@ -86,7 +65,7 @@ export async function oauthRoutes(
 
   app.get('/.well-known/oauth-protected-resource/mcp', async (request, reply) => {
     const issuer = requireIssuer(request);
-    return respond(reply, {
+    return sendUncached(reply, {
       resource: resourceOf(issuer),
       authorization_servers: [issuer],
       bearer_methods_supported: ['header'],
@@ -144,7 +123,7 @@ export async function oauthRoutes(
         throw new OAuthError('invalid_grant', 'the grant is not valid, has expired or has been revoked');
       const remaining = Math.floor((connection.expiresAt.getTime() - Date.now()) / 1000);
       const seconds = Math.max(1, Math.min(accessTokenSeconds, remaining));
-      return respond(reply, {
+      return sendUncached(reply, {
         access_token: await tokens.sign(issuer, connection, seconds),
         token_type: 'Bearer',
         expires_in: seconds,
@@ -159,12 +138,15 @@ export async function oauthRoutes(
       const base = { client, requestId: request.id, audited: config.audit };
       const claims = await tokens.verify(issuer, token);
       await transaction(database, (tables) => revoke(tables, { ...base, token, claims }));
-      return respond(reply, {});
+      return sendUncached(reply, {});
     });
+
+    registrationRoute(scope, services);
   });
 
   rejectOtherMethods(app, '/oauth/authorize', ['GET', 'HEAD']);
-  for (const url of ['/oauth/token', '/oauth/revoke']) rejectOtherMethods(app, url, ['POST']);
+  for (const url of ['/oauth/token', '/oauth/revoke', '/oauth/register'])
+    rejectOtherMethods(app, url, ['POST']);
   for (const name of ['oauth-authorization-server', 'oauth-protected-resource/mcp'])
     rejectOtherMethods(app, `/.well-known/${name}`, ['GET', 'HEAD']);
 }

@@ -50,6 +50,12 @@ export function addIssuer(app: FastifyInstance, { config, publicUrl, settings }:
   });
 }
 
+/** Returns whether clients can register themselves. */
+export const hasRegistration = ({ settings }: Pick<OAuthServices, 'settings'>): boolean => {
+  const { mcp } = settings.current;
+  return typeof mcp === 'object' && mcp.registration === true;
+};
+
 /** Returns the issuer. @throws HttpError 404 if OAuth is disabled */
 export function requireIssuer(request: FastifyRequest): string {
   const issuer = request.server.oauthIssuer(request);

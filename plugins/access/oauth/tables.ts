@@ -28,21 +28,45 @@ declare module '../../../engine/tables/index.ts' {
       expires_at: Date;
       created_at: Generated<Date>;
     };
+    crm_oauth_clients: {
+      /** The client's random ID. */
+      id: string;
+      /** The client's own name. */
+      name: string;
+      /** JSON array. */
+      redirect_uris: string;
+      created_at: Generated<Date>;
+      /** When a user last allowed the client to act for them; null until then. */
+      last_used_at: Date | null;
+    };
   }
 }
 
-const connectedApps = defineTable('crm_connected_apps', {
-  ...tenant(),
-  ...tenantLink('crm_connected_apps', 'key', 'crm_api_keys', { primary: true, deleteRule: 'cascade' }),
-  redirect_uri: textColumn,
-  code_hash: textColumn,
-  code_challenge: textColumn,
-  code_expires_at: timestampColumn,
-  redeemed_at: { ...timestampColumn, nullable: true },
-  refresh_hash: { ...textColumn, nullable: true },
-  expires_at: timestampColumn,
+const connectedApps = defineTable(
+  'crm_connected_apps',
+  {
+    ...tenant(),
+    ...tenantLink('crm_connected_apps', 'key', 'crm_api_keys', { primary: true, deleteRule: 'cascade' }),
+    redirect_uri: textColumn,
+    code_hash: textColumn,
+    code_challenge: textColumn,
+    code_expires_at: timestampColumn,
+    redeemed_at: { ...timestampColumn, nullable: true },
+    refresh_hash: { ...textColumn, nullable: true },
+    expires_at: timestampColumn,
+    created_at: now,
+  },
+  // Stored like the keys, which are read before the organization is known.
+  { placement: 'everywhere' },
+);
+
+const clients = defineTable('crm_oauth_clients', {
+  id: { ...textColumn, primary: true },
+  name: textColumn,
+  redirect_uris: textColumn,
   created_at: now,
+  last_used_at: { ...timestampColumn, nullable: true },
 });
 
-/** Consents of members to OAuth clients. Codes and refresh tokens are only stored as hashes. */
-export const oauthTables = [connectedApps];
+/** Registered OAuth clients, and consents of members to clients. Codes and refresh tokens are only stored as hashes. */
+export const oauthTables = [connectedApps, clients];

@@ -19,6 +19,7 @@ const nouns: Readonly<Record<string, string>> = {
 /** Sections that list objects other than records. */
 const sections: Readonly<Record<string, string>> = {
   key: 'keys',
+  app: 'apps',
   profile: 'profiles',
   team: 'teams',
   member: 'members',
@@ -59,6 +60,8 @@ export const activityActions: readonly string[] = Object.keys(participles);
 
 /** Sentences that do not follow the pattern, by object and action. `…` stands for the object. */
 const sentences: Readonly<Record<string, string>> = {
+  'app create': '… connected',
+  'app revoke': '… disconnected',
   'custom field restore': '… restored',
   'session login': 'Logged in',
   'session logout': 'Logged out',
@@ -211,6 +214,7 @@ async function namesOf(
   };
   for (const [object, table] of [
     ['key', 'crm_api_keys'],
+    ['app', 'crm_api_keys'],
     ['profile', 'crm_profiles'],
     ['team', 'crm_teams'],
   ] as const) {

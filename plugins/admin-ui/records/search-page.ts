@@ -9,6 +9,7 @@ import {
   hueAt,
   isAdministrator,
   type Link,
+  listedSections,
   localeOf,
   membershipsOf,
   parametersOf,
@@ -63,7 +64,7 @@ export function searchPage(
           href: `${base}/data/${resource.name}/new`,
         })),
       ...(isAdministrator(membership)
-        ? app.setupSections.map(({ name, title }) => ({ label: title, href: `${base}/${name}` }))
+        ? listedSections(app).map(({ name, title }) => ({ label: title, href: `${base}/${name}` }))
         : []),
     ];
     const organizations = membershipsOf(person).map(({ name, slug }) => ({

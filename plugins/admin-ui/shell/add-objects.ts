@@ -104,6 +104,7 @@ export function addObjects<Services extends ObjectServices>(
     title: main.title,
     group: main.group,
     icon: main.icon,
+    isListed: main.isListed,
     done: Object.assign({}, ...objects.map(({ done }) => done)),
     pages: Object.assign({}, ...objects.map(({ pages }) => pages)),
     once: objects.flatMap(({ once }) => once),

@@ -32,13 +32,14 @@ export interface AdminObject<Services>
 export function defineObject<Row extends { readonly id: string }, Services extends ObjectServices>(
   definition: ObjectDefinition<Row, Services>,
 ): AdminObject<Services> {
-  const { name, title, group, icon, source, actions = {}, rowActions = {} } = definition;
+  const { name, title, group, icon, isListed, source, actions = {}, rowActions = {} } = definition;
   const all = [...Object.entries(actions), ...Object.entries(rowActions)];
   return {
     name,
     title,
     group,
     icon,
+    isListed,
     list: specificationOf(definition),
     actionPages: Object.fromEntries(all.map(([action, { page }]) => [action, page !== undefined])),
     partsOf: (contextOf) => ({

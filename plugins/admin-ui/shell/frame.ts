@@ -24,6 +24,8 @@ export interface Placement {
   /** Heading in the navigation. Default: Organization. */
   readonly group?: (typeof setupGroups)[number] | undefined;
   readonly icon?: IconName | undefined;
+  /** Whether the navigation lists the section with the current settings. Default: always. */
+  readonly isListed?: (() => boolean) | undefined;
 }
 
 declare module 'fastify' {
@@ -77,6 +79,10 @@ interface CurrentPage {
   readonly current: string | undefined;
 }
 
+/** Returns the sections of an organization's setup that the navigation lists with the current settings. */
+export const listedSections = ({ setupSections }: FastifyInstance): FastifyInstance['setupSections'] =>
+  setupSections.filter(({ isListed }) => isListed?.() !== false);
+
 /** Returns an organization's navigation. */
 export function navigationOf(app: FastifyInstance, { memberships, recent, org, current }: CurrentPage) {
   const linkTo = ({ name, title }: NavigationEntry) => ({
@@ -103,7 +109,7 @@ export function navigationOf(app: FastifyInstance, { memberships, recent, org, c
         }));
   const setup = setupGroups.map((title) => ({
     title,
-    entries: app.setupSections
+    entries: listedSections(app)
       .filter(({ group = 'Organization' }) => group === title)
       .map((entry) => ({ ...linkTo(entry), icon: entry.icon ?? 'settings' })),
   }));

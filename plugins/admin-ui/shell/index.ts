@@ -27,7 +27,7 @@ export {
 } from './catalogue.ts';
 export { type FilterField, filterMenu } from './filter.ts';
 export { claimForm, type Form, field, fields, idField, safeNext } from './form.ts';
-export { addRecords } from './frame.ts';
+export { addRecords, listedSections } from './frame.ts';
 export { addHomeCheck, addHomeParts, addHomeStep } from './home.ts';
 export { hueAt, type IconName, iconNames } from './icon.ts';
 export {

@@ -67,9 +67,9 @@ export interface Section extends Placement {
 export function section(
   app: FastifyInstance,
   database: Database,
-  { name, title, group, icon, done = {}, load, pages = {}, once = [], actions }: Section,
+  { name, title, group, icon, isListed, done = {}, load, pages = {}, once = [], actions }: Section,
 ): void {
-  app.setupSections.push({ name, title, group, icon });
+  app.setupSections.push({ name, title, group, icon, isListed });
   addDoneTexts(app, done);
   const path = `/o/:org/${name}`;
   const baseOf = ({ membership }: CurrentMember) => `/setup/o/${membership.slug}/${name}`;

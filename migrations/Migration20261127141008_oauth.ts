@@ -1,6 +1,18 @@
 export const changes = [
   {
     kind: 'createTable',
+    table: 'crm_oauth_clients',
+    columns: {
+      id: { type: 'text', collation: 'C' },
+      name: { type: 'text', collation: 'C' },
+      redirect_uris: { type: 'text', collation: 'C' },
+      created_at: { type: 'timestamptz', default: 'now()' },
+      last_used_at: { type: 'timestamptz', nullable: true },
+    },
+    primaryKey: { name: 'crm_oauth_clients_pkey', columns: ['id'] },
+  },
+  {
+    kind: 'createTable',
     table: 'crm_connected_apps',
     columns: {
       organization_id: { type: 'bigint' },

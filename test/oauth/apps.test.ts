@@ -1,0 +1,200 @@
+// Connected apps: the lists of the user and of administrators, disconnecting, the change log, and retention.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { appsRetention } from '../../plugins/access/oauth/apps.ts';
+import { administratorOf, formsOf, readable, signIn } from '../support/forms.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import {
+  type ClientHost,
+  connect,
+  oauthSettings,
+  refresh,
+  startClientHost,
+} from '../support/oauth-client.ts';
+import { activityOf, logIn, makePerson, soonerThan } from '../support/people.ts';
+import { until } from '../support/process.ts';
+
+for (const driver of drivers) {
+  describe(`connected apps (${driver})`, () => {
+    let instance: Instance;
+    let host: ClientHost;
+    let acme: Organization;
+    let settings: ReturnType<typeof oauthSettings>;
+    let client = '';
+    before(async () => {
+      host = await startClientHost();
+      client = host.serve('/client.json');
+      settings = oauthSettings([host.port]);
+      instance = await startInstance(driver, { environment: settings.environment });
+      acme = await instance.organization('acme');
+    });
+    after(async () => {
+      await instance.close();
+      await host.close();
+    });
+    const statusOf = async (key: string) => (await instance.call('GET /api/v1/leads', { key })).status;
+    const idOf = ({ refresh: token }: { refresh: string }) => token.split('.')[1] ?? '';
+    const isRejected = async (connected: { access: string; refresh: string }) => {
+      await soonerThan(1000, async () => (await statusOf(connected.access)) === 401);
+      assert.equal((await refresh(instance, client, connected)).status, 400);
+    };
+
+    test('a user sees and disconnects their own apps only', async () => {
+      const [ada, bob] = [
+        await makePerson(instance, [{ organization: acme }]),
+        await makePerson(instance, [{ organization: acme, grants: [] }]),
+      ];
+      const connected = await connect(instance, ada, client, { read_only: 'on' });
+      const browser = await signIn(instance, ada);
+      assert.match(
+        readable((await browser.get('/setup/me')).text),
+        /href="\/setup\/me\/apps">Show connected apps/,
+      );
+      const page = await browser.get('/setup/me/apps');
+      assert.match(readable(page.text), /Assistant \(127\.0\.0\.1\)/);
+      assert.match(readable(page.text), /read only/);
+
+      const stranger = await signIn(instance, bob);
+      assert.ok(!(await stranger.get('/setup/me/apps')).text.includes('Assistant'));
+      const id = idOf(connected);
+      const token = await stranger.token('/setup/me');
+      const rejected = await stranger.post('/setup/me/apps/disconnect', { _csrf: token, id });
+      assert.equal(rejected.status, 400);
+      const withoutToken = await browser.post('/setup/me/apps/disconnect', { id });
+      assert.equal(withoutToken.status, 403);
+      assert.equal(await statusOf(connected.access), 200);
+
+      const answer = await browser.submit('/setup/me/apps', '/setup/me/apps/disconnect', { id });
+      assert.equal(answer.headers.get('location'), '/setup/me/apps?done=disconnected');
+      await isRejected(connected);
+      assert.ok(!formsOf(await browser.get('/setup/me/apps')).some(({ values }) => values.id === id));
+    });
+
+    test('an administrator sees and disconnects all apps of the organization, but no others', async () => {
+      const beta = await instance.organization('beta');
+      const ada = await makePerson(instance, [{ organization: acme }]);
+      const connected = await connect(instance, ada, client);
+      const other = await connect(instance, administratorOf(beta), client);
+      const browser = await signIn(instance, administratorOf(acme));
+      const page = await browser.get('/setup/o/acme/apps');
+      assert.ok(readable(page.text).includes(ada.email));
+      assert.ok(!readable(page.text).includes('admin@beta.example'));
+      const foreign = await browser.get(`/setup/o/acme/apps/disconnect?id=${idOf(other)}`);
+      assert.equal(foreign.status, 404);
+      const id = idOf(connected);
+      const answer = await browser.submit(
+        `/setup/o/acme/apps/disconnect?id=${id}`,
+        '/setup/o/acme/apps/disconnect',
+        { id },
+      );
+      assert.equal(answer.status, 303, answer.text);
+      await isRejected(connected);
+      assert.equal(await statusOf(other.access), 200);
+      const ended = readable((await browser.get('/setup/o/acme/apps?show=ended')).text);
+      assert.ok(ended.includes(ada.email) && ended.includes('disconnected'));
+    });
+
+    test('members who are not administrators cannot open the list of the organization', async () => {
+      const member = await makePerson(instance, [{ organization: acme, grants: [] }]);
+      const answer = await (await signIn(instance, member)).get('/setup/o/acme/apps');
+      assert.equal(answer.status, 403);
+    });
+
+    test('consents and disconnections are in the activity', async () => {
+      const gamma = await instance.organization('gamma');
+      const person = administratorOf(gamma);
+      const connected = await connect(instance, person, client);
+      const browser = await signIn(instance, person);
+      await browser.submit('/setup/me/apps', '/setup/me/apps/disconnect', { id: idOf(connected) });
+      const reused = await connect(instance, person, client);
+      await refresh(instance, client, reused);
+      await refresh(instance, client, reused);
+      const entries = (await activityOf(instance, gamma.id)).filter(({ did }) => did.includes(' app '));
+      assert.deepEqual(
+        entries.map(({ actor, did }) => [actor, did]),
+        [
+          [`user ${gamma.user}`, `create app ${idOf(connected)}`],
+          [`user ${gamma.user}`, `revoke app ${idOf(connected)}`],
+          [`user ${gamma.user}`, `create app ${idOf(reused)}`],
+          [`key ${idOf(reused)}`, `revoke app ${idOf(reused)}`],
+        ],
+      );
+      const page = readable((await browser.get('/setup/o/gamma/activity')).text);
+      assert.match(page, /App “Assistant \(127\.0\.0\.1\)” connected/);
+      assert.match(page, /App “Assistant \(127\.0\.0\.1\)” disconnected/);
+    });
+
+    test('an app is not an API key', async () => {
+      const connected = await connect(instance, administratorOf(acme), client);
+      const browser = await signIn(instance, administratorOf(acme));
+      const keys = await browser.get('/setup/o/acme/keys');
+      assert.ok(!readable(keys.text).includes('Assistant'));
+      for (const page of ['rotate', 'revoke'])
+        assert.equal((await browser.get(`/setup/o/acme/keys/${page}?id=${idOf(connected)}`)).status, 404);
+    });
+
+    test('a profile that changes changes what the app can do within a second', async () => {
+      const person = await makePerson(instance, [
+        { organization: acme, grants: [{ object: 'leads', actions: ['list'] }] },
+      ]);
+      const { access } = await connect(instance, person, client);
+      assert.equal(await statusOf(access), 200);
+      await tablesOf(instance.database)
+        .deleteFrom('crm_grants')
+        .where('organization_id', '=', acme.id)
+        .where('profile_id', 'in', (query) =>
+          query.selectFrom('crm_memberships').select('profile_id').where('user_id', '=', person.id),
+        )
+        .execute();
+      await soonerThan(1000, async () => (await statusOf(access)) === 403);
+    });
+
+    test('logging out does not disconnect apps', async () => {
+      const person = await makePerson(instance, [{ organization: acme }]);
+      const { access } = await connect(instance, person, client);
+      const { byToken } = await logIn(instance, person);
+      await instance.call('POST /auth/logout-everywhere', { headers: byToken });
+      assert.equal(await statusOf(access), 200);
+    });
+
+    test('an app expires with the consent, and is deleted a month later', async () => {
+      const connected = await connect(instance, administratorOf(acme), client);
+      const tables = tablesOf(instance.database);
+      const keys = () =>
+        tables
+          .updateTable('crm_api_keys')
+          .where('organization_id', '=', acme.id)
+          .where('id', '=', idOf(connected));
+      const exists = async () =>
+        (await tables.selectFrom('crm_connected_apps').select('key_id').execute()).some(
+          ({ key_id }) => key_id === idOf(connected),
+        );
+      const ago = (days: number) => new Date(Date.now() - days * 86_400_000);
+      await keys()
+        .set({ expires_at: ago(29) })
+        .execute();
+      await soonerThan(1000, async () => (await statusOf(connected.access)) === 401);
+      await appsRetention(tables);
+      assert.ok(await exists());
+      await keys()
+        .set({ expires_at: ago(31) })
+        .execute();
+      assert.equal(await appsRetention(tables), 1);
+      assert.ok(!(await exists()));
+    });
+
+    test('the pages are listed only while OAuth is enabled', async () => {
+      // Its home page does not link to apps in recent activity.
+      const delta = await instance.organization('delta');
+      const browser = await signIn(instance, administratorOf(delta));
+      const isListed = async () => {
+        const [home, me] = [await browser.get('/setup/o/delta'), await browser.get('/setup/me')];
+        return [home.text.includes('/setup/o/delta/apps'), me.text.includes('/setup/me/apps')];
+      };
+      assert.deepEqual(await isListed(), [true, true]);
+      settings.write({});
+      await until(async () => !(await isListed()).includes(true), 'the pages are no longer listed');
+    });
+  });
+}

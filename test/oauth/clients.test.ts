@@ -1,0 +1,317 @@
+// How clients identify themselves: client ID metadata documents, which are downloaded under the restrictions on URLs, and
+// registration.
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/index.ts';
+import { clientDocuments } from '../../plugins/access/oauth/clients.ts';
+import { clientsRetention } from '../../plugins/access/oauth/registration.ts';
+import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import {
+  type ClientHost,
+  callback,
+  connect,
+  type Metadata,
+  oauthSettings,
+  openConsent,
+  pkce,
+  sendJson,
+  startClientHost,
+} from '../support/oauth-client.ts';
+import { settingsFile } from '../support/partners.ts';
+import { until } from '../support/process.ts';
+
+describe('client ID metadata documents', () => {
+  let host: ClientHost;
+  before(async () => {
+    host = await startClientHost();
+  });
+  after(() => host.close());
+  const policy = () => ({ allow_private_addresses: true, allow_http: true, ports: [host.port] });
+  const find = (id: string) => clientDocuments(policy).find(id);
+
+  test('identify a client by the host of their URL', async () => {
+    const id = host.serve('/valid.json');
+    assert.deepEqual(await find(id), {
+      ...{ id, name: 'Assistant', host: '127.0.0.1', redirectUris: [callback] },
+    });
+  });
+
+  test('are cached, but failures are not', async () => {
+    const id = host.serve('/cached.json');
+    const documents = clientDocuments(policy);
+    await Promise.all([documents.find(id), documents.find(id)]);
+    await documents.find(id);
+    assert.equal(host.requests(id), 1);
+    const missing = `${id}-missing`;
+    await assert.rejects(documents.find(missing));
+    await assert.rejects(documents.find(missing));
+    assert.equal(host.requests(missing), 2);
+  });
+
+  const json = JSON.stringify({ client_name: 'x'.repeat(6000) });
+  for (const [name, document] of [
+    ['of another client', { client_id: 'https://other.example/client.json' }],
+    ['without redirect URIs', { redirect_uris: [] }],
+    ['with redirect URIs that are not a list', { redirect_uris: callback }],
+    ['with a redirect URI of another scheme', { redirect_uris: ['javascript:alert(1)'] }],
+    ['with a redirect URI without TLS', { redirect_uris: ['http://app.example/callback'] }],
+    ['with too many redirect URIs', { redirect_uris: Array(21).fill(callback) }],
+    ['of a confidential client', { token_endpoint_auth_method: 'client_secret_basic' }],
+    ['that are not JSON', (response) => sendJson(response, '{')],
+    ['that are a list', (response) => sendJson(response, '[]')],
+    ['that are larger than 5 KB', (response) => sendJson(response, json)],
+    ['that are endless', endless],
+    ['of another type', (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('{}')],
+    ['that are missing', (response) => response.writeHead(404).end()],
+    ['that redirect', (response) => response.writeHead(302, { location: '/valid.json' }).end()],
+    ['that switch protocols', (response) => response.writeHead(101, { upgrade: 'x' }).end()],
+  ] satisfies readonly (readonly [string, Metadata | ((response: ServerResponse) => void)])[]) {
+    test(`${name} are rejected`, async () => {
+      host.serve('/valid.json');
+      await assert.rejects(find(host.serve('/document.json', document)), { name: 'UserError' });
+    });
+  }
+
+  test('that are slow are rejected after three seconds', async () => {
+    const id = host.serve('/slow.json', (response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).write('{');
+    });
+    await assert.rejects(find(id), { name: 'UserError' });
+  });
+
+  test('must have a normalized https URL that the settings permit', async () => {
+    const id = host.serve('/valid.json');
+    const secure = { allow_private_addresses: false, allow_http: false, ports: [443] };
+    const { port } = host;
+    for (const [url, restrictions] of [
+      [id, { ...policy(), allow_http: false }],
+      [id, { ...policy(), allow_private_addresses: false }],
+      [id, { ...policy(), ports: [443] }],
+      ['', secure],
+      ['client', secure],
+      ['https://127.0.0.1/client.json', secure],
+      ['https://[::ffff:127.0.0.1]/client.json', secure],
+      ['https://10.0.0.1/client.json', secure],
+      ['https://localhost/client.json', secure],
+      ['https://169.254.169.254/client.json', { ...secure, allow_private_addresses: true }],
+      [`http://127.0.0.1:${port}/a/../valid.json`, policy()],
+      [`http://127.0.0.1:${port}/`, policy()],
+      [`http://user@127.0.0.1:${port}/valid.json`, policy()],
+      [`http://127.0.0.1:${port}/valid.json#fragment`, policy()],
+      [`http://0x7f000001:${port}/valid.json`, policy()],
+      [`http://127.0.0.1:${port}/${'x'.repeat(500)}`, policy()],
+      ['file:///etc/passwd', policy()],
+    ] as const) {
+      const requests = host.requests(id);
+      await assert.rejects(clientDocuments(() => restrictions).find(url), { name: 'UserError' }, url);
+      assert.equal(host.requests(id), requests, url);
+    }
+  });
+
+  test('are not downloaded from a host name with a private address among others', async () => {
+    const addresses = [
+      { address: '93.184.216.34', family: 4 },
+      { address: '127.0.0.1', family: 4 },
+    ];
+    const restrictions = { ...policy(), allow_private_addresses: false };
+    const documents = clientDocuments(
+      () => restrictions,
+      async () => addresses,
+    );
+    const id = `http://app.example:${host.port}/valid.json`;
+    await assert.rejects(documents.find(id), ({ cause }) => /private IP address/.test(String(cause)));
+  });
+
+  /** Sends a document that never ends, until the client closes the connection. */
+  function endless(response: ServerResponse): void {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    const send = () => {
+      while (!response.destroyed && response.write(' '.repeat(1024))) {}
+    };
+    response.on('drain', send);
+    send();
+  }
+});
+
+for (const driver of drivers) {
+  describe(`OAuth clients (${driver})`, () => {
+    let instance: Instance;
+    let host: ClientHost;
+    let acme: Organization;
+    let browser: Visitor;
+    let settings: ReturnType<typeof settingsFile>;
+    before(async () => {
+      host = await startClientHost();
+      settings = oauthSettings([host.port], { mcp: { registration: true } });
+      instance = await startInstance(driver, { environment: settings.environment });
+      acme = await instance.organization('acme');
+      browser = await signIn(instance, administratorOf(acme));
+    });
+    after(async () => {
+      await instance.close();
+      await host.close();
+    });
+    const register = (body: object) => instance.call('POST /oauth/register', { body });
+
+    test('a client that cannot be read is an error page, not a redirect', async () => {
+      for (const id of [
+        `http://127.0.0.1:${host.port}/missing.json`,
+        'https://127.0.0.1/x',
+        'registered-x',
+        '',
+      ]) {
+        const { answer } = await openConsent(instance, browser, id);
+        assert.deepEqual([answer.status, answer.headers.get('location')], [400, null]);
+        assert.match(readable(answer.text), /client_id is not valid/);
+      }
+    });
+
+    test('a client registers, and its redirect URI identifies it', async () => {
+      const metadata = await instance.call('GET /.well-known/oauth-authorization-server');
+      assert.equal(metadata.json.registration_endpoint, `${instance.url}/oauth/register`);
+      const answer = await register({
+        client_name: 'Bank of Trust',
+        redirect_uris: [callback],
+        logo_uri: 'x',
+      });
+      assert.equal(answer.status, 201, answer.text);
+      const { client_id, client_id_issued_at, ...rest } = answer.json;
+      assert.deepEqual(rest, {
+        client_name: 'Bank of Trust',
+        redirect_uris: [callback],
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+        token_endpoint_auth_method: 'none',
+      });
+      assert.equal(typeof client_id_issued_at, 'number');
+      const { answer: page } = await openConsent(instance, browser, String(client_id));
+      assert.match(readable(page.text), /Connect 127\.0\.0\.1/);
+      const { access: key } = await connect(instance, browser, String(client_id));
+      assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200);
+    });
+
+    test('invalid and large registrations are rejected', async () => {
+      for (const body of [{}, { redirect_uris: ['http://app.example/'] }, { redirect_uris: 'x' }, []]) {
+        const answer = await register(body);
+        assert.equal(answer.status, 400, answer.text);
+      }
+      const large = await register({ redirect_uris: [callback], client_name: 'x'.repeat(6000) });
+      assert.equal(large.status, 413);
+    });
+
+    test('unused clients expire after a day, used ones after 90 days', async () => {
+      const tables = tablesOf(instance.database);
+      const idOf = async () => String((await register({ redirect_uris: [callback] })).json.client_id);
+      const [unused, used, old] = [await idOf(), await idOf(), await idOf()];
+      const ago = (days: number) => new Date(Date.now() - days * 86_400_000);
+      for (const [id, last_used_at] of [
+        [unused, null],
+        [used, ago(89)],
+        [old, ago(91)],
+      ] as const)
+        await tables
+          .updateTable('crm_oauth_clients')
+          .set({ created_at: ago(100), last_used_at })
+          .where('id', '=', id)
+          .execute();
+      assert.equal(await clientsRetention(tables), 2);
+      const rows = await tables.selectFrom('crm_oauth_clients').select('id').execute();
+      const ids = rows.map(({ id }) => id);
+      assert.deepEqual(
+        [unused, used, old].map((id) => ids.includes(id)),
+        [false, true, false],
+      );
+    });
+
+    test('registrations are limited for each network and in total', async () => {
+      await tablesOf(instance.database)
+        .insertInto('crm_oauth_clients')
+        .values(
+          Array.from({ length: 1000 }, () => ({
+            ...{ id: `registered-${pkce().challenge}`, name: '', redirect_uris: '[]', last_used_at: null },
+          })),
+        )
+        .execute();
+      const full = await register({ redirect_uris: [callback] });
+      assert.equal(full.status, 429);
+      await tablesOf(instance.database).deleteFrom('crm_oauth_clients').execute();
+      let status = 0;
+      for (let count = 0; count < 21 && status !== 429; count++)
+        ({ status } = await register({ redirect_uris: [callback] }));
+      assert.equal(status, 429);
+    });
+
+    test('without the setting, clients cannot register, and registered clients cannot be used', async () => {
+      const id = 'registered-kept';
+      await tablesOf(instance.database)
+        .insertInto('crm_oauth_clients')
+        .values({ id, name: 'Kept', redirect_uris: JSON.stringify([callback]), last_used_at: new Date() })
+        .execute();
+      assert.equal((await openConsent(instance, browser, id)).answer.status, 200);
+      settings.write({ mcp: true });
+      await until(
+        async () => (await register({ redirect_uris: [callback] })).status === 404,
+        'registration is disabled',
+      );
+      assert.equal((await openConsent(instance, browser, id)).answer.status, 400);
+      const metadata = await instance.call('GET /.well-known/oauth-authorization-server');
+      assert.equal(Object.hasOwn(metadata.json, 'registration_endpoint'), false);
+    });
+
+    test('without mcp, everything is 404, and tokens are rejected', async () => {
+      settings.write({
+        mcp: true,
+        events: { allow_private_addresses: true, allow_http: true, ports: [host.port] },
+      });
+      await until(
+        async () => (await openConsent(instance, browser, host.serve('/c.json'))).answer.status === 200,
+        'local documents can be read',
+      );
+      const { access: key } = await connect(instance, browser, host.serve('/c.json'));
+      settings.write({ mcp: false });
+      await until(
+        async () => (await instance.call('GET /.well-known/oauth-authorization-server')).status === 404,
+        'OAuth is disabled',
+      );
+      const form = { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'a=b' };
+      for (const path of ['/oauth/token', '/oauth/revoke'])
+        assert.equal((await instance.call(`POST ${path}`, form)).status, 404, path);
+      for (const path of ['/oauth/authorize', '/.well-known/oauth-protected-resource/mcp'])
+        assert.equal((await instance.call(`GET ${path}`)).status, 404, path);
+      assert.equal((await browser.get('/setup/connect')).status, 404);
+      assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 401);
+    });
+  });
+}
+
+describe('the issuer', () => {
+  const issuerOf = async (settings: object, environment: Record<string, string>, host?: string) => {
+    const instance = await startInstance('embedded', {
+      environment: { ...settingsFile({ mcp: true, ...settings }).environment, ...environment },
+    });
+    try {
+      const answer = await instance.call('GET /.well-known/oauth-authorization-server', {
+        headers: host === undefined ? {} : { host },
+      });
+      return answer.status === 200 ? answer.json.issuer : answer.status;
+    } finally {
+      await instance.close();
+    }
+  };
+  test('is public_url', async () => {
+    assert.equal(
+      await issuerOf({ public_url: 'https://crm.example/' }, { HOST: '0.0.0.0' }),
+      'https://crm.example',
+    );
+  });
+  test('is undefined without public_url, unless the instance listens on loopback', async () => {
+    assert.equal(await issuerOf({}, { HOST: '0.0.0.0' }), 404);
+    assert.equal(await issuerOf({}, {}, 'evil.example'), 404);
+    assert.match(String(await issuerOf({}, {})), /^http:\/\/127\.0\.0\.1:\d+$/);
+  });
+  test('needs TLS', async () => {
+    assert.equal(await issuerOf({ public_url: 'http://crm.example' }, {}), 404);
+  });
+});

@@ -452,6 +452,15 @@ export const errorEntries = {
     headers: bearer,
   },
   /** A password login failed. The text does not reveal why. */
+  /** `metadata` is the URL of the resource's metadata (RFC 9728, section 5.1). */
+  authorizationNeeded: {
+    status: 401,
+    code: 'unauthenticated',
+    text: 'The API key or access token is missing or invalid',
+    detail: (metadata: string) => ({
+      headers: { 'www-authenticate': `Bearer resource_metadata="${metadata}"` },
+    }),
+  },
   wrongPassword: { status: 401, code: 'unauthenticated', text: 'Wrong email or password', headers: bearer },
   secondFactorRequired: {
     status: 401,

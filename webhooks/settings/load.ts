@@ -178,7 +178,6 @@ function parseSettingsFile(
     graph: { ...defaults.graph, ...graph },
     read_only: raw.read_only ?? defaults.read_only,
     new_organizations: raw.new_organizations ?? defaults.new_organizations,
-    mcp: raw.mcp ?? defaults.mcp,
     quotas: { ...defaults.quotas, ...raw.quotas },
     public_url: raw.public_url ?? defaults.public_url,
     mcp: raw.mcp ?? defaults.mcp,

@@ -63,12 +63,10 @@ export interface Settings {
   readonly read_only: boolean;
   /** Users allowed to create organizations in the browser. */
   readonly new_organizations: NewOrganizations;
-  /** Whether agents can use the Model Context Protocol. */
-  readonly mcp: boolean;
   readonly quotas: QuotaSettings;
   /** The instance's public origin, or an empty string if it is not set. */
   readonly public_url: string;
-  /** Whether connectors can log users in with OAuth, and its options. */
+  /** Whether agents can use the Model Context Protocol, and its options. */
   readonly mcp: ConnectorSettings;
   readonly mail: MailSettings;
   /** Login settings. */
@@ -116,7 +114,6 @@ export const defaults = {
   graph: { base_url: 'https://graph.facebook.com', version: 'v23.0', timeout_ms: 5000 },
   read_only: false,
   new_organizations: 'nobody',
-  mcp: false,
   quotas: { records: 0, keys: 0, storage_mb: 0, organizations: {} },
   public_url: '${PUBLIC_URL}',
   mcp: false,

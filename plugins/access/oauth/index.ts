@@ -2,7 +2,6 @@
 // May import engine, secrets, identity, rate-limiting, admin-ui/shell, profiles, api-keys, login.
 
 import { type Module, startRetention } from '../../../engine/modules/index.ts';
-import type { Principal } from '../../../engine/records/index.ts';
 import { acceptsAccessTokens, accessTokens } from './access-tokens.ts';
 import { appPages, appsRetention } from './apps.ts';
 import { consentPage } from './consent-page.ts';
@@ -11,10 +10,7 @@ import { oauthRoutes } from './routes.ts';
 import { addIssuer, type OAuthServices } from './services.ts';
 import { oauthTables } from './tables.ts';
 
-export type { ConnectorSettings } from './services.ts';
-
-/** Returns whether a caller is authenticated by an access token of an OAuth client, and not by a login or an API key. */
-export const isOAuthPrincipal = ({ client }: Principal): boolean => client !== undefined;
+export { type ConnectorSettings, resourceMetadataUrl } from './services.ts';
 
 /** An OAuth authorization server. */
 export const oauthModule: Module<OAuthServices> = {

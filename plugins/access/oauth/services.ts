@@ -65,3 +65,7 @@ export function requireIssuer(request: FastifyRequest): string {
 
 /** Returns the URL of the MCP endpoint, which is the protected resource. */
 export const resourceOf = (issuer: string): string => `${issuer}/mcp`;
+
+/** Returns the URL of the metadata of the MCP endpoint (RFC 9728). */
+export const resourceMetadataUrl = (issuer: string): string =>
+  `${issuer}/.well-known/oauth-protected-resource/mcp`;

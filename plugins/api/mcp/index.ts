@@ -1,5 +1,5 @@
 // MCP: serves the resources to agents through the Model Context Protocol.
-// May import engine, secrets, identity, admin-ui/records, explorer.
+// May import engine, secrets, identity, oauth, admin-ui/records, explorer.
 
 import type { Module } from '../../../engine/modules/index.ts';
 import { type McpServices, mcpRoutes } from './protocol.ts';

@@ -6,6 +6,7 @@ import { assertWritable, httpErrorOf, json, rejectOtherMethods } from '../../../
 import { isLoopback } from '../../../engine/loopback.ts';
 import { type Body, type Caller, type Principal, readBody } from '../../../engine/records/index.ts';
 import { bearerOf } from '../../access/identity/index.ts';
+import { type ConnectorSettings, resourceMetadataUrl } from '../../access/oauth/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import { failureResult } from './failure.ts';
 import { readArguments, type Tool, type ToolResult, type ToolServices, toolCall } from './tool.ts';
@@ -16,7 +17,7 @@ export interface McpServices extends Pick<ToolServices, 'database' | 'resources'
   readonly secrets: InstanceSecrets;
   /** Returns the configured origin, or an empty string if none is configured. */
   readonly publicUrl: () => string;
-  readonly settings: { readonly current: { readonly mcp: boolean } };
+  readonly settings: { readonly current: { readonly mcp: ConnectorSettings } };
   readonly versions: Readonly<Record<string, string>>;
 }
 
@@ -38,7 +39,7 @@ const cacheMs = 3_600_000;
 export async function mcpRoutes(app: FastifyInstance, services: McpServices): Promise<void> {
   const tooling: ToolServices = { ...services, signing: signing(services.secrets, 'cursors of lists') };
   app.addHook('onRequest', async (_request, reply) => {
-    if (services.settings.current.mcp) return undefined;
+    if (services.settings.current.mcp !== false) return undefined;
     reply.callNotFound();
     return reply;
   });
@@ -48,10 +49,7 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
       // Tools that write check the mode themselves.
       config: { isServedReadOnly: true },
       onRequest: async (request) => {
-        // Sessions of browsers are not accepted, so other sites cannot use them.
-        if (bearerOf(request.headers.authorization) === undefined) throw errors.unauthenticated();
-        const principal = await app.authenticate(request);
-        if (principal.kind !== 'key') throw errors.unauthenticated();
+        const principal = await principalOf(app, request);
         if (!isOwnOrigin(app, services.publicUrl(), request))
           throw errors.notPermitted(`${path} is only available to pages of this origin`);
         request.principal = principal;
@@ -75,6 +73,25 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
     },
   );
   rejectOtherMethods(app, path, ['POST']);
+}
+
+/**
+ * Returns the caller of a request with an API key or an OAuth access token.
+ * @throws HttpError 401, which says where clients find the authorization server
+ */
+async function principalOf(app: FastifyInstance, request: FastifyRequest): Promise<Principal> {
+  const issuer = app.oauthIssuer(request);
+  const challenge = () =>
+    issuer === undefined ? errors.unauthenticated() : errors.authorizationNeeded(resourceMetadataUrl(issuer));
+  // Sessions of browsers are not accepted, so other sites cannot use them.
+  if (bearerOf(request.headers.authorization) === undefined) throw challenge();
+  try {
+    const principal = await app.authenticate(request);
+    if (principal.kind !== 'key') throw challenge();
+    return principal;
+  } catch (cause) {
+    throw cause instanceof HttpError && cause.status === 401 ? challenge() : cause;
+  }
 }
 
 /** Returns the name under which the change log records a caller's writes, so that they can be told from requests to the API. */

@@ -196,12 +196,44 @@ onBothDrivers(
       assert.equal(await author(acme.key), `administrator on behalf of ${person.email} (mcp)`);
       assert.equal(await author(await keyWith('jobs:read')), 'administrator on behalf of a member (mcp)');
     });
+
+    test('custom fields are described, written, found and returned', async () => {
+      const field = await instance().call('POST /fields/jobs', {
+        key: acme.key,
+        body: { name: 'shoe_size', type: 'integer', help: 'The size.' },
+      });
+      assert.equal(field.status, 201, field.text);
+      const use = (name: string, input: object) =>
+        useTool(instance(), acme.key, name, { resource: 'jobs', ...input });
+      const description = await use('describe', {});
+      assert.deepEqual(description.custom, { shoe_size: 'integer; nullable. The size.' });
+      assert.match((description.where as Readonly<Record<string, string>>)['custom.shoe_size'] ?? '', /^eq /);
+      const id = await create(acme.key, { name: 'custom', custom: { shoe_size: 42 } });
+      const where = { field: 'custom.shoe_size', op: 'eq', value: 42 };
+      assert.deepEqual(await use('find', { where, fields: ['custom.shoe_size'] }), {
+        records: [{ id, custom: { shoe_size: 42 } }],
+      });
+      const changes = await use('update', { id, values: { custom: { shoe_size: 43 } }, dry_run: true });
+      assert.deepEqual(changes.changes, { custom: { from: { shoe_size: 42 }, to: { shoe_size: 43 } } });
+    });
+
+    test('quotas apply to writes and to dry runs', async () => {
+      const full = await instance().organization('full');
+      await create(full.key, { name: 'first' });
+      for (const dry_run of [true, false]) {
+        const input = { resource: 'jobs', values: { name: 'second' }, dry_run };
+        assert.equal((await failTool(instance(), full.key, 'create', input)).code, 'quota_exceeded');
+      }
+    });
   },
   {
     sources: await sourcesWith({
       ...jobs,
-      text: jobs.text.replace('sort: {', 'aggregates: { group_by: [status] }\nsort: {'),
+      text: jobs.text.replace('sort: {', 'custom_fields: true\naggregates: { group_by: [status] }\nsort: {'),
     }),
-    environment: configured('permissions', 'mcp: true\n'),
+    environment: configured(
+      'permissions',
+      'mcp: true\nquotas: { organizations: { full: { records: 1 } } }\n',
+    ),
   },
 );

@@ -1,6 +1,7 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { type Field, linksOf, rulesOf } from '../../../engine/fields/index.ts';
+import { withCustomFilters } from '../../../engine/query/index.ts';
 import {
   actionsOf,
   groupsOf,
@@ -52,10 +53,11 @@ export async function describeResource(call: ToolCall, view: ResourceView): Prom
   const { definition } = view;
   const may = grantedActions(call, view);
   if (may.length === 0) throw errors.forbidden(view.name, 'list');
-  const { fields, filters, search, sort, uniques, checks, locked, trash } = definition;
+  const { fields, search, sort, uniques, checks, locked, trash } = definition;
   const names = new Set(fields.map(({ name }) => name));
   const custom = (await customFieldsFor(call, view))?.get(view.name) ?? [];
   const ownFields = visibleCustomFields(custom, definition, call.caller.principal.grants);
+  const { filters } = withCustomFilters(definition, ownFields);
   const transitions = limitedFields(fields).map((field) => [field.name, transitionSentences(field)] as const);
   const rules = checks.filter((check) => check.fields.every(({ name }) => names.has(name)));
   const actions = view.actions.filter(({ grant }) => isAllowed(call, view, grant));
@@ -141,5 +143,7 @@ function fieldText(field: Field): string {
     ...known,
     ...rules,
   ];
-  return `${facts.join('; ')}. ${description}`;
+  // Custom fields can have a help text, but no description.
+  const explanation = description === '' ? (field.help ?? '') : description;
+  return explanation === '' ? facts.join('; ') : `${facts.join('; ')}. ${explanation}`;
 }

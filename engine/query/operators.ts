@@ -29,7 +29,7 @@ interface FilterOperator {
    * finds them in no particular order, and `none` requires a scan of the organization's records.
    */
   readonly index: 'order' | 'find' | 'none';
-  /** Completes "<field> …" in the admin UI, where a user enters the value. */
+  /** Completes "<field> …" in English, for generated connectors. The admin UI has a text for each operator in its catalogues. */
   readonly label: string;
   /** An operator that makes this one redundant in the admin UI if the filter supports both. */
   readonly coveredBy?: string;

@@ -91,6 +91,21 @@ const toys: Readonly<Record<string, Toy>> = {
   },
 `,
       },
+      {
+        file: 'plugins/admin-ui/records/list-filters.ts',
+        before: "  is_null: later('isEmpty'),",
+        insert: "  ends_with: later('endsWith'),\n",
+      },
+      {
+        file: 'plugins/admin-ui/records/texts/en.ts',
+        before: "  isEmpty: 'is empty',",
+        insert: "  endsWith: 'ends with',\n",
+      },
+      {
+        file: 'plugins/admin-ui/records/texts/de.ts',
+        before: "  isEmpty: 'ist leer',",
+        insert: "  endsWith: 'endet mit',\n",
+      },
       { file: 'docs/maintainers.md', before: '## ', insert: '`ends_with`\n\n' },
     ],
   },

@@ -1,42 +1,11 @@
 // The pages before login use the browser's first language that the admin UI has, and contain no other language's words.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { type Catalogue, catalogues } from '../../plugins/admin-ui/shell/catalogue.ts';
-import { problemOf, readable, visitor } from '../support/forms.ts';
-import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { problemOf, visitor } from '../support/forms.ts';
+import { assertGerman } from '../support/german.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
 
 const german = { 'accept-language': 'de-AT,de;q=0.9,en;q=0.8' };
-
-/** Returns the texts on a page that users can see, including texts in attributes. */
-const visibleTexts = ({ text }: Pick<Answer, 'text'>): readonly string[] =>
-  [
-    ...text
-      .replace(/<(script|style)\b[\s\S]*?<\/\1>/g, '')
-      .replace(/<\/?(?:strong|code)>/g, '')
-      .split(/<[^>]*>/),
-    ...[...text.matchAll(/\s(?:title|aria-label|placeholder|alt)="([^"]*)"/g)].map(([, value = '']) => value),
-  ]
-    .map((words) => readable(words).trim())
-    .filter((words) => /\p{L}/u.test(words));
-
-const formsOfText = (text: Catalogue[string]): readonly string[] =>
-  typeof text === 'string' ? [text] : Object.values(text).map((form) => form ?? '');
-
-/** Patterns of all German texts: a parameter matches any value. */
-const germanTexts = [...catalogues.values()]
-  .flatMap(({ de }) => Object.values(de).flatMap(formsOfText))
-  .map((form) => {
-    const parts = form.replace(/<\/?\w+>/g, '').split(/\{\w+\}/);
-    return new RegExp(`^${parts.map((part) => part.replace(/[.?()]/g, '\\$&')).join('.+')}$`, 'u');
-  });
-
-/** Asserts that a page is in German: the words on it are German texts. */
-function assertGerman(page: Answer): void {
-  assert.equal(page.headers.get('content-language'), 'de');
-  assert.match(page.text, /<html lang="de">/);
-  const others = visibleTexts(page).filter((words) => !germanTexts.some((pattern) => pattern.test(words)));
-  assert.deepEqual(others, []);
-}
 
 onBothDrivers('languages', (instance) => {
   let acme: Organization;

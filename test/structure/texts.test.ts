@@ -118,7 +118,7 @@ describe('catalogues', () => {
     }
 
     test(`${module} uses all of its texts`, () => {
-      const [index = ''] = globSync(`plugins/**/${module}/texts/index.ts`, { cwd: project });
+      const [index = ''] = globSync(`{plugins,webhooks}/**/${module}/texts/index.ts`, { cwd: project });
       const folder = join(project, dirname(dirname(index)));
       const sources = globSync('**/*.{ts,hbs}', { cwd: folder })
         .filter((path) => !path.startsWith('texts/'))

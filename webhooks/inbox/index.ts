@@ -19,6 +19,7 @@ import { channelEndpoints } from './endpoints.ts';
 import { inboxQueue, labeledInbox } from './inbox.ts';
 import { type InboxServices, integrationPages } from './integrations-page.ts';
 import { inboxTables } from './tables.ts';
+import { inboxTexts } from './texts/index.ts';
 
 export { endpointPath, integrationRows, openIntegration } from './integrations.ts';
 
@@ -41,7 +42,7 @@ export const inboxModule: Module<
     integrationPages(screens, services);
     addDeliveries(screens, services, {
       name: 'deliveries',
-      title: 'Deliveries',
+      title: inboxTexts.later('deliveries'),
       icon: 'inbox',
       purpose: 'Events that providers deliver to your integrations appear here.',
       columns: { time: 'Received', owner: 'From' },

@@ -12,9 +12,11 @@ import {
   defineObject,
   field,
   type Input,
+  type Language,
   nameInput,
   type ObjectContext,
   rowsPerPage,
+  type Text,
 } from '../../plugins/admin-ui/shell/index.ts';
 import {
   availableChannels,
@@ -36,6 +38,7 @@ import {
   removeIntegration,
   setIntegrationEnabled,
 } from './integrations.ts';
+import { inboxTexts } from './texts/index.ts';
 
 /** Services required for integrations. */
 export interface InboxServices extends WebhookServices {
@@ -74,16 +77,17 @@ const originOf = ({ request, services: { settings } }: ObjectContext<InboxServic
 function problemOf(
   { provider }: IntegrationInfo,
   { config, settings, retiredResources }: InboxServices,
-): string | null {
+  language: Language = 'en',
+): Text | null {
+  const t = inboxTexts(language);
   const channels = channelsOf(config);
   const channel = ownProperty(channels, provider);
-  if (channel === undefined) return `no module adds the channel "${provider}", so its URL responds with 404`;
-  if (channel.signsUrl === true && settings.current.public_url === '')
-    return 'public_url is not set in config.yaml, so deliveries cannot be verified';
+  if (channel === undefined) return t('unknownChannel', { channel: provider });
+  if (channel.signsUrl === true && settings.current.public_url === '') return t('noPublicUrl');
   const resource = channel.needs?.resource;
   return resource === undefined || Object.hasOwn(availableChannels(channels, retiredResources), provider)
     ? null
-    : `${resource} is retired, so deliveries are rejected`;
+    : t('retired', { resource });
 }
 
 const stateOf = (integration: IntegrationInfo, services: InboxServices): DisplayValue => ({
@@ -96,7 +100,7 @@ const stateOf = (integration: IntegrationInfo, services: InboxServices): Display
 const integrations = (channels: Channels) =>
   defineObject<IntegrationInfo, InboxServices>({
     name: 'integrations',
-    title: 'Integrations',
+    title: inboxTexts.later('integrations'),
     group: 'Integrations',
     icon: 'plug',
     plural: 'integrations',
@@ -261,12 +265,13 @@ export function integrationPages(app: FastifyInstance, services: InboxServices):
   const channels = channelsOf(services.config);
   const source = integrationRows(channels);
   addHomeStep(app, {
-    label: 'Connect a channel',
+    label: inboxTexts.later('connectChannel'),
     path: 'integrations/add',
     isDone: async ({ membership: { organization } }) =>
       (await countRows(tablesOf(services.database), source, organization)) > 0,
   });
-  addHomeCheck(app, async ({ membership: { organization, slug } }) => {
+  addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
+    const t = inboxTexts(language);
     const { settings, database } = services;
     const usable = Object.entries(channels)
       .filter(([, { signsUrl }]) => signsUrl !== true || settings.current.public_url !== '')
@@ -276,12 +281,14 @@ export function integrationPages(app: FastifyInstance, services: InboxServices):
     const rows = await listRows(tablesOf(database), source, organization, page);
     return rows.map((integration) => ({
       state: 'warn' as const,
-      text: `${integration.name} (${integration.label}): ${
-        integration.enabled ? problemOf(integration, services) : 'disabled, so its URL responds with 404'
-      }.`,
+      text: t('state', {
+        name: integration.name,
+        provider: integration.label,
+        problem: (integration.enabled ? problemOf(integration, services, language) : null) ?? t('disabled'),
+      }),
       link: {
-        label: 'Show integration',
-        name: `Show integration ${integration.name}`,
+        label: t('showIntegration'),
+        name: t('showIntegrationNamed', { name: integration.name }),
         href: `/setup/o/${slug}/integrations/integration?id=${integration.id}`,
       },
     }));

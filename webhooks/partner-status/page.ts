@@ -16,6 +16,7 @@ import {
 import type { WebhookServices } from '../endpoint/index.ts';
 import { paymentsModule, type UnmatchedPayment, unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
+import { partnersTexts } from './texts/index.ts';
 
 /** Payments without a lead. */
 const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> = {
@@ -42,9 +43,10 @@ export function partnerPage(
     (await partnerStatus(tablesOf(database), settings.current, retiredResources)).filter(
       ({ organization }) => organization === null || [slug, ...formerSlugs].includes(organization),
     );
-  addHomeCheck(app, async (member) => {
+  addHomeCheck(app, async (member, language) => {
+    const t = partnersTexts(language);
     const { slug } = member.membership;
-    const partners = { label: 'Show partners', href: `/setup/o/${slug}/partners` };
+    const partners = { label: t('showPartners'), href: `/setup/o/${slug}/partners` };
     const misconfigured = (await endpointsOf(member)).filter(({ state }) => state === 'misconfigured');
     return [
       ...(settings.problem === undefined
@@ -52,12 +54,12 @@ export function partnerPage(
         : [
             {
               state: 'bad' as const,
-              text: `The last change to config.yaml is invalid, so the previous settings are still in use: ${settings.problem}`,
+              text: t('invalidSettings', { problem: settings.problem }),
             },
           ]),
       ...misconfigured.map(({ name, problem }) => ({
         state: 'bad' as const,
-        text: `${name} is misconfigured: ${problem}.`,
+        text: t('misconfigured', { name, problem }),
         link: partners,
       })),
     ];
@@ -65,10 +67,10 @@ export function partnerPage(
   const listPayments = sectionList(app, { database }, payments, 'partners', 'payments');
   section(app, database, {
     name: 'partners',
-    title: 'Partners',
+    title: partnersTexts.later('partners'),
     group: 'Integrations',
     icon: 'handshake',
-    load: async (member, request) => {
+    load: async (member, request, language) => {
       const { organization, slug } = member.membership;
       const path = `/setup/o/${slug}/partners`;
       const isPayments = hasPayments && parametersOf(request).show === 'payments';
@@ -85,7 +87,7 @@ export function partnerPage(
             ]
           : []),
       ];
-      if (isPayments) return { ...(await listPayments(member, request)), chips };
+      if (isPayments) return { ...(await listPayments(member, request, language)), chips };
       return {
         chips,
         intro: 'To enable an endpoint, set its secret in config.yaml.',

@@ -11,10 +11,12 @@ import {
   field,
   type IconName,
   isAdministrator,
+  type Language,
   localeOf,
   memberOf,
   type ObjectServices,
   parametersOf,
+  type TextIn,
 } from '../../plugins/admin-ui/shell/index.ts';
 import {
   countItems,
@@ -32,6 +34,7 @@ import {
   withStatus,
 } from './items.ts';
 import type { Queue } from './queue.ts';
+import { queueTexts } from './texts/index.ts';
 
 /** Maximum number of payload characters shown on the page. */
 const maxDetailLength = 4000;
@@ -40,7 +43,7 @@ const maxDetailLength = 4000;
 interface Deliveries {
   /** The page's name (in the URL) and title. */
   readonly name: string;
-  readonly title: string;
+  readonly title: TextIn;
   readonly icon: IconName;
   /** Text shown if the list is empty. */
   readonly purpose: string;
@@ -141,9 +144,11 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
 
 /** Adds the pages for a queue's items, and the check that reports failed items. */
 export function addDeliveries(app: FastifyInstance, services: ObjectServices, deliveries: Deliveries): void {
-  const { name, title, queue } = deliveries;
+  const { name, queue } = deliveries;
   addObjects(app, services, [deliveriesOf(deliveries)]);
-  addHomeParts(app, async (request) => {
+  addHomeParts(app, async (request, language) => {
+    const t = queueTexts(language);
+    const title = deliveries.title(language);
     const { membership } = memberOf(app, request);
     if (!isAdministrator(membership)) return {};
     const counts = await countRecent(tablesOf(services.database), queue, membership.organization);
@@ -155,29 +160,34 @@ export function addDeliveries(app: FastifyInstance, services: ObjectServices, de
     const rows = states.map((status) => {
       const count = counts.get(status) ?? 0;
       return {
-        label: labelOf(status),
+        label: labelOf(status, language),
         hue: stateHues[status] ?? 1,
         href: `${path}?status=${status}`,
         count: numbers.format(count),
         share: Math.round((100 * count) / largest),
       };
     });
-    const period = total === maxRecent ? `the last ${numbers.format(maxRecent)}` : 'the last 7 days';
+    const heading =
+      total === maxRecent
+        ? t('last', { title, number: numbers.format(maxRecent) })
+        : t('lastDays', { title });
     return {
-      charts: [{ title: `${title}: ${period}`, href: path, label: 'Status', countLabel: 'Number', rows }],
+      charts: [{ title: heading, href: path, label: t('status'), countLabel: t('number'), rows }],
     };
   });
-  addHomeCheck(app, async ({ membership: { organization, slug } }) => {
+  addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
+    const t = queueTexts(language);
+    const title = deliveries.title(language);
     const count = await countItems(tablesOf(services.database), queue, organization, 'dead');
     return count === 0
       ? []
       : [
           {
             state: 'bad',
-            text: `${title}: ${count} failed.`,
+            text: t('failedCount', { title, count }),
             link: {
-              label: 'Show failures',
-              name: `Show failures: ${title}`,
+              label: t('showFailures'),
+              name: t('showFailuresOf', { title }),
               href: `/setup/o/${slug}/${name}?status=dead`,
             },
           },
@@ -185,14 +195,15 @@ export function addDeliveries(app: FastifyInstance, services: ObjectServices, de
   });
 }
 
-const stateLabels: Readonly<Record<string, string>> = {
-  waiting: 'Waiting',
-  done: 'Delivered',
-  dead: 'Failed',
+const stateLabels: Readonly<Record<string, TextIn>> = {
+  waiting: queueTexts.later('waiting'),
+  done: queueTexts.later('delivered'),
+  dead: queueTexts.later('failed'),
 };
 /** Hues of the bars for each status. */
 const stateHues: Readonly<Record<string, number>> = { waiting: 8, done: 6, dead: 7 };
-const labelOf = (status: string): string => stateLabels[status] ?? status;
+const labelOf = (status: string, language: Language = 'en'): string =>
+  stateLabels[status]?.(language) ?? status;
 
 const stateOf = ({ status, attempts, error }: QueueItem): DisplayValue => ({
   text: `${isRetrying({ status, attempts }) ? 'Retrying' : labelOf(status)}${attempts > 0 ? `, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}` : ''}`,

@@ -18,6 +18,7 @@ import {
   field,
   fields,
   rowsPerPage,
+  type TextIn,
 } from '../../plugins/admin-ui/shell/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
@@ -45,16 +46,17 @@ import {
   sendTest,
   subscriptionRows,
 } from './subscriptions.ts';
+import { subscriptionsTexts } from './texts/index.ts';
 
 interface SubscriptionPageServices extends WebhookServices {
   readonly config: AuditConfig;
 }
 
-const stateTexts: Readonly<Record<Subscription['state'], string>> = {
-  on: 'Enabled',
-  off: 'Disabled',
-  gone: 'Disabled: the receiver responded with 410',
-  failed: 'Disabled: no successful delivery for days',
+const stateTexts: Readonly<Record<Subscription['state'], TextIn>> = {
+  on: subscriptionsTexts.later('enabled'),
+  off: subscriptionsTexts.later('disabled'),
+  gone: subscriptionsTexts.later('receiverGone'),
+  failed: subscriptionsTexts.later('noDelivery'),
 };
 
 const formatLabels: Readonly<Record<EventFormat, string>> = {
@@ -73,7 +75,7 @@ const choicesOf = (form: Form, name: string, labels: Readonly<Record<string, str
   Object.entries(labels).map(([value, label]) => ({ value, label, selected: value === field(form, name) }));
 
 const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
-  text: state === 'on' && failingSince !== null ? 'Failing' : stateTexts[state],
+  text: state === 'on' && failingSince !== null ? 'Failing' : stateTexts[state]('en'),
   state: state === 'on' && failingSince === null ? 'good' : 'bad',
   below: failingSince === null ? null : `no events delivered since ${exactTime(failingSince)}`,
 });
@@ -135,7 +137,7 @@ async function inputOf(
 /** Event subscriptions. */
 const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
   name: 'events',
-  title: 'Events',
+  title: subscriptionsTexts.later('events'),
   group: 'Integrations',
   icon: 'webhook',
   plural: 'subscriptions',
@@ -326,23 +328,27 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
 /** Adds the pages for event subscriptions and deliveries, and the check for failing subscriptions. */
 export function subscriptionPages(app: FastifyInstance, services: SubscriptionPageServices): void {
   addObjects(app, services, [subscriptions]);
-  addHomeCheck(app, async ({ membership: { organization, slug } }) => {
+  addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
+    const t = subscriptionsTexts(language);
     const where = [sql`s.state in ('gone', 'failed') or s.failing_since is not null`];
     const page = { where, limit: rowsPerPage };
     const failing = await listRows(tablesOf(services.database), subscriptionRows, organization, page);
     return failing.map(({ id, url, state }) => ({
       state: state === 'on' ? ('warn' as const) : ('bad' as const),
-      text: `Events to ${url}: ${state === 'on' ? 'deliveries are failing' : stateTexts[state]}.`,
+      text: t('eventsTo', {
+        url,
+        problem: state === 'on' ? t('deliveriesFailing') : stateTexts[state](language),
+      }),
       link: {
-        label: 'Show deliveries',
-        name: `Show deliveries to ${url}`,
+        label: t('showDeliveries'),
+        name: t('showDeliveriesTo', { url }),
         href: `/setup/o/${slug}/event-deliveries?owner=${id}`,
       },
     }));
   });
   addDeliveries(app, services, {
     name: 'event-deliveries',
-    title: 'Sent events',
+    title: subscriptionsTexts.later('sentEvents'),
     icon: 'send',
     purpose: 'Events sent to your subscriptions appear here, with the receivers’ responses.',
     columns: { time: 'Changed', owner: 'To' },

@@ -37,6 +37,7 @@ import {
   revokeKey,
   rotateKey,
 } from './keys.ts';
+import { apiKeysTexts } from './texts/index.ts';
 
 const dayMs = 86_400_000;
 /** Lifetimes, keyed by form value. The first one is preselected, and null means that the key does not expire. */
@@ -118,7 +119,7 @@ const isLive = (key: KeyInfo): boolean => keyState(key) === 'live';
 /** API keys. A key's plaintext is shown only once. */
 const apiKeys = defineObject<KeyInfo, KeyServices>({
   name: 'keys',
-  title: 'API keys',
+  title: apiKeysTexts.later('apiKeys'),
   group: 'Access',
   icon: 'key-round',
   plural: 'keys',
@@ -259,12 +260,13 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
 export function keyPages(app: FastifyInstance, services: KeyServices): void {
   const { database, settings } = services;
   addHomeStep(app, {
-    label: 'Create an API key',
+    label: apiKeysTexts.later('createKey'),
     path: 'keys/create',
     isDone: async ({ membership: { organization } }) =>
       (await countRows(tablesOf(database), keyRows, organization)) > 0,
   });
-  addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {
+  addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }, language) => {
+    const t = apiKeysTexts(language);
     const tables = tablesOf(database);
     const live = sql.raw(keyStates.live);
     const noticeTime = new Date(Date.now() + expiryNoticeMs);
@@ -275,23 +277,23 @@ export function keyPages(app: FastifyInstance, services: KeyServices): void {
       listRows(tables, keyRows, organization, { where, limit: maxListed }),
     ]);
     const quota = quotaOf(settings.current.quotas, [slug, ...formerSlugs]);
-    const usage = quotaLine('API keys', liveCount, quota.keys);
+    const usage = quotaLine(t('apiKeys'), { used: liveCount, quota: quota.keys }, language);
     const listUrl = `/setup/o/${slug}/keys?sort=State`;
     if (expiringCount > maxListed)
       return [
         ...usage,
         {
           state: 'warn' as const,
-          text: `${expiringCount} API keys expire within two weeks.`,
-          link: { label: 'Show keys', href: listUrl },
+          text: t('keysExpire', { count: expiringCount }),
+          link: { label: t('showKeys'), href: listUrl },
         },
       ];
     const lines = expiringKeys.map((key) => ({
       state: 'warn' as const,
-      text: `The API key ${labelOf(key)} expires on ${exactTime(key.expires_at ?? new Date(0))}.`,
+      text: t('keyExpires', { key: labelOf(key), time: exactTime(key.expires_at ?? new Date(0)) }),
       link: {
-        label: 'Rotate',
-        name: `Rotate ${key.name}`,
+        label: t('rotate'),
+        name: t('rotateKey', { name: key.name }),
         href: `/setup/o/${slug}/keys/rotate?id=${key.id}`,
       },
     }));

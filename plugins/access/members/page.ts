@@ -22,6 +22,7 @@ import {
   replaceUnmailedCode,
 } from './invites.ts';
 import { changeMember, type MemberInfo, memberRows, missingMember, removeMember } from './members.ts';
+import { membersTexts } from './texts/index.ts';
 
 /** View data: `organization` (name), `link` and `code`. */
 const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'));
@@ -52,7 +53,7 @@ const profileHelp = 'Determines what this person can do.';
 /** Members, and the form for inviting them. */
 const members = defineObject<MemberInfo, MemberServices>({
   name: 'members',
-  title: 'Members',
+  title: membersTexts.later('members'),
   group: 'Access',
   icon: 'users',
   plural: 'members',
@@ -200,7 +201,7 @@ const members = defineObject<MemberInfo, MemberServices>({
 /** Open invitations. */
 const invitations = defineObject<Invite, MemberServices>({
   name: 'invitations',
-  title: 'Pending invitations',
+  title: membersTexts.later('pendingInvitations'),
   plural: 'invitations',
   source: inviteRows,
   missing: () => closedInvite,
@@ -232,7 +233,7 @@ const invitations = defineObject<Invite, MemberServices>({
 export function memberPages(app: FastifyInstance, services: MemberServices): void {
   addObjects(app, services, [members, invitations]);
   addHomeStep(app, {
-    label: 'Invite a colleague',
+    label: membersTexts.later('inviteColleague'),
     path: 'members/invite',
     isDone: async ({ membership: { organization } }) => {
       const tables = tablesOf(services.database);

@@ -38,6 +38,7 @@ import {
   type Profile,
   profileRows,
 } from './profiles.ts';
+import { profilesTexts } from './texts/index.ts';
 
 interface ProfileServices {
   readonly database: Database;
@@ -133,7 +134,7 @@ const isCustom = ({ builtIn }: Profile): boolean => !builtIn;
 /** Profiles. A profile is edited as a matrix of objects and actions. */
 const profiles = defineObject<Profile, ProfileServices>({
   name: 'profiles',
-  title: 'Profiles',
+  title: profilesTexts.later('profiles'),
   group: 'Access',
   icon: 'shield-check',
   plural: 'profiles',

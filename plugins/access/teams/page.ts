@@ -30,6 +30,7 @@ import {
   teamMemberRows,
   teamRows,
 } from './teams.ts';
+import { teamsTexts } from './texts/index.ts';
 
 interface TeamServices {
   readonly database: Database;
@@ -41,7 +42,7 @@ const memberList = 'team-members';
 /** Teams. Scopes with `my_team` contain the records of the members of a caller's teams. */
 const teams = defineObject<Team, TeamServices>({
   name: 'teams',
-  title: 'Teams',
+  title: teamsTexts.later('teams'),
   group: 'Access',
   icon: 'layers',
   plural: 'teams',
@@ -158,7 +159,7 @@ async function membershipInputs(
 /** The members of all teams, or of a single team. */
 const teamMembers = defineObject<TeamMember, TeamServices>({
   name: memberList,
-  title: 'Members of teams',
+  title: teamsTexts.later('membersOfTeams'),
   plural: 'members of teams',
   source: teamMemberRows,
   missing: () => missingTeamMember,

@@ -2,9 +2,12 @@ import { sql } from 'kysely';
 import { errors, type FieldIssue } from '../../../engine/errors.ts';
 import { completeTimestamp, isRowId, isStorable, parseInstant } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
+import { activityTexts } from './texts/index.ts';
+
+const { later } = activityTexts;
 
 /** Names of actors that are neither users nor keys. */
-const fallbackNames: Readonly<Record<string, string>> = {
+export const fallbackNames: Readonly<Record<string, string>> = {
   command: 'command line',
   partner: 'partner endpoint',
 };
@@ -31,14 +34,17 @@ const parsePosition = (text: unknown): readonly [transaction: string, id: string
   return transaction === undefined || id === undefined ? undefined : [transaction, id];
 };
 
+/** The filters by date share a label, because the filter menu offers them together. */
+const dateLabel = later('date');
+
 /** The activity filters: the labels of the field and its operator, and the control for the value. */
 export const activityFilters = {
-  actor: { label: 'Actor', operator: 'is', control: 'line' },
-  action: { label: 'Action', operator: 'is', control: 'suggestions' },
-  object: { label: 'Object', operator: 'is', control: 'suggestions' },
-  record: { label: 'ID', operator: 'is', control: 'line' },
-  from: { label: 'Date', operator: 'from', control: 'day' },
-  until: { label: 'Date', operator: 'until', control: 'day' },
+  actor: { label: later('actor'), operator: later('is'), control: 'line' },
+  action: { label: later('action'), operator: later('is'), control: 'suggestions' },
+  object: { label: later('object'), operator: later('is'), control: 'suggestions' },
+  record: { label: later('id'), operator: later('is'), control: 'line' },
+  from: { label: dateLabel, operator: later('from'), control: 'day' },
+  until: { label: dateLabel, operator: later('until'), control: 'day' },
 } as const;
 
 /** The time filters in {@link activityFilters}, with their comparison operators. */

@@ -14,14 +14,23 @@ import {
   filterMenu,
   hiddenParameters,
   isAdministrator,
+  type Language,
   linkWithParameters,
   memberOf,
   parametersOf,
   section,
   signedIn,
+  type TextIn,
 } from '../shell/index.ts';
-import { type ActivityLine, activityFilters, activityTimes, listActivity } from './activity.ts';
+import {
+  type ActivityLine,
+  activityFilters,
+  activityTimes,
+  fallbackNames,
+  listActivity,
+} from './activity.ts';
 import { activityActions, activityObjects, activitySentences } from './sentences.ts';
+import { activityTexts } from './texts/index.ts';
 
 const pageLength = 50;
 /** Number of entries on the home page. */
@@ -53,14 +62,17 @@ export function activityPage(app: FastifyInstance, { config, database, resources
   const sentencesFor = (
     { organization, slug, grants }: CurrentMember['membership'],
     lines: readonly ActivityLine[],
+    language: Language,
   ) =>
     activitySentences(tablesOf(database), lines, {
       organization,
       resources: resources.map((resource) => resource.viewFor(grants)),
       base: `/setup/o/${slug}`,
+      language,
     });
 
-  addHomeParts(app, async (request) => {
+  addHomeParts(app, async (request, language) => {
+    const t = activityTexts(language);
     const { membership } = memberOf(app, request);
     if (!isAdministrator(membership)) return {};
     const hidden = resources.filter(({ definition }) => definition.screen.isHidden === true);
@@ -69,27 +81,29 @@ export function activityPage(app: FastifyInstance, { config, database, resources
       .filter(({ object }) => !hidden.some(({ name }) => name === object))
       .slice(0, homeLines);
     if (lines.length === 0) return {};
-    const sentences = await sentencesFor(membership, lines);
+    const sentences = await sentencesFor(membership, lines, language);
     const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
     const items = lines.map((line, index) => ({
       ...sentences[index],
       time: line.at,
-      below: whoOf(line, people).text ?? null,
+      below: whoOf(line, people, language).text ?? null,
     }));
-    const all = { label: 'All activity', href: `/setup/o/${membership.slug}/activity` };
-    return { lists: [{ title: 'Recent activity', items, all }] };
+    const all = { label: t('allActivity'), href: `/setup/o/${membership.slug}/activity` };
+    return { lists: [{ title: t('recentActivity'), items, all }] };
   });
 
   section(app, database, {
     name: 'activity',
-    title: 'Activity',
+    title: activityTexts.later('activity'),
     group: 'Data',
     icon: 'activity',
-    load: async ({ membership }, request) => {
+    isTranslated: true,
+    load: async ({ membership }, request, language) => {
+      const t = activityTexts(language);
       const path = `/setup/o/${membership.slug}/activity`;
       const parameters = parametersOf(request);
       const { lines, problem } = await linesOf(membership.organization, parameters);
-      const sentences = await sentencesFor(membership, lines);
+      const sentences = await sentencesFor(membership, lines, language);
       const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
       const last = lines.length === pageLength ? lines.at(-1)?.position : undefined;
       const activeFilters = Object.entries(activityFilters).filter(
@@ -99,36 +113,39 @@ export function activityPage(app: FastifyInstance, { config, database, resources
       return {
         ...(problem !== undefined && { problem }),
         ...(!config.audit && {
-          intro:
-            "Activity recording is disabled in this instance's configuration (AUDIT=false). The entries below were recorded earlier.",
+          intro: t('disabledRecording'),
         }),
-        filter: await filterMenu(filterFields(resources), {
+        filter: await filterMenu(filterFields(resources, language), {
           by: parameters.by,
           keep: hiddenParameters(parameters, without),
+          language,
           link: (by) => linkWithParameters(path, parameters, { by, value: undefined, before: undefined }),
         }),
-        chips: activeFilters.map(([name, { label, operator }]) => ({
-          label: `${label} ${operator} ${parameters[name]}`,
-          name: `Remove the filter ${label} ${operator} ${parameters[name]}`,
-          isRemoved: true,
-          href: linkWithParameters(path, parameters, { [name]: undefined, before: undefined }),
-        })),
-        columns: [{ title: 'What' }, { title: 'Who' }, { title: 'When' }],
+        chips: activeFilters.map(([name, { label, operator }]) => {
+          const filter = `${label(language)} ${operator(language)} ${parameters[name]}`;
+          return {
+            label: filter,
+            name: t('removeFilter', { filter }),
+            isRemoved: true,
+            href: linkWithParameters(path, parameters, { [name]: undefined, before: undefined }),
+          };
+        }),
+        columns: [{ title: t('what') }, { title: t('who') }, { title: t('when') }],
         rows: lines.map((line, index) => ({
           id: line.position,
-          cells: [sentences[index] ?? {}, whoOf(line, people), { time: line.at }],
+          cells: [sentences[index] ?? {}, whoOf(line, people, language), { time: line.at }],
         })),
         empty:
           activeFilters.length > 0
-            ? { text: 'No results.', link: { label: 'Show all', href: path } }
-            : { text: 'No activity yet. Changes by members, API keys and partners appear here.' },
+            ? { text: t('noResults'), link: { label: t('showAll'), href: path } }
+            : { text: t('none') },
         first:
           parameters.before === undefined
             ? undefined
             : linkWithParameters(path, parameters, { before: undefined }),
         downloads: [
           {
-            label: 'Export CSV',
+            label: t('exportCsv'),
             href: linkWithParameters(`${path}/export`, parameters, { before: undefined }),
           },
         ],
@@ -156,7 +173,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
 }
 
 /** Returns the fields by which the activity can be filtered. */
-const filterFields = (resources: readonly Resource[]): FilterField[] => {
+const filterFields = (resources: readonly Resource[], language: Language): FilterField[] => {
   const suggestions: Readonly<Record<string, readonly string[]>> = {
     action: activityActions,
     object: [...resources.map(({ name }) => name), ...activityObjects],
@@ -168,8 +185,8 @@ const filterFields = (resources: readonly Resource[]): FilterField[] => {
     const [[name = '', first] = []] = own;
     return {
       name,
-      label,
-      operators: own.map(([value, { operator }]) => ({ value, label: operator })),
+      label: label(language),
+      operators: own.map(([value, { operator }]) => ({ value, label: operator(language) })),
       input: async () => ({
         kind: first?.control ?? 'line',
         maxLength: 200,
@@ -183,13 +200,22 @@ const filterFields = (resources: readonly Resource[]): FilterField[] => {
 const userIdOf = ({ actorKind, actorId }: ActivityLine): readonly string[] =>
   actorKind === 'user' && actorId !== null ? [actorId] : [];
 
+/** Names of actors that are neither users nor keys. */
+const actorLabels: Readonly<Record<string, TextIn>> = {
+  command: activityTexts.later('byCommand'),
+  partner: activityTexts.later('byPartner'),
+};
+
 /** Returns the actor of an entry: a user's current name or another actor's name at the time of the change. */
-function whoOf(line: ActivityLine, people: Awaited<ReturnType<typeof findPeople>>) {
+function whoOf(line: ActivityLine, people: Awaited<ReturnType<typeof findPeople>>, language: Language) {
   const [id] = userIdOf(line);
   const person = id === undefined ? undefined : people.get(id);
-  return person === undefined
-    ? { text: line.actor, below: line.actorKind === 'key' ? 'API key' : null }
-    : personLines(person);
+  if (person !== undefined) return personLines(person);
+  const isFallback = line.actor === fallbackNames[line.actorKind];
+  return {
+    text: (isFallback && actorLabels[line.actorKind]?.(language)) || line.actor,
+    below: line.actorKind === 'key' ? activityTexts(language)('apiKey') : null,
+  };
 }
 
 /** Yields all matching entries, newest first, as CSV rows. */

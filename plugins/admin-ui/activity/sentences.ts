@@ -1,19 +1,34 @@
 import { sql } from 'kysely';
 import type { ResourceView } from '../../../engine/compile/index.ts';
-import { recordLabel } from '../../../engine/definition/index.ts';
 import { capitalize } from '../../../engine/errors.ts';
-import { inSentence } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { titlesOf } from '../records/index.ts';
-import type { DisplayValue } from '../shell/index.ts';
+import { resourceNoun, resourceWords, titlesOf } from '../records/index.ts';
+import type { DisplayValue, Language, Text, TextIn } from '../shell/index.ts';
 import type { ActivityLine } from './activity.ts';
+import { activityTexts } from './texts/index.ts';
 
-/** Names for objects other than records, if they differ from the names in the change log. */
-const nouns: Readonly<Record<string, string>> = {
-  key: 'API key',
-  invite: 'invitation',
-  'event subscription': 'subscription',
-  'event delivery': 'delivery',
+const { later } = activityTexts;
+
+/** Returns a sentence about an object. */
+type Sentence = (t: ReturnType<typeof activityTexts>, subject: string) => Text;
+
+/** Nouns for objects other than records. */
+const nouns: Readonly<Record<string, TextIn>> = {
+  key: later('apiKey'),
+  invite: later('invitation'),
+  'event subscription': later('subscription'),
+  'event delivery': later('delivery'),
+  profile: later('profile'),
+  team: later('team'),
+  member: later('member'),
+  integration: later('integration'),
+  'inbox item': later('inboxItem'),
+  note: later('note'),
+  'saved view': later('savedView'),
+  session: later('session'),
+  organization: later('organization'),
+  person: later('person'),
+  'custom field': later('customField'),
 };
 
 /** Sections that list objects other than records. */
@@ -40,88 +55,96 @@ export const activityObjects: readonly string[] = [
   'person',
 ];
 
-/** Past participles of actions, as used after an object. */
-const participles: Readonly<Record<string, string>> = {
-  create: 'created',
-  update: 'updated',
-  delete: 'deleted',
-  export: 'exported',
-  revoke: 'revoked',
-  rotate: 'rotated',
-  replay: 'replayed',
-  enable: 'enabled',
-  disable: 'disabled',
-  'switch on': 'enabled',
-  'switch off': 'disabled',
+/** Sentences about actions on any object. */
+const participles: Readonly<Record<string, Sentence>> = {
+  create: (t, subject) => t('created', { subject }),
+  update: (t, subject) => t('updated', { subject }),
+  delete: (t, subject) => t('deleted', { subject }),
+  export: (t, subject) => t('exported', { subject }),
+  revoke: (t, subject) => t('revoked', { subject }),
+  rotate: (t, subject) => t('rotated', { subject }),
+  replay: (t, subject) => t('replayed', { subject }),
+  enable: (t, subject) => t('enabled', { subject }),
+  disable: (t, subject) => t('disabled', { subject }),
+  'switch on': (t, subject) => t('enabled', { subject }),
+  'switch off': (t, subject) => t('disabled', { subject }),
 };
 
 /** Actions, as suggested for the filter. */
 export const activityActions: readonly string[] = Object.keys(participles);
 
-/** Sentences that do not follow the pattern, by object and action. `…` stands for the object. */
-const sentences: Readonly<Record<string, string>> = {
-  'app create': '… connected',
-  'app revoke': '… disconnected',
-  'custom field restore': '… restored',
-  'session login': 'Logged in',
-  'session logout': 'Logged out',
-  'session logout everywhere': 'Logged out everywhere',
-  'session change name': 'Name changed',
-  'session change password': 'Password changed',
-  'session link provider': 'Login provider linked',
-  'session set up authenticator app': 'Authenticator app set up',
-  'session remove authenticator app': 'Authenticator app removed',
-  'session add passkey': 'Passkey added',
-  'session remove passkey': 'Passkey removed',
-  'session create recovery codes': 'Recovery codes created',
-  'member create': '… added',
-  'member delete': '… removed',
-  'member rename': 'Name changed for …',
-  'member create reset link': 'Password reset link created for …',
-  'member reset password': 'Password reset for …',
-  'member reset second factor': 'Second factor reset for …',
-  'member unlink provider': 'Login provider unlinked for …',
-  'member verify': 'Email address verified for …',
-  'member join team': '… added to a team',
-  'member leave team': '… removed from a team',
-  'team add member': 'Member added to …',
-  'team remove member': 'Member removed from …',
-  'profile view as': 'Records viewed as …',
-  'invite delete': '… canceled',
-  'integration change secrets': 'Secrets changed for …',
-  'event subscription rotate': 'Secret rotated for …',
-  'event delivery replay all': 'All failed deliveries replayed',
-  'inbox item replay all': 'All failed inbox items replayed',
-  'organization create': 'Organization created',
-  'organization update': 'Organization updated',
-  'organization export': 'Organization exported',
-  'person forget': 'Person erased',
+/** Sentences that do not follow the pattern, by object and action. */
+const sentences: Readonly<Record<string, Sentence>> = {
+  'app create': (t, subject) => t('appConnected', { subject }),
+  'app revoke': (t, subject) => t('appDisconnected', { subject }),
+  'custom field restore': (t, subject) => t('fieldRestored', { subject }),
+  'session login': (t) => t('loggedIn'),
+  'session logout': (t) => t('loggedOut'),
+  'session logout everywhere': (t) => t('loggedOutEverywhere'),
+  'session change name': (t) => t('nameChanged'),
+  'session change password': (t) => t('passwordChanged'),
+  'session link provider': (t) => t('providerLinked'),
+  'session set up authenticator app': (t) => t('appSetUp'),
+  'session remove authenticator app': (t) => t('appRemoved'),
+  'session add passkey': (t) => t('passkeyAdded'),
+  'session remove passkey': (t) => t('passkeyRemoved'),
+  'session create recovery codes': (t) => t('codesCreated'),
+  'member create': (t, subject) => t('memberAdded', { subject }),
+  'member delete': (t, subject) => t('memberRemoved', { subject }),
+  'member rename': (t, subject) => t('nameChangedFor', { subject }),
+  'member create reset link': (t, subject) => t('resetLinkCreated', { subject }),
+  'member reset password': (t, subject) => t('passwordReset', { subject }),
+  'member reset second factor': (t, subject) => t('secondFactorReset', { subject }),
+  'member unlink provider': (t, subject) => t('providerUnlinked', { subject }),
+  'member verify': (t, subject) => t('emailVerified', { subject }),
+  'member join team': (t, subject) => t('joinedTeam', { subject }),
+  'member leave team': (t, subject) => t('leftTeam', { subject }),
+  'team add member': (t, subject) => t('addedToTeam', { subject }),
+  'team remove member': (t, subject) => t('removedFromTeam', { subject }),
+  'profile view as': (t, subject) => t('viewedAs', { subject }),
+  'invite delete': (t, subject) => t('invitationCanceled', { subject }),
+  'integration change secrets': (t, subject) => t('secretsChanged', { subject }),
+  'event subscription rotate': (t, subject) => t('secretRotated', { subject }),
+  'event delivery replay all': (t) => t('deliveriesReplayed'),
+  'inbox item replay all': (t) => t('inboxReplayed'),
+  'organization create': (t) => t('organizationCreated'),
+  'organization update': (t) => t('organizationUpdated'),
+  'organization export': (t) => t('organizationExported'),
+  'person forget': (t) => t('personErased'),
 };
 
 /**
  * Returns a sentence that describes a change log entry.
- * @param singular the resource's singular noun. Absent if the object is not a record
- * @param name the object's name, which replaces its ID
+ * @param options `singular` and `plural` are the resource's nouns, which are absent if the object is not a record. `name` is
+ * the object's name, which replaces its ID.
  */
 export function sentenceOf(
   { action, object, objectId }: Pick<ActivityLine, 'action' | 'object' | 'objectId'>,
-  { singular, name }: { readonly singular?: string | undefined; readonly name?: string | undefined } = {},
+  {
+    singular,
+    plural,
+    name,
+    language,
+  }: {
+    readonly singular?: string | undefined;
+    readonly plural?: string | undefined;
+    readonly name?: string | undefined;
+    readonly language: Language;
+  },
 ): string {
   const words = object.replaceAll('_', ' ');
-  const noun = singular ?? (Object.hasOwn(nouns, object) ? String(nouns[object]) : words);
+  const t = activityTexts(language);
+  const ownNoun = Object.hasOwn(nouns, object) ? nouns[object]?.(language) : undefined;
+  const noun = singular ?? ownNoun ?? words;
   const id = name === undefined ? objectId : `“${name}”`;
   // An entry without an ID is about all records, for example an export.
-  const subject = id === null ? words : `${noun} ${id}`;
+  const subject = id === null ? (plural ?? words) : `${noun} ${id}`;
   const key = `${object} ${action}`;
   if (singular === undefined && Object.hasOwn(sentences, key))
-    return capitalize(String(sentences[key]).replace('…', () => subject));
-  const participle = Object.hasOwn(participles, action) ? ` ${participles[action]}` : `: ${action}`;
-  return capitalize(subject + participle);
+    return capitalize(sentences[key]?.(t, subject) ?? '');
+  const sentence = Object.hasOwn(participles, action) ? participles[action]?.(t, subject) : undefined;
+  return capitalize(sentence ?? `${subject}: ${action}`);
 }
-
-/** Returns the noun for one of a resource's records. */
-const nounOf = (resource: ResourceView | undefined): string | undefined =>
-  resource && inSentence(recordLabel(resource.definition));
 
 /** The organization whose activity is shown. */
 interface ActivityScope {
@@ -130,13 +153,14 @@ interface ActivityScope {
   readonly resources: readonly ResourceView[];
   /** URL of the organization's home page. */
   readonly base: string;
+  readonly language: Language;
 }
 
 /** Returns a sentence for each of these entries in an organization's change log, linked to the entry's object. */
 export async function activitySentences(
   tables: Tables,
   lines: readonly ActivityLine[],
-  { organization, resources, base }: ActivityScope,
+  { organization, resources, base, language }: ActivityScope,
 ): Promise<DisplayValue[]> {
   const byName = new Map(resources.map((resource) => [resource.name, resource]));
   const names = new Map([
@@ -145,8 +169,11 @@ export async function activitySentences(
   ]);
   return lines.map((line) => {
     const { object, objectId } = line;
+    const resource = byName.get(object);
     const text = sentenceOf(line, {
-      singular: nounOf(byName.get(object)),
+      language,
+      singular: resource && resourceNoun(resource, language),
+      plural: resource && resourceWords(resource, language),
       name: names.get(`${object} ${objectId}`),
     });
     if (byName.has(object))

@@ -115,7 +115,7 @@ interface ActionState {
 
 /** Sends an action's form. */
 async function actionForm(context: DataRequest, action: ModuleAction, { texts, key, error }: ActionState) {
-  const { request, resource, calls, titles, path, sendPage } = context;
+  const { request, resource, calls, titles, path, sendPage, t } = context;
   const { id } = request.params as { id?: string };
   const canRead = id !== undefined && calls.allows(resource, 'read');
   const title = canRead ? titles.of(resource, (await calls.read(resource, id)).record) : undefined;
@@ -127,7 +127,7 @@ async function actionForm(context: DataRequest, action: ModuleAction, { texts, k
   return sendPage(
     {
       kind: 'form',
-      title: title === undefined ? label : `${label}: ${title}`,
+      title: title === undefined ? label : t('actionOn', { action: label, name: title }),
       above: { label: title ?? resourceLabel(resource.definition), href: back },
       intro: action.description,
       action: `${path}${id === undefined ? '' : `/${id}`}/actions/${action.name}`,

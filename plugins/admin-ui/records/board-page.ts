@@ -1,6 +1,6 @@
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
-import { fieldLabel, inSentence } from '../../../engine/fields/index.ts';
+import { fieldLabel } from '../../../engine/fields/index.ts';
 import {
   type BoardPage,
   type Form,
@@ -8,6 +8,7 @@ import {
   hueAt,
   localeOf,
   redirectDone,
+  type Text,
 } from '../shell/index.ts';
 import { boardTotals, summedField, sumTexts } from './board-totals.ts';
 import { principalOf } from './calls.ts';
@@ -18,7 +19,7 @@ import { referredValue } from './references.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 import { undoablePosition } from './undo.ts';
 import { editedField } from './value-form.ts';
-import { displayValue, textOf } from './values.ts';
+import { displayValue, inText, textOf } from './values.ts';
 
 /** Number of facts on a card. */
 const factsPerCard = 2;
@@ -30,7 +31,7 @@ export function boardPages({ get, post }: DataRoutes): void {
   );
   get('/:id/board', async ({ reply, path }) => reply.redirect(`${path}/board`, 303));
   post('/:id/board', async (context) => {
-    const { request, reply, resource, calls, titles, path } = context;
+    const { request, reply, resource, calls, titles, path, language, t } = context;
     const { id } = request.params as { id: string };
     const form = (request.body ?? {}) as Form;
     const to = fieldOf(form, 'to');
@@ -40,19 +41,19 @@ export function boardPages({ get, post }: DataRoutes): void {
     const { record, tag } = await calls.readWhole(resource, id);
     const current = textOf(record[field.name]);
     const name = titles.of(resource, record);
-    const label = inSentence(fieldLabel(field));
-    const reject = (status: number, problem: string) => {
+    const label = inText(fieldLabel(field), language);
+    const reject = (status: number, problem: Text) => {
       reply.code(status);
       return showBoard(context, selected, problem);
     };
     if (current !== fieldOf(form, 'before'))
-      return reject(412, `Someone else has changed ${name}. Its ${label} is now ${current}.`);
-    if (field.values?.list.includes(to) !== true) return reject(400, `Choose a ${label} from the list.`);
+      return reject(412, t('moveConflict', { name, field: label, value: current }));
+    if (field.values?.list.includes(to) !== true) return reject(400, t('chooseListed', { field: label }));
     try {
       await calls.patch(resource, id, tag, { [field.name]: field.type.form.parse(to) ?? null });
     } catch (error) {
       if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
-      return reject(error.status, `${name} was not moved: ${error.message}`);
+      return reject(error.status, t('notMoved', { name, reason: error.message }));
     }
     return redirectDone(request, reply, `${path}/board?by=${field.name}`, 'record-saved', {
       name,
@@ -71,8 +72,8 @@ function selectedField({ resource, calls }: DataRequest, name: string): BoardFie
   return selected;
 }
 
-async function showBoard(context: DataRequest, { field, parameter }: BoardField, problem?: string) {
-  const { request, resource, calls, titles, references, path, database, member } = context;
+async function showBoard(context: DataRequest, { field, parameter }: BoardField, problem?: Text) {
+  const { request, resource, calls, titles, references, path, database, member, language, t } = context;
   const locale = localeOf(request);
   const values = field.values?.list ?? [];
   const facts = columnsOf(resource, titles, []).filter((fact) => fact !== field);
@@ -115,8 +116,8 @@ async function showBoard(context: DataRequest, { field, parameter }: BoardField,
       })),
       ...(count > items.length && {
         all: {
-          label: 'Show all',
-          name: `Show all with ${fieldLabel(field)} ${value}`,
+          label: t('showAll'),
+          name: t('showAllWith', { field: fieldLabel(field), value }),
           href: `${path}?${new URLSearchParams({ [parameter]: value })}`,
         },
       }),
@@ -125,10 +126,13 @@ async function showBoard(context: DataRequest, { field, parameter }: BoardField,
   return context.sendPage(
     {
       kind: 'board',
-      title: `${resourceLabel(resource.definition)} by ${inSentence(fieldLabel(field))}`,
+      title: t('recordsBy', {
+        records: resourceLabel(resource.definition),
+        field: inText(fieldLabel(field), language),
+      }),
       above: { label: resourceLabel(resource.definition), href: path },
       ...(outsideCount > 0 && {
-        intro: `${numbers.format(outsideCount)} ${outsideCount === 1 ? 'record has' : 'records have'} no ${inSentence(fieldLabel(field))} or another value.`,
+        intro: t('outsideBoard', { count: outsideCount, field: inText(fieldLabel(field), language) }),
       }),
       chips: boardFields(resource).map((option) => ({
         label: fieldLabel(option.field),

@@ -1,15 +1,21 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import type { Query } from '../../../engine/query/index.ts';
-import { daysText, deleteRulesOf, maxBulk, maxItems, removalOf } from '../../../engine/records/index.ts';
-import { type Form, field, fields, redirectDone, returnQuery } from '../shell/index.ts';
+import { deleteRulesOf, maxBulk, maxItems, removalOf } from '../../../engine/records/index.ts';
+import {
+  type Form,
+  field,
+  fields,
+  type Language,
+  redirectDone,
+  returnQuery,
+  type Text,
+} from '../shell/index.ts';
 import { conditionsOf, queryOf } from './list-page.ts';
-import type { References } from './references.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
+import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { restoreMany, undoablePosition } from './undo.ts';
 import { countNoun, isRecordId, resourceNoun, textOf } from './values.ts';
-
-const numbers = new Intl.NumberFormat('en');
 
 /** Maximum number of selected records that are named on the confirmation page. */
 const maxNamed = 20;
@@ -21,7 +27,7 @@ export function deletePages({ get, post }: DataRoutes): void {
     return isOfAll(form) ? confirmMatching(context, form) : confirmMany(context, form);
   });
   post('/delete', async (context) => {
-    const { request, reply, resource, calls } = context;
+    const { request, reply, resource, calls, language } = context;
     const form = (request.body ?? {}) as Form;
     if (isOfAll(form)) return removeMatching(context, form);
     const ids = selectedIds(form);
@@ -35,19 +41,19 @@ export function deletePages({ get, post }: DataRoutes): void {
       returnUrl(context, form),
       failed === 0 ? 'records-deleted' : 'records-deleted-partly',
       {
-        name: countNoun(resource, deleted.length),
+        name: countNoun(resource, deleted.length, language),
         change: position && transactionOf(position),
       },
     );
   });
   get('/undo', async ({ reply, path }) => reply.redirect(path, 303));
   post('/undo', async (context) => {
-    const { request, reply, resource } = context;
+    const { request, reply, resource, language } = context;
     const form = (request.body ?? {}) as Form;
     const count = await restoreMany(context, field(form, 'change'));
     const done = resource.definition.trash === undefined ? 'records-restored' : 'records-returned';
     return redirectDone(request, reply, returnUrl(context, form), done, {
-      name: countNoun(resource, count),
+      name: countNoun(resource, count, language),
     });
   });
 }
@@ -61,7 +67,7 @@ const conditionsIn = ({ resource }: DataRequest, form: Form): Query =>
 
 /** Deletes all records that match the filters of the list, or explains why none was deleted. */
 async function removeMatching(context: DataRequest, form: Form) {
-  const { request, reply, resource, calls } = context;
+  const { request, reply, resource, calls, language } = context;
   const conditions = conditionsIn(context, form);
   const { items } = await calls.list(resource, filtersIn(context, form));
   let count: number;
@@ -78,7 +84,7 @@ async function removeMatching(context: DataRequest, form: Form) {
     if (position !== undefined) break;
   }
   return redirectDone(request, reply, returnUrl(context, form), 'records-deleted', {
-    name: countNoun(resource, count),
+    name: countNoun(resource, count, language),
     change: position && transactionOf(position),
   });
 }
@@ -88,7 +94,7 @@ async function removeMatching(context: DataRequest, form: Form) {
  * @param rejection why they could not be deleted
  */
 async function confirmMatching(context: DataRequest, form: Form, rejection?: HttpError) {
-  const { request, resource, calls, titles, references, path, reply, sendPage } = context;
+  const { request, resource, calls, titles, path, reply, sendPage, language, t } = context;
   const conditions = conditionsIn(context, form);
   const { count, confirm = '' } = await calls.removeMatching(resource, conditions);
   const back = returnUrl(context, form);
@@ -100,14 +106,12 @@ async function confirmMatching(context: DataRequest, form: Form, rejection?: Htt
   return sendPage(
     {
       kind: 'confirm',
-      title: `Delete ${countNoun(resource, count)}?`,
-      above: { label: 'Back to the list', href: back },
-      consequence: `${deletionText(resource, references, count)}${count === 1 ? '' : ' If one of them cannot be deleted, none of them is deleted.'}`,
+      title: t('deleteQuestion', { name: countNoun(resource, count, language) }),
+      above: { label: t('backToList'), href: back },
+      consequence: `${deletionText(context, count)}${count === 1 ? '' : ` ${t('allOrNone')}`}`,
       items: [
         ...named.map((record) => titles.of(resource, record)),
-        ...(named.length > 0 && count > named.length
-          ? [`and ${numbers.format(count - named.length)} more`]
-          : []),
+        ...(named.length > 0 && count > named.length ? [t('andMore', { count: count - named.length })] : []),
       ],
       action: `${path}/delete`,
       hidden: [
@@ -115,18 +119,17 @@ async function confirmMatching(context: DataRequest, form: Form, rejection?: Htt
         { name: 'step', value: 'all' },
         { name: 'confirm', value: confirm },
       ],
-      submit: `Delete ${countNoun(resource, count)}`,
+      submit: t('delete', { name: countNoun(resource, count, language) }),
       cancel: back,
     },
-    { at: returnQuery(field(form, 'at')), problem: rejection && rejectionText(rejection) },
+    { at: returnQuery(field(form, 'at')), problem: rejection && rejectionText(rejection, t) },
   );
 }
 
 /** Explains why no record was deleted. */
-function rejectionText({ code, message }: HttpError): string {
-  if (code === 'count_changed')
-    return 'The number of records that match has changed since this page was opened. Nothing was deleted.';
-  if (code === 'invalid_input') return 'This page has expired. Nothing was deleted. Confirm again.';
+function rejectionText({ code, message }: HttpError, t: RecordsText): string {
+  if (code === 'count_changed') return t('countChanged');
+  if (code === 'invalid_input') return t('pageExpired');
   return message;
 }
 
@@ -148,7 +151,7 @@ function filtersIn({ resource }: DataRequest, form: Form): Query {
 }
 
 async function confirmMany(context: DataRequest, form: Form) {
-  const { resource, calls, titles, references, path, reply, sendPage } = context;
+  const { resource, calls, titles, path, reply, sendPage, language, t } = context;
   if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
   const back = returnUrl(context, form);
   const ids = selectedIds(form);
@@ -174,20 +177,26 @@ async function confirmMany(context: DataRequest, form: Form) {
   return sendPage(
     {
       kind: 'confirm',
-      title: `Delete ${countNoun(resource, ids.length)}?`,
-      above: { label: 'Back to the list', href: back },
-      consequence: deletionText(resource, references, ids.length),
-      items: [...found.flat(), ...(ids.length > maxNamed ? [`and ${ids.length - maxNamed} more`] : [])],
+      title: t('deleteQuestion', { name: countNoun(resource, ids.length, language) }),
+      above: { label: t('backToList'), href: back },
+      consequence: deletionText(context, ids.length),
+      items: [
+        ...found.flat(),
+        ...(ids.length > maxNamed ? [t('andMore', { count: ids.length - maxNamed })] : []),
+      ],
       action: `${path}/delete`,
       hidden: [
         { name: 'query', value: field(form, 'query') },
         ...ids.map((value) => ({ name: 'id', value })),
         ...(matching?.confirm === undefined ? [] : [{ name: 'confirm', value: matching.confirm }]),
       ],
-      submit: `Delete ${countNoun(resource, ids.length)}`,
+      submit: t('delete', { name: countNoun(resource, ids.length, language) }),
       also:
         matching !== undefined && matching.count > 0
-          ? { label: `Delete all ${countNoun(resource, matching.count)} in the list`, value: 'all' }
+          ? {
+              label: t('deleteAllInList', { records: countNoun(resource, matching.count, language) }),
+              value: 'all',
+            }
           : undefined,
       cancel: back,
     },
@@ -196,40 +205,62 @@ async function confirmMany(context: DataRequest, form: Form) {
 }
 
 /** Describes the consequences of deleting a number of a resource's records. */
-export function deletionText(
-  resource: ResourceView,
-  { wordsFor }: Pick<References, 'wordsFor'>,
-  count: number,
-): string {
+export function deletionText({ resource, references, language, t }: DataRequest, count: number): string {
   const { trash } = resource.definition;
   const { cascade, restrict, clear } = deleteRulesOf(
     resource.name,
     resource.context.referrers,
     removalOf(resource.definition),
   );
-  const names = (references: readonly { readonly resource: string }[], type: 'conjunction' | 'disjunction') =>
-    new Intl.ListFormat('en', { type }).format(
-      new Set(references.map((reference) => wordsFor(reference.resource))),
+  const namesOf = (
+    referrers: readonly { readonly resource: string }[],
+    type: 'conjunction' | 'disjunction',
+  ) =>
+    new Intl.ListFormat(language, { type }).format(
+      new Set(referrers.map((referrer) => references.wordsFor(referrer.resource))),
     );
+  const isOne = count === 1;
   const isDefault = cascade.length + restrict.length === 0;
-  const [subject, it] = count === 1 ? [`the ${resourceNoun(resource)}`, 'it'] : ['these records', 'them'];
-  return [
-    `${trash === undefined ? 'Deletes' : 'Moves'} ${subject} ${trash === undefined ? 'for everyone' : 'to the trash'}${cascade.length === 0 ? '' : `, together with the ${names(cascade, 'conjunction')} that depend on ${it}`}.`,
+  const blocking = { others: namesOf(restrict, 'disjunction') };
+  const days = trash === undefined ? '' : t('days', { count: trash.days });
+  const sentences = [
+    removalText(resource, { isOne, others: namesOf(cascade, 'conjunction'), language }),
     ...(restrict.length === 0
       ? []
       : [
-          `This is not possible while ${names(restrict, 'disjunction')} refer to ${cascade.length === 0 ? it : 'these records'}.`,
+          cascade.length > 0
+            ? t('notWhileAny', blocking)
+            : isOne
+              ? t('notWhileOne', blocking)
+              : t('notWhileMany', blocking),
         ]),
-    ...(isDefault && trash === undefined
-      ? [`Records that refer to ${it} are kept but lose the reference.`]
-      : []),
-    ...(!isDefault && clear.length > 0
-      ? [`Other records that refer to ${it} are kept but lose the reference.`]
-      : []),
+    ...(isDefault && trash === undefined ? [isOne ? t('losesOne') : t('losesMany')] : []),
+    ...(!isDefault && clear.length > 0 ? [isOne ? t('othersLoseOne') : t('othersLoseMany')] : []),
     trash !== undefined
-      ? `${count === 1 ? 'It' : 'They'} can be restored for ${daysText(trash)}.`
-      : cascade.length === 0 && count === 1
-        ? 'You can restore it later under a new ID.'
-        : 'You can restore each of these records later under a new ID.',
-  ].join(' ');
+      ? isOne
+        ? t('restorableOne', { days })
+        : t('restorableMany', { days })
+      : isOne && cascade.length === 0
+        ? t('restoreLaterOne')
+        : t('restoreLaterMany'),
+  ];
+  return sentences.join(' ');
+}
+
+/** Returns the sentence that says what is deleted. @param others the records that depend on the deleted ones, if any */
+function removalText(
+  resource: ResourceView,
+  {
+    isOne,
+    others,
+    language,
+  }: { readonly isOne: boolean; readonly others: string; readonly language: Language },
+): Text {
+  const t = recordsTexts(language);
+  const noun = resourceNoun(resource, language);
+  const isTrashed = resource.definition.trash !== undefined;
+  if (others === '' && isOne) return isTrashed ? t('movesOne', { noun }) : t('deletesOne', { noun });
+  if (others === '') return isTrashed ? t('movesMany') : t('deletesMany');
+  if (isOne) return isTrashed ? t('movesOneWith', { noun, others }) : t('deletesOneWith', { noun, others });
+  return isTrashed ? t('movesManyWith', { others }) : t('deletesManyWith', { others });
 }

@@ -14,9 +14,6 @@ import { undoablePosition } from './undo.ts';
 import { editedField, valueForm } from './value-form.ts';
 import { resourceNoun, textOf, valueText } from './values.ts';
 
-const keyReusedText =
-  'You already submitted this form, and a record was created with the previous values. Submit it again to create another record with these values, or cancel.';
-
 /** Registers the forms that create and edit a record. */
 export function editPages({ get, post }: DataRoutes): void {
   get('/new', async (context) => {
@@ -28,7 +25,7 @@ export function editPages({ get, post }: DataRoutes): void {
   });
 
   post('/new', async (context) => {
-    const { request, reply, resource, calls, titles, path } = context;
+    const { request, reply, resource, calls, titles, path, language, t } = context;
     const form = (request.body ?? {}) as Form;
     const texts = submittedTexts(resource, form);
     // A form that is submitted twice creates only one record.
@@ -36,11 +33,11 @@ export function editPages({ get, post }: DataRoutes): void {
     if (isUntouched(context, texts) && field(form, 'step') !== 'empty') {
       const feedback = await suggestionsFor(context);
       const page = await createForm(context, { texts, ...feedback }, key);
-      const noun = resourceNoun(resource);
+      const noun = resourceNoun(resource, language);
       reply.code(400);
       return context.sendPage(
-        { ...page, also: [{ label: `Create empty ${noun}`, value: 'empty' }] },
-        { problem: `No values entered. Enter at least one value, or create an empty ${noun}.` },
+        { ...page, also: [{ label: t('createEmpty', { noun }), value: 'empty' }] },
+        { problem: t('noValues', { noun }) },
       );
     }
     try {
@@ -57,7 +54,7 @@ export function editPages({ get, post }: DataRoutes): void {
       return context.sendPage(
         await createForm(context, { texts, ...more }, isKeyReused ? randomUUID() : key),
         {
-          problem: isKeyReused ? keyReusedText : problem,
+          problem: isKeyReused ? t('alreadySubmitted') : problem,
         },
       );
     }
@@ -122,17 +119,17 @@ function isUntouched(context: DataRequest, texts: Readonly<Record<string, string
 }
 
 const createForm = async (
-  { resource, path }: DataRequest,
+  { resource, path, language, t }: DataRequest,
   state: FormState,
   key: string,
 ): Promise<FormPage & { readonly kind: 'form' }> => ({
   kind: 'form',
-  title: `Create ${resourceNoun(resource)}`,
+  title: t('create', { name: resourceNoun(resource, language) }),
   above: { label: resourceLabel(resource.definition), href: path },
   action: `${path}/new`,
   hidden: [{ name: 'key', value: key }],
-  inputs: formInputs(resource, state),
-  submit: `Create ${resourceNoun(resource)}`,
+  inputs: formInputs(resource, state, t),
+  submit: t('create', { name: resourceNoun(resource, language) }),
   cancel: path,
 });
 
@@ -142,17 +139,17 @@ const editForm = async (
   state: FormState,
   tag: string,
 ): Promise<FormPage & { readonly kind: 'form' }> => {
-  const { request, resource, path, titles } = context;
+  const { request, resource, path, titles, language, t } = context;
   const { id } = request.params as { id: string };
   const title = titles.of(resource, record);
   return {
     kind: 'form',
-    title: `Edit ${title}`,
+    title: t('edit', { name: title }),
     above: { label: title, href: `${path}/${id}` },
     action: `${path}/${id}/edit`,
     hidden: [{ name: 'tag', value: tag }],
-    inputs: formInputs(resource, { ...state, stored: record }),
-    submit: `Save ${resourceNoun(resource)}`,
+    inputs: formInputs(resource, { ...state, stored: record }, t),
+    submit: t('save', { name: resourceNoun(resource, language) }),
     cancel: `${path}/${id}`,
     danger: deletionOf(context, id),
   };

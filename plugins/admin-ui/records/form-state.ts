@@ -112,7 +112,7 @@ const differs = (a: string, b = ''): boolean => a.replaceAll('\r\n', '\n') !== b
 
 /** Lists the members who can be selected in each field for users, and the record's current user if they have left. */
 async function choicesFor(
-  { resource, listMembers, findPeople }: DataRequest,
+  { resource, listMembers, findPeople, t }: DataRequest,
   record: DataRecord,
 ): Promise<FormFeedback['choices']> {
   const users = writable(resource).filter(namesMember);
@@ -126,11 +126,11 @@ async function choicesFor(
       return [
         name,
         [
-          { value: '', label: required ? 'Choose a member' : 'Nobody' },
+          { value: '', label: required ? t('chooseMember') : t('nobody') },
           ...members.map((member) => ({ value: member.id, label: personLine(member) })),
           ...(former === undefined
             ? []
-            : [{ value: former.id, label: `${personLine(former)}, former member` }]),
+            : [{ value: former.id, label: t('formerMember', { person: personLine(former) }) }]),
         ],
       ];
     }),
@@ -150,7 +150,7 @@ export async function feedbackOf(
   if (error instanceof UnresolvedReference) {
     context.reply.code(400);
     const more = await suggestionsFor(context, subject, error.searchTexts);
-    return { more: { ...more, errors: error.errors }, problem: 'Some fields are invalid.' };
+    return { more: { ...more, errors: error.errors }, problem: context.t('someInvalid') };
   }
   if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
   context.reply.code(error.status);
@@ -164,7 +164,7 @@ export async function feedbackOf(
   const more = await suggestionsFor(context, subject);
   return {
     more: { ...more, errors: fieldErrors },
-    problem: fieldErrors.size > 0 ? 'Some fields are invalid.' : error.message,
+    problem: fieldErrors.size > 0 ? context.t('someInvalid') : error.message,
   };
 }
 
@@ -178,9 +178,6 @@ interface SubmittedEdit {
   /** The form's only field. Default: all fields. */
   readonly only?: string | undefined;
 }
-
-const conflictText =
-  'Someone else has changed this record since you opened it. The current value is shown below each field that differs. Save again to overwrite the current values, or cancel.';
 
 /** The saved record, or the state in which to show a rejected form again. */
 type EditResult =
@@ -222,7 +219,7 @@ export async function saveEdit(
       isSaved: false,
       state: { texts, ...more, concurrent: new Map(concurrent) },
       tag: isConflict ? currentTag : tag,
-      problem: isConflict ? conflictText : problem,
+      problem: isConflict ? context.t('conflict') : problem,
     };
   }
 }

@@ -7,21 +7,28 @@ import {
   removalActions,
 } from '../../../engine/records/index.ts';
 import { personDetail, personLabel } from '../../access/identity/index.ts';
-import type { RecordPage } from '../shell/index.ts';
+import type { Language, RecordPage, Text, TextIn } from '../shell/index.ts';
 import { type Calls, type DataRecord, excerptLengths } from './calls.ts';
 import { writable } from './inputs.ts';
 import { type People, personValue } from './people.ts';
+import { recordsTexts } from './texts/index.ts';
 import { isTruncated, textOf, truncate, valueText } from './values.ts';
 
+const { later } = recordsTexts;
+
 /** Names of actors that are neither users nor keys. */
-const fallbackNames: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
+const fallbackNames: Readonly<Record<string, TextIn>> = {
+  command: later('byCommand'),
+  partner: later('byPartner'),
+};
+/** The texts up to the actor's name. */
 const actions = {
-  create: 'Created',
-  update: 'Changed',
-  delete: 'Deleted',
-  trash: 'Moved to the trash',
-  restore: 'Restored',
-  purge: 'Deleted from the trash',
+  create: later('createdBy'),
+  update: later('changedBy'),
+  delete: later('deletedBy'),
+  trash: later('trashedBy'),
+  restore: later('restoredBy'),
+  purge: later('purgedBy'),
 } as const;
 const icons = {
   create: 'plus',
@@ -77,8 +84,9 @@ function canUndo(resource: ResourceView, { action, changed }: ChangeValues): boo
   return lockedNames.length === 0 && rows?.read === undefined;
 }
 
-/** URLs of a record's history. */
-interface HistoryUrls {
+/** The language and the URLs of a record's history. */
+interface HistoryOptions {
+  readonly language: Language;
   /**
    * Returns the URL for undoing a change, or undefined if this change cannot be undone. The property is undefined if
    * the member is not allowed to undo changes.
@@ -95,34 +103,36 @@ export const historyEntries = (
   resource: ResourceView,
   { items, next }: Awaited<ReturnType<Calls['history']>>,
   people: People,
-  urls: HistoryUrls,
+  options: HistoryOptions,
 ): NonNullable<RecordPage['changes']> => ({
-  title: 'History',
+  title: recordsTexts(options.language)('history'),
   all: items.map((change) => {
-    const href = undoValues(resource, change) === undefined ? undefined : urls.undo?.(change);
+    const { language } = options;
+    const t = recordsTexts(language);
+    const href = undoValues(resource, change) === undefined ? undefined : options.undo?.(change);
     return {
       at: change.at,
       icon: icons[change.action],
-      text: `${actions[change.action]} by`,
-      actor: actorOf(change, people),
-      fields: change.action === 'update' ? fieldsOf(resource, change, people, urls) : [],
+      text: actions[change.action](language),
+      actor: actorOf(change, people, language),
+      fields: change.action === 'update' ? fieldsOf(resource, change, people, options) : [],
       ...(href !== undefined && {
         link: {
-          label: isRemoval(change) ? 'Restore' : 'Undo',
-          name: `${isRemoval(change) ? 'Restore the record deleted' : 'Undo the change made'} at ${change.at}`,
+          label: isRemoval(change) ? t('restoreLabel') : t('undoLabel'),
+          name: isRemoval(change) ? t('restoreAt', { time: change.at }) : t('undoAt', { time: change.at }),
           href,
         },
       }),
     };
   }),
-  older: next === undefined ? undefined : urls.older(next),
+  older: next === undefined ? undefined : options.older(next),
 });
 
 /** Returns the actor's current name or, if the actor is not a user, the name at the time of the change. */
-function actorOf({ actor }: ChangeValues, people: People) {
+function actorOf({ actor }: ChangeValues, people: People, language: Language) {
   const person = actor.kind === 'user' && actor.id !== null ? people.get(textOf(actor.id)) : undefined;
   return person === undefined
-    ? { text: actor.name ?? fallbackNames[actor.kind] ?? 'someone' }
+    ? { text: actor.name ?? (fallbackNames[actor.kind] ?? later('bySomeone'))(language) }
     : { text: personLabel(person), title: personDetail(person) };
 }
 
@@ -132,12 +142,21 @@ const changedText = (field: Field, value: unknown, people: People): string => {
   return refersToUser(field) && text !== '' ? personValue(people, text).text : text;
 };
 
+/** Labels of the links to full values. */
+const wholeLabels = { before: later('showValueBefore'), after: later('showValueAfter') } as const;
+
+/** Returns the accessible name of the link to a full value. */
+function wholeName(side: Side, field: string, { at: time }: ChangeValues, language: Language): Text {
+  const t = recordsTexts(language);
+  return side === 'before' ? t('showValueBeforeAt', { field, time }) : t('showValueAfterAt', { field, time });
+}
+
 /** Returns the changed fields, except fields that every write changes. */
 const fieldsOf = (
   { definition }: ResourceView,
   change: ChangeValues,
   people: People,
-  { value }: HistoryUrls,
+  { value, language }: HistoryOptions,
 ) =>
   change.changed
     .flatMap((name) => definition.fields.filter((field) => field.name === name))
@@ -152,8 +171,8 @@ const fieldsOf = (
       const whole = sides
         .filter((side) => isTruncated(texts[side], changeLength))
         .map((side) => ({
-          label: `Show full value ${side}`,
-          name: `Show full value of ${label} ${side} the change at ${change.at}`,
+          label: wholeLabels[side](language),
+          name: wholeName(side, label, change, language),
           href: value(name, change, side),
         }));
       return {

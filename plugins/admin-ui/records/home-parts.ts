@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { recordLabel, resourceLabel } from '../../../engine/definition/index.ts';
-import { fieldLabel, inSentence, refersToUser } from '../../../engine/fields/index.ts';
+import { fieldLabel, refersToUser } from '../../../engine/fields/index.ts';
 import { allows, runOperation } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import {
@@ -12,13 +12,15 @@ import {
   type CurrentMember,
   type HomeParts,
   hueAt,
+  type Language,
   localeOf,
 } from '../shell/index.ts';
 import { boardTotals, summedField, sumTexts } from './board-totals.ts';
 import { type Calls, principalOf } from './calls.ts';
 import { boardFields } from './list-filters.ts';
 import { currentViewer } from './see-as.ts';
-import { textOf, titlesOf } from './values.ts';
+import { recordsTexts } from './texts/index.ts';
+import { inText, textOf, titlesOf } from './values.ts';
 
 /** Maximum number of pipelines on a home page. */
 const maxCharts = 3;
@@ -39,6 +41,7 @@ interface HomeContext extends Pick<HomeServices, 'database'> {
   readonly member: CurrentMember;
   readonly calls: Calls;
   readonly views: readonly ResourceView[];
+  readonly language: Language;
   readonly locale: string;
   /** URL of the records pages. */
   readonly base: string;
@@ -49,11 +52,11 @@ const isShown = ({ definition }: Pick<Resource, 'definition'>): boolean =>
 
 /** Adds the member's records, the number of new records per week, and pipelines to the home page, and a step to its checklist. */
 export function recordParts(app: FastifyInstance, { resources, database, callsOf }: HomeServices): void {
-  addHomeParts(app, async (request) => {
+  addHomeParts(app, async (request, language) => {
     const { member } = await currentViewer(database, request);
     const { grants, slug } = member.membership;
     const context: HomeContext = {
-      ...{ database, member, locale: localeOf(request), base: `/setup/o/${slug}/data` },
+      ...{ database, member, language, locale: localeOf(request), base: `/setup/o/${slug}/data` },
       calls: callsOf(request, member),
       views: resources
         .filter(({ definition }) => allows(grants, definition, 'list') && allows(grants, definition, 'read'))
@@ -70,7 +73,7 @@ export function recordParts(app: FastifyInstance, { resources, database, callsOf
   const first = resources.find(isShown);
   if (first === undefined) return;
   addHomeStep(app, {
-    label: 'Create or import records',
+    label: recordsTexts.later('createOrImport'),
     path: `data/${first.name}`,
     isDone: async ({ membership: { organization } }) => {
       const tests = resources.map(
@@ -89,6 +92,7 @@ export function recordParts(app: FastifyInstance, { resources, database, callsOf
 async function ownRecords({
   calls,
   views,
+  language,
   locale,
   base,
 }: HomeContext): Promise<NonNullable<HomeParts['lists']>> {
@@ -112,7 +116,9 @@ async function ownRecords({
     }));
   });
   const items = (await Promise.all(found)).flat().sort((a, b) => b.time.localeCompare(a.time));
-  return items.length === 0 ? [] : [{ title: 'My records', items: items.slice(0, maxItems) }];
+  return items.length === 0
+    ? []
+    : [{ title: recordsTexts(language)('myRecords'), items: items.slice(0, maxItems) }];
 }
 
 /** Returns the number of records created in each of the last weeks, for resources that can be counted by week. */
@@ -120,9 +126,11 @@ async function newRecords({
   database,
   member,
   views,
+  language,
   locale,
   base,
 }: HomeContext): Promise<NonNullable<HomeParts['trends']>> {
+  const t = recordsTexts(language);
   const numbers = new Intl.NumberFormat(locale);
   const today = new Date();
   const monday = Date.UTC(
@@ -149,7 +157,10 @@ async function newRecords({
         label: resourceLabel(resource.definition),
         hue: hueAt(index),
         href: `${base}/${resource.name}?${new URLSearchParams({ [`${created.name}[gte]`]: starts[0] ?? '' })}`,
-        description: `${resourceLabel(resource.definition)} created per week: ${values.map((value) => numbers.format(value)).join(', ')}`,
+        description: t('createdPerWeek', {
+          records: resourceLabel(resource.definition),
+          counts: values.map((value) => numbers.format(value)).join(', '),
+        }),
         width: weeks * 10 - 2,
         bars: values.map((value, week) => {
           const height = value === 0 ? 1 : Math.max(2, Math.round((24 * value) / largest));
@@ -162,7 +173,14 @@ async function newRecords({
   const rows = (await Promise.all(found)).flat();
   return rows.length === 0
     ? []
-    : [{ title: 'New records per week', label: 'Records', numberLabels: ['Last week', 'This week'], rows }];
+    : [
+        {
+          title: t('newPerWeek'),
+          label: t('recordsLabel'),
+          numberLabels: [t('lastWeek'), t('thisWeek')],
+          rows,
+        },
+      ];
 }
 
 /** Returns the field with the time of creation if a resource can be filtered and counted by it. */
@@ -206,6 +224,7 @@ async function pipelines({
   database,
   member,
   views,
+  language,
   locale,
   base,
 }: HomeContext): Promise<NonNullable<HomeParts['charts']>> {
@@ -224,7 +243,10 @@ async function pipelines({
       const path = `${base}/${resource.name}`;
       return [
         {
-          title: `${resourceLabel(resource.definition)} by ${inSentence(fieldLabel(board.field))}`,
+          title: recordsTexts(language)('recordsBy', {
+            records: resourceLabel(resource.definition),
+            field: inText(fieldLabel(board.field), language),
+          }),
           href: `${path}/board`,
           label: fieldLabel(board.field),
           sumLabel: summed && fieldLabel(summed),

@@ -4,15 +4,16 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
 import { resourceLabel } from '../../../engine/definition/index.ts';
-import { errors, HttpError, pluralize, UserError } from '../../../engine/errors.ts';
+import { errors, HttpError, UserError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel } from '../../../engine/fields/index.ts';
 import { guessColumns, type ImportSummary } from '../../../engine/records/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
-import { claimForm, type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
+import { claimForm, type Form, type FormPage, field, redirectDone, type Text } from '../shell/index.ts';
 import { safeCell, unescapeFormulas } from './csv-cells.ts';
 import { type ImportFile, readImportFile } from './import-file.ts';
 import { MultipartForm, maxColumns, maxFile, maxForm } from './multipart.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
+import type { RecordsText } from './texts/index.ts';
 import { resourceWords, truncate } from './values.ts';
 
 /** Maximum size of forms without a file, in bytes. */
@@ -56,7 +57,7 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
   post(
     '/import',
     async (context) => {
-      const { request, reply, resource, calls, path } = context;
+      const { request, reply, resource, calls, path, t } = context;
       const { body } = request;
       const { form, file: upload } =
         body instanceof MultipartForm
@@ -71,13 +72,11 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
       const isNew = upload !== undefined && upload.length > 0;
       const content = isNew ? upload : Buffer.from(field(form, 'content'), 'base64');
       const step = isNew ? '' : field(form, 'step');
-      if (content.length === 0) return reject('choose a file');
+      if (content.length === 0) return reject(t('chooseFile'));
       const file = content.length > maxFile ? undefined : readImportFile(content);
       if (content.length > maxFile || (file && file.bytes.length > maxFile))
-        return reject(
-          `the file is larger than ${maxFile / 1024 / 1024} MiB. Import it through the API instead.`,
-        );
-      if (file === undefined) return reject('the file is not CSV');
+        return reject(t('fileTooLarge', { size: `${maxFile / 1024 / 1024} MiB` }));
+      if (file === undefined) return reject(t('notCsv'));
       const { header, delimiter } = file.preview;
       const guesses = guessColumns(header, fieldsOf(context));
       const columns = isNew ? guesses : chosenColumns(form, header, guesses);
@@ -102,7 +101,7 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
           return errorsCsv(report);
         }
         if (isImport && report.failed === 0)
-          return redirectDone(request, reply, path, 'records-imported', { name: writtenText(report) });
+          return redirectDone(request, reply, path, 'records-imported', { name: writtenText(report, t) });
         return context.sendPage(importForm(context, { ...state, report, isWritten: isImport }));
       } catch (error) {
         const isInputError =
@@ -145,36 +144,37 @@ function* slicesOf(bytes: Buffer): Generator<Buffer> {
 }
 
 /** Returns a sentence with the number of records that an import has written. */
-const writtenText = ({ created, updated }: ImportSummary): string =>
+const writtenText = ({ created, updated }: ImportSummary, t: RecordsText): Text =>
   updated === 0
-    ? pluralize(created, 'record')
-    : `${pluralize(created, 'new record')} and ${pluralize(updated, 'updated record')}`;
+    ? t('records', { count: created })
+    : t('newAndUpdated', {
+        created: t('newRecords', { count: created }),
+        updated: t('updatedRecords', { count: updated }),
+      });
 
 /** Returns the lines with errors as CSV. */
 const errorsCsv = ({ lines }: ImportSummary): string =>
   ['line,error', ...lines.map(({ line, error }) => `${line},${safeCell(error)}`), ''].join('\r\n');
 
 /** Returns the report lines for a checked or imported file. */
-function reportLines({
-  created,
-  updated,
-  failed,
-  dry_run,
-  ignored,
-  lines,
-  truncated,
-}: ImportSummary): string[] {
-  const will = dry_run ? ' to be' : '';
+function reportLines(
+  { created, updated, failed, dry_run, ignored, lines, truncated }: ImportSummary,
+  t: RecordsText,
+): string[] {
   const counts = [
-    `${pluralize(created, 'record')}${will} created`,
-    ...(updated > 0 ? [`${updated}${will} updated`] : []),
-    `${pluralize(failed, 'line')} with errors`,
+    dry_run ? t('recordsToCreate', { count: created }) : t('recordsCreated', { count: created }),
+    ...(updated > 0
+      ? [dry_run ? t('recordsToUpdate', { count: updated }) : t('recordsUpdated', { count: updated })]
+      : []),
+    t('linesWithErrors', { count: failed }),
   ];
   return [
     `${counts.join(', ')}.`,
-    ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}.`] : []),
-    ...lines.slice(0, maxReportedLines).map(({ line, error }) => `Line ${line}: ${error}`),
-    ...(truncated || lines.length > maxReportedLines ? ['More lines have errors.'] : []),
+    ...(ignored.length > 0 ? [t('ignoredColumns', { columns: ignored.join(', ') })] : []),
+    ...lines
+      .slice(0, maxReportedLines)
+      .map(({ line, error }) => t('lineError', { line: String(line), error })),
+    ...(truncated || lines.length > maxReportedLines ? [t('moreErrors')] : []),
   ];
 }
 
@@ -182,14 +182,14 @@ function importForm(
   context: DataRequest,
   { match = '', file, columns = new Map(), report, isWritten = false }: ImportState,
 ): FormPage & { readonly kind: 'form' } {
-  const { resource, path, calls } = context;
+  const { resource, path, calls, language, t } = context;
   if (!calls.allows(resource, 'create')) throw errors.forbidden(resource.name, 'create');
   const { uniques } = resource.definition;
   const fields = fieldsOf(context);
   const matches = calls.allows(resource, 'update')
     ? uniques.map((unique) => ({
         value: unique.map(({ name }) => name).join(),
-        label: unique.map(fieldLabel).join(' and '),
+        label: new Intl.ListFormat(language).format(unique.map(fieldLabel)),
       }))
     : [];
   const isPending = file !== undefined && !isWritten;
@@ -197,14 +197,12 @@ function importForm(
   const canImport = isPending && writable > 0;
   return {
     kind: 'form',
-    title: `Import ${resourceWords(resource)}`,
+    title: t('import', { records: resourceWords(resource, language) }),
     above: { label: resourceLabel(resource.definition), href: path },
-    intro: isPending
-      ? 'Choose the field that each column contains. Nothing is written until you import the file.'
-      : 'A CSV file whose first line contains the names of the columns. The file is checked first. Nothing is written until you import it.',
+    intro: isPending ? t('chooseFields') : t('importIntro'),
     action: `${path}/import`,
     hasFile: true,
-    ...(report && { report: reportLines(report) }),
+    ...(report && { report: reportLines(report, t) }),
     hidden: isPending
       ? [
           { name: 'content', value: file.bytes.toString('base64') },
@@ -212,11 +210,11 @@ function importForm(
         ]
       : [],
     inputs: [
-      ...(isPending ? columnInputs(file, columns, fields) : []),
+      ...(isPending ? columnInputs(file, { columns, fields, t }) : []),
       {
         kind: 'file',
         name: 'file',
-        label: isPending ? 'Another file' : 'File',
+        label: isPending ? t('anotherFile') : t('file'),
         required: !isPending,
       },
       ...(matches.length === 0
@@ -225,12 +223,12 @@ function importForm(
             {
               kind: 'choice' as const,
               name: 'match',
-              label: 'If a record already exists',
+              label: t('ifExists'),
               options: [
-                { value: '', label: 'Report an error' },
+                { value: '', label: t('reportError') },
                 ...matches.map(({ value, label }) => ({
                   value,
-                  label: `Update the record with the same ${label}`,
+                  label: t('updateSame', { fields: label }),
                   selected: value === match,
                 })),
               ],
@@ -238,12 +236,12 @@ function importForm(
           ]),
     ],
     ...(canImport
-      ? { submit: `Import ${pluralize(writable, 'record')}`, step: 'import' }
-      : { submit: 'Check file' }),
+      ? { submit: t('importCount', { count: writable }), step: 'import' }
+      : { submit: t('checkFile') }),
     also: [
-      ...(canImport ? [{ label: 'Check file', value: 'check' }] : []),
+      ...(canImport ? [{ label: t('checkFile'), value: 'check' }] : []),
       ...(isPending && report !== undefined && report.failed > 0
-        ? [{ label: 'Download errors', value: 'errors' }]
+        ? [{ label: t('downloadErrors'), value: 'errors' }]
         : []),
     ],
     cancel: path,
@@ -253,8 +251,15 @@ function importForm(
 /** Returns the inputs that choose the fields of a file's columns, each with examples from the file. */
 const columnInputs = (
   { preview: { header, records } }: ImportFile,
-  columns: ReadonlyMap<string, string>,
-  fields: readonly LabelledField[],
+  {
+    columns,
+    fields,
+    t,
+  }: {
+    readonly columns: ReadonlyMap<string, string>;
+    readonly fields: readonly LabelledField[];
+    readonly t: RecordsText;
+  },
 ): FormPage['inputs'] =>
   header.slice(0, maxColumns).map((column, index) => {
     const chosen = columns.get(column) ?? '';
@@ -262,12 +267,12 @@ const columnInputs = (
     return {
       kind: 'choice',
       name: inputOf(index),
-      label: `Column “${truncate(column, maxCell)}”`,
+      label: t('column', { name: truncate(column, maxCell) }),
       ...(examples.length > 0 && {
-        help: `For example: ${examples.map((text) => truncate(text, maxCell)).join(' · ')}`,
+        help: t('examples', { values: examples.map((text) => truncate(text, maxCell)).join(' · ') }),
       }),
       options: [
-        { value: '', label: 'Ignore' },
+        { value: '', label: t('ignore') },
         ...fields.map(({ name, label }) => ({ value: name, label, selected: name === chosen })),
       ],
     };

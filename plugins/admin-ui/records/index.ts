@@ -14,7 +14,7 @@ interface CheckServices {
 
 export { columnsOf } from './list-page.ts';
 export { viewAsCookie } from './see-as.ts';
-export { type Titles, titlesOf } from './values.ts';
+export { resourceNoun, resourceWords, type Titles, titlesOf } from './values.ts';
 
 /** Pages for an organization's records: lists, records, forms and CSV. */
 export const recordPagesModule: Module<DataServices, unknown, CheckServices> = {

@@ -8,8 +8,9 @@ import {
   transitionScope,
 } from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
-import { type Form, field as fieldOf, fields, type Input } from '../shell/index.ts';
+import { type Form, field as fieldOf, fields, type Input, type Text } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
+import type { RecordsText } from './texts/index.ts';
 import { truncate, valueText } from './values.ts';
 
 /** An option of a choice. */
@@ -93,11 +94,11 @@ function listedChoice(
 }
 
 /** Returns a sentence about the limits of a field's values, or undefined if it has none. */
-function limitsNote({ min, max, minLength }: Field): string | undefined {
-  if (min !== undefined && max !== undefined) return `From ${min} to ${max}.`;
-  if (min !== undefined) return `At least ${min}.`;
-  if (max !== undefined) return `At most ${max}.`;
-  return minLength === undefined ? undefined : `At least ${minLength} characters.`;
+function limitsNote({ min, max, minLength }: Field, t: RecordsText): Text | undefined {
+  if (min !== undefined && max !== undefined) return t('between', { min: String(min), max: String(max) });
+  if (min !== undefined) return t('atLeast', { min: String(min) });
+  if (max !== undefined) return t('atMost', { max: String(max) });
+  return minLength === undefined ? undefined : t('atLeastCharacters', { min: String(minLength) });
 }
 
 /** Returns a field's help, or its description unless it only repeats the label. */
@@ -131,13 +132,14 @@ const listedCheckboxes = ({ values }: Field, text: string): NonNullable<Input['o
 export const formInputs = (
   resource: ResourceView,
   { texts, errors, concurrent, suggestions, choices, checkable, scopes, stored }: FormState,
+  t: RecordsText,
 ): Input[] =>
   writable(resource).map((field): Input => {
     const { control, help } = field.type.form;
     const text = texts[field.name] ?? '';
     const before = valueText(field, stored?.[field.name]);
     if (isTooLong(before)) {
-      const help = `This value is longer than ${maxInputLength.toLocaleString('en')} characters and can only be changed through the API.`;
+      const help = t('tooLong', { count: maxInputLength });
       const error = errors.get(field.name);
       return {
         kind: 'fixed',
@@ -156,14 +158,12 @@ export const formInputs = (
       suggestions.get(field.name) ?? (field.type.element === undefined ? field.values?.list : undefined);
     const notes = [
       helpOf(field),
-      limitsNote(field),
-      stored === undefined && resource.definition.defaults.has(field.name)
-        ? 'Calculated if left empty.'
-        : undefined,
+      limitsNote(field, t),
+      stored === undefined && resource.definition.defaults.has(field.name) ? t('calculated') : undefined,
       help,
       currentText === undefined
         ? undefined
-        : `Current value: ${currentText === '' ? 'empty' : truncate(currentText, 300)}`,
+        : t('currentValue', { value: currentText === '' ? t('empty') : truncate(currentText, 300) }),
     ];
     if (refersToMany(field) || hasClosedList(field)) {
       return {

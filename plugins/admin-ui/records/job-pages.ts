@@ -1,13 +1,24 @@
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { documentText, humanize, parseExactJson } from '../../../engine/fields/index.ts';
-import { type Body, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
-import { jobStates } from '../../jobs/index.ts';
-import { localeOf, redirectDone } from '../shell/index.ts';
+import { type Body, type JobState, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
+import { type DisplayValue, localeOf, redirectDone, type TextIn } from '../shell/index.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
+import { type RecordsText, recordsTexts } from './texts/index.ts';
 
 /** Interval at which the page of an unfinished job is reloaded, in seconds. */
 const refreshSeconds = 2;
+
+const { later } = recordsTexts;
+
+/** How each state is displayed. */
+const states: Readonly<Record<JobState, { readonly label: TextIn } & Pick<DisplayValue, 'state'>>> = {
+  queued: { label: later('jobWaiting'), state: 'quiet' },
+  running: { label: later('jobRunning') },
+  completed: { label: later('jobCompleted'), state: 'good' },
+  failed: { label: later('jobFailed'), state: 'bad' },
+  cancelled: { label: later('jobCanceled'), state: 'quiet' },
+};
 
 /** Returns the URL of a job's page. */
 export const jobPath = ({ path }: Pick<DataRequest, 'path'>, id: string): string => `${path}/jobs/${id}`;
@@ -39,56 +50,55 @@ const labelOf = ({ resource }: DataRequest, { action: name }: JobStatus): string
 
 /** Sends the page of a job, which is reloaded until the job is finished. */
 async function showJob(context: DataRequest) {
-  const { request, resource, calls, path, sendPage } = context;
+  const { request, resource, calls, path, sendPage, language, t } = context;
   const job = await jobOf(context);
   const { id, recordId, state, progress, createdAt, finishedAt } = job;
   const label = labelOf(context, job);
   const isFinished = state !== 'queued' && state !== 'running';
   const back =
     recordId !== null && calls.allows(resource, 'read')
-      ? { label: 'Back to the record', href: `${path}/${recordId}` }
+      ? { label: t('backToRecord'), href: `${path}/${recordId}` }
       : { label: resourceLabel(resource.definition), href: path };
   const count = (text: string) => BigInt(text).toLocaleString(localeOf(request));
+  const { label: stateLabel, state: badge } = states[state];
   const isReadOnly = request.server.isReadOnly?.() === true;
   return sendPage(
     {
       kind: 'record',
       title: label,
       above: back,
-      badges: [jobStates[state]],
+      badges: [{ text: stateLabel(language), ...(badge && { state: badge }) }],
       ...(!isFinished && {
         refreshSeconds,
-        intro: isReadOnly
-          ? 'This instance is read-only. The action will continue when writes are enabled again.'
-          : 'This page refreshes automatically. You can leave it and come back later.',
+        intro: isReadOnly ? t('jobReadOnly') : t('jobRefreshes'),
       }),
       values: [
         ...(progress === null
           ? []
           : [
               {
-                label: 'Progress',
-                text: `${count(progress.done)} of ${count(progress.total)}`,
+                label: t('progress'),
+                text: t('progressOf', { done: count(progress.done), total: count(progress.total) }),
                 numeric: true,
               },
             ]),
-        { label: 'Started', time: createdAt },
-        ...(finishedAt === null ? [] : [{ label: 'Finished', time: finishedAt }]),
+        { label: t('started'), time: createdAt },
+        ...(finishedAt === null ? [] : [{ label: t('finished'), time: finishedAt }]),
         ...resultValues(job),
       ],
-      links: isFinished ? [back] : [{ label: 'Refresh page', href: jobPath(context, id) }],
+      links: isFinished ? [back] : [{ label: t('refreshPage'), href: jobPath(context, id) }],
       buttons: isFinished
         ? []
         : [
             {
-              label: 'Cancel',
-              name: `Cancel ${label}`,
+              label: t('cancel'),
+              name: t('cancelAction', { action: label }),
               action: `${jobPath(context, id)}/cancel`,
               fields: [],
             },
           ],
     },
-    state === 'failed' ? { problem: errorText(job) } : {},
+    state === 'failed' ? { problem: errorText(job, t) } : {},
   );
 }
 
@@ -102,5 +112,5 @@ function resultValues({ result }: JobStatus) {
 }
 
 /** Returns why a job failed. The member does not necessarily see the reason. */
-const errorText = ({ error }: JobStatus): string =>
-  error === '' ? 'The action failed.' : (JSON.parse(error) as { readonly error: string }).error;
+const errorText = ({ error }: JobStatus, t: RecordsText): string =>
+  error === '' ? t('actionFailed') : (JSON.parse(error) as { readonly error: string }).error;

@@ -3,26 +3,45 @@ import { HttpError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel, fieldTypes, refersToUser } from '../../../engine/fields/index.ts';
 import { type OperatorName, operatorOf } from '../../../engine/query/index.ts';
 import { personLabel, personLine } from '../../access/identity/index.ts';
-import type { AddedFilter, Chip, FilterField, Input, QuickFilters } from '../shell/index.ts';
+import type { AddedFilter, Chip, FilterField, Input, QuickFilters, TextIn } from '../shell/index.ts';
 import type { DataRequest } from './routes.ts';
+import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { findMatch, firstMatches } from './typed-references.ts';
 import { textOf } from './values.ts';
+
+const { later } = recordsTexts;
 
 /** A filter parameter with its label. */
 interface FilterParameter {
   readonly name: string;
   readonly operator: OperatorName;
   /** Follows the field's label, for example "is not". */
-  readonly label: string;
+  readonly label: TextIn;
   readonly field: Field;
 }
 
+/** Labels of the operators. They follow the field's label. */
+const operatorLabels: Readonly<Record<OperatorName, TextIn>> = {
+  eq: later('is'),
+  ne: later('isNot'),
+  gt: later('isGreater'),
+  gte: later('isAtLeast'),
+  lt: later('isLess'),
+  lte: later('isAtMost'),
+  in: later('isOneOf'),
+  any: later('containsAny'),
+  all: later('containsAll'),
+  starts_with: later('startsWith'),
+  contains: later('contains'),
+  is_null: later('isEmpty'),
+};
+
 /** Labels of comparison operators for dates and times. */
-const temporalLabels: Readonly<Record<string, string>> = {
-  gt: 'is after',
-  gte: 'is on or after',
-  lt: 'is before',
-  lte: 'is on or before',
+const temporalLabels: Partial<Record<OperatorName, TextIn>> = {
+  gt: later('isAfter'),
+  gte: later('isOnOrAfter'),
+  lt: later('isBefore'),
+  lte: later('isOnOrBefore'),
 };
 
 const isTemporal = ({ typeName }: Field): boolean => typeName === 'timestamp' || typeName === 'date';
@@ -31,7 +50,7 @@ const isTemporal = ({ typeName }: Field): boolean => typeName === 'timestamp' ||
 export const filterParameters = ({ definition }: ResourceView): FilterParameter[] =>
   definition.filters.flatMap(({ field, operators, parameters }) =>
     operators.flatMap((operator) => {
-      const { label, coveredBy } = operatorOf(operator);
+      const { coveredBy } = operatorOf(operator);
       const parameter = parameters.findLast((option) => option.operator === operator);
       return parameter === undefined || operators.some((other) => other === coveredBy)
         ? []
@@ -39,7 +58,7 @@ export const filterParameters = ({ definition }: ResourceView): FilterParameter[
             {
               name: parameter.name,
               operator,
-              label: (isTemporal(field) ? temporalLabels[operator] : undefined) ?? label,
+              label: (isTemporal(field) ? temporalLabels[operator] : undefined) ?? operatorLabels[operator],
               field,
             },
           ];
@@ -81,13 +100,13 @@ const isBoard = ({ definition }: ResourceView, { name }: Field): boolean =>
 
 /** The operators that compare with null, as choices that include the value. */
 const nullChoices = [
-  { value: 'true', label: 'is empty' },
-  { value: 'false', label: 'is not empty' },
+  { value: 'true', label: later('isEmpty') },
+  { value: 'false', label: later('isNotEmpty') },
 ] as const;
 
 /** Returns the fields by which a list can be filtered, with a control that suits each field's values. */
 export function filterFields(context: DataRequest): FilterField[] {
-  const { resource } = context;
+  const { resource, language } = context;
   const all = filterParameters(resource);
   return resource.definition.filters.flatMap(({ field }): FilterField[] => {
     const own = all.filter((parameter) => parameter.field === field);
@@ -99,8 +118,11 @@ export function filterFields(context: DataRequest): FilterField[] {
         label: fieldLabel(field),
         operators: own.flatMap(({ name, operator, label }) =>
           operatorOf(operator).words === undefined
-            ? [{ value: name, label }]
-            : nullChoices.map((choice) => ({ value: `${name}=${choice.value}`, label: choice.label })),
+            ? [{ value: name, label: label(language) }]
+            : nullChoices.map((choice) => ({
+                value: `${name}=${choice.value}`,
+                label: choice.label(language),
+              })),
         ),
         ...(hasValue && { input: () => controlOf(context, field) }),
       },
@@ -116,7 +138,7 @@ const maxQuickFilters = 6;
  * the member. Fields that are already filtered in another way are omitted.
  */
 export function quickFilters(
-  resource: ResourceView,
+  { resource, t }: Pick<DataRequest, 'resource' | 't'>,
   parameters: URLSearchParams,
   {
     keep,
@@ -130,7 +152,7 @@ export function quickFilters(
   const offered = all
     .filter(({ operator }) => operator === 'eq')
     .flatMap(({ field, name }) => {
-      const values = quickValues(field);
+      const values = quickValues(field, t);
       const current = [...parameters]
         .filter(([key]) => all.some((filter) => filter.field === field && isNamed(filter, key)))
         .filter(([, value]) => value !== '');
@@ -148,7 +170,7 @@ export function quickFilters(
     selects: offered.map(({ field, name, values, value }) => ({
       name,
       label: fieldLabel(field),
-      options: [{ value: '', label: 'Any' }, ...values].map((option) => ({
+      options: [{ value: '', label: t('anyValue') }, ...values].map((option) => ({
         ...option,
         selected: option.value === value,
       })),
@@ -158,9 +180,12 @@ export function quickFilters(
 }
 
 /** Returns the values that the filter menu offers immediately. */
-function quickValues(field: Field): readonly { readonly value: string; readonly label: string }[] {
+function quickValues(
+  field: Field,
+  t: RecordsText,
+): readonly { readonly value: string; readonly label: string }[] {
   if (field.type.element !== undefined) return [];
-  if (refersToUser(field)) return [{ value: 'me', label: 'Me' }];
+  if (refersToUser(field)) return [{ value: 'me', label: t('meOption') }];
   const texts = field.values?.list ?? (field.type.form.control === 'checkbox' ? ['true', 'false'] : []);
   return texts.map((text) => ({ value: text, label: text }));
 }
@@ -176,7 +201,7 @@ export function chosenFilters(path: string, parameters: URLSearchParams): string
 
 /** Returns the control for a filter's value. */
 async function controlOf(
-  { references, calls, titles, listMembers }: DataRequest,
+  { references, calls, titles, listMembers, t }: DataRequest,
   field: Field,
 ): Promise<Omit<Input, 'name' | 'label'>> {
   const { values, type } = field;
@@ -186,7 +211,7 @@ async function controlOf(
     return {
       kind: 'choice',
       options: [
-        { value: 'me', label: 'Me' },
+        { value: 'me', label: t('meOption') },
         ...members.map((member) => ({ value: member.id, label: personLine(member) })),
       ],
     };
@@ -196,7 +221,7 @@ async function controlOf(
     const records = calls.allows(target, 'list') ? await firstMatches(calls, target, undefined) : [];
     return {
       kind: 'suggestions',
-      help: 'A name or an ID.',
+      help: t('nameOrId'),
       options: records.map((record) => ({
         value: `${titles.of(target, record)} (${textOf(record.id)})`,
         label: '',
@@ -256,6 +281,7 @@ export async function filterChips(
     readonly locale: string;
   },
 ): Promise<Chip[]> {
+  const { language, t } = context;
   const active = [...parameters].flatMap(([name, value]) => {
     const parameter = parameterNamed(context.resource, name);
     return parameter === undefined || value === '' ? [] : [{ name, value, parameter }];
@@ -265,7 +291,7 @@ export async function filterChips(
   const members = namesUsers ? await context.listMembers() : [];
   const textIn = async (field: Field, value: string): Promise<string> => {
     if (refersToUser(field)) {
-      if (value === 'me') return 'me';
+      if (value === 'me') return t('me');
       const person = members.find(({ id }) => id === value);
       return person === undefined ? `ID ${value}` : personLabel(person);
     }
@@ -279,12 +305,12 @@ export async function filterChips(
     active.map(async ({ name, value, parameter: { field, operator, label } }, index) => {
       const isNull = operatorOf(operator).words !== undefined;
       const text = isNull
-        ? (nullChoices.find((choice) => choice.value === value)?.label ?? label)
-        : `${label} ${index < maxTitles ? await textIn(field, value) : value}`;
+        ? (nullChoices.find((choice) => choice.value === value)?.label ?? label)(language)
+        : `${label(language)} ${index < maxTitles ? await textIn(field, value) : value}`;
       const chip = `${fieldLabel(field)} ${text}`;
       return {
         label: chip,
-        name: `Remove the filter ${chip}`,
+        name: t('removeFilter', { filter: chip }),
         isRemoved: true,
         href: link((next) => next.delete(name, value)),
       };

@@ -5,7 +5,7 @@ import { type Field, fieldLabel, humanize, refersToUser } from '../../../engine/
 import { conditionParameters, listParameters, type Query } from '../../../engine/query/index.ts';
 import { maxBulk } from '../../../engine/records/index.ts';
 import type { SavedView } from '../saved-views/index.ts';
-import { type AddedFilter, filterMenu, type ListView } from '../shell/index.ts';
+import { type AddedFilter, filterMenu, type ListView, type Text } from '../shell/index.ts';
 import { actionLinks } from './action-pages.ts';
 import type { Calls } from './calls.ts';
 import { boardFields, filterChips, filterFields, quickFilters } from './list-filters.ts';
@@ -13,6 +13,7 @@ import { canMerge } from './merge-pages.ts';
 import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
 import { canSeeTrash, type DataRequest } from './routes.ts';
+import type { RecordsText } from './texts/index.ts';
 import { displayValue, isNumeric, resourceNoun, resourceWords, type Titles, textOf } from './values.ts';
 import { transientParameters } from './view-parameters.ts';
 import { viewTabs } from './view-tabs.ts';
@@ -60,6 +61,7 @@ interface ListInput extends DataRequest {
 /** Builds a resource's list page. */
 export async function listPage(input: ListInput): Promise<ListView & { readonly title: string }> {
   const { resource, path, parameters, calls, titles, references, findPeople, locale, rejected } = input;
+  const { language, t } = input;
   const { definition } = resource;
   const tabs = viewTabs(input, input.views, parameters);
   const link = (change: (next: URLSearchParams) => void): string => {
@@ -90,7 +92,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
   const chips = await filterChips(input, { parameters, link, locale });
   const isSearched = (parameters.get('q') ?? '') !== '';
   const create = calls.allows(resource, 'create')
-    ? { label: `Create ${resourceNoun(resource)}`, href: `${path}/new` }
+    ? { label: t('create', { name: resourceNoun(resource, language) }), href: `${path}/new` }
     : undefined;
   const explanation = definition.help ?? definition.description;
   const hasBoard = calls.allows(resource, 'read') && boardFields(resource).length > 0;
@@ -103,7 +105,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     primary: create,
     ...(definition.search.length > 0 && {
       search: {
-        label: `Search ${resourceWords(resource)}`,
+        label: t('search', { records: resourceWords(resource, language) }),
         value: parameters.get('q') ?? '',
         keep: keep(['q']),
       },
@@ -112,11 +114,12 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
       filter: await filterMenu(filters, {
         by: rejected?.entered.name ?? parameters.get('by') ?? undefined,
         keep: keep([]),
-        quick: quickFilters(resource, parameters, {
+        quick: quickFilters(input, parameters, {
           keep,
           save: input.isViewingAs ? undefined : `${path}/views/new`,
         }),
         link: (by) => link((next) => next.append('by', by)),
+        language,
         rejected: rejected && { problem: rejected.problem, value: rejected.entered.value },
       }),
     }),
@@ -151,10 +154,10 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
         ],
         links: [
           ...(calls.allows(resource, 'update') && calls.allows(resource, 'read')
-            ? [{ label: 'Edit', name: `Edit ${title}`, href: `${recordPath}/edit` }]
+            ? [{ label: t('editLabel'), name: t('edit', { name: title }), href: `${recordPath}/edit` }]
             : []),
           ...(calls.allows(resource, 'delete') && calls.allows(resource, 'read')
-            ? [{ label: 'Delete', name: `Delete ${title}`, href: `${recordPath}/delete` }]
+            ? [{ label: t('deleteLabel'), name: t('delete', { name: title }), href: `${recordPath}/delete` }]
             : []),
         ],
       };
@@ -163,49 +166,53 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
       calls.allows(resource, 'delete') && calls.allows(resource, 'read')
         ? {
             action: `${path}/delete`,
-            label: 'Delete selected',
+            label: t('deleteSelected'),
             query: String(parameters),
             all:
               total > items.length && total <= maxBulk && conditionsOf(resource, parameters) !== undefined
                 ? // The member might be allowed to delete only some of them. The confirmation counts these records.
-                  'Delete all that match'
+                  t('deleteMatching')
                 : undefined,
-            pair: canMerge(input) ? { label: 'Merge selected', href: `${path}/merge` } : undefined,
+            pair: canMerge(input) ? { label: t('mergeSelected'), href: `${path}/merge` } : undefined,
           }
         : undefined,
     empty:
       isSearched || chips.length > 0
-        ? { text: 'No results.', link: { label: 'Show all', href: tabs.all } }
-        : { text: `${explanation} No ${resourceWords(resource)} yet.`.trimStart(), link: create },
-    count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : items.length),
+        ? { text: t('noResults'), link: { label: t('showAll'), href: tabs.all } }
+        : {
+            text: `${explanation} ${t('noRecords', { records: resourceWords(resource, language) })}`.trimStart(),
+            link: create,
+          },
+    count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : items.length, t),
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
     next: cursor === undefined ? undefined : link((next) => next.set('cursor', cursor)),
     downloads: [
       ...actionLinks(input, undefined),
-      ...(hasBoard ? [{ label: 'Board', icon: 'columns-3' as const, href: `${path}/board` }] : []),
+      ...(hasBoard ? [{ label: t('board'), icon: 'columns-3' as const, href: `${path}/board` }] : []),
       {
-        label: 'Export CSV',
+        label: t('exportCsv'),
         icon: 'download',
         href: link((next) => next.delete('columns')).replace(path, `${path}/export`),
       },
       ...(create === undefined
         ? []
-        : [{ label: 'Import CSV', icon: 'upload' as const, href: `${path}/import` }]),
-      ...(canSeeTrash(input) ? [{ label: 'Trash', icon: 'trash-2' as const, href: `${path}/trash` }] : []),
+        : [{ label: t('importCsv'), icon: 'upload' as const, href: `${path}/import` }]),
+      ...(canSeeTrash(input) ? [{ label: t('trash'), icon: 'trash-2' as const, href: `${path}/trash` }] : []),
     ],
   };
 }
 
 /** Counts above this value are estimates. */
 const maxExactCount = 10_000;
-const numbers = new Intl.NumberFormat('en');
+
 /** Describes how many records a list has. @param shownCount number of records on its first page */
-export const countText = (total: number, shownCount: number | undefined): string => {
-  const totalText = `${total > maxExactCount ? 'about ' : ''}${numbers.format(total)}`;
-  return shownCount === undefined
-    ? `${totalText} ${total === 1 ? 'record' : 'records'}`
-    : `1–${shownCount} of ${totalText}`;
-};
+export function countText(total: number, shownCount: number | undefined, t: RecordsText): Text {
+  const isEstimate = total > maxExactCount;
+  if (shownCount === undefined)
+    return isEstimate ? t('aboutRecords', { count: total }) : t('records', { count: total });
+  const totalText = isEstimate ? t('about', { count: total }) : t('number', { count: total });
+  return t('range', { last: String(shownCount), total: totalText });
+}
 
 /** Returns a list's columns, except the title. */
 export function columnsOf(

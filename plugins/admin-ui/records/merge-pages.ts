@@ -1,6 +1,6 @@
 import { errors, HttpError } from '../../../engine/errors.ts';
 import { fieldLabel, refersToMany } from '../../../engine/fields/index.ts';
-import { type Action, daysText, isBlank, undoDays } from '../../../engine/records/index.ts';
+import { type Action, isBlank, undoDays } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import {
   type DoneMessage,
@@ -45,7 +45,7 @@ const maxLinks = 5;
 export async function unmergeLinks(context: DataRequest, id: string): Promise<readonly Link[]> {
   if (!canUnmerge(context)) return [];
   return (await mergesInto(context, id)).map(({ from_id }) => ({
-    label: `Undo the merge of ${resourceNoun(context.resource)} ${from_id}`,
+    label: context.t('undoMergeOf', { noun: resourceNoun(context.resource, context.language), id: from_id }),
     href: `${context.path}/${id}/unmerge?from=${from_id}`,
   }));
 }
@@ -68,13 +68,13 @@ const mergesInto = ({ database, resource, member }: DataRequest, id: string, fro
 export function mergePages({ get, post }: DataRoutes): void {
   get('/:id/merge', (context) => findOther(context));
   post('/:id/merge', async (context) => {
-    const { request, reply, resource, path } = context;
+    const { request, reply, resource, path, t } = context;
     const { id } = request.params as { id: string };
     const text = field((request.body ?? {}) as Form, 'other').trim();
-    if (text === '') return findOther(context, { text, problem: 'Enter the other record.' });
+    if (text === '') return findOther(context, { text, problem: t('enterOther') });
     const match = isRecordId(text) ? { id: text } : await findMatch(context, resource, text, '');
     if ('problem' in match) return findOther(context, { text, problem: match.problem });
-    if (match.id === id) return findOther(context, { text, problem: 'This is the same record.' });
+    if (match.id === id) return findOther(context, { text, problem: t('sameRecord') });
     return reply.redirect(
       `${path}/merge?${new URLSearchParams([
         ['id', id],
@@ -123,7 +123,7 @@ async function findOther(
   context: DataRequest,
   rejected?: { readonly text: string; readonly problem: string },
 ) {
-  const { request, reply, resource, calls, titles, path, sendPage } = context;
+  const { request, reply, resource, calls, titles, path, sendPage, language, t } = context;
   if (!canMerge(context)) throw errors.forbidden(resource.name, 'delete');
   const { id } = request.params as { id: string };
   const { record } = await calls.read(resource, id);
@@ -133,56 +133,59 @@ async function findOther(
     resource,
     canSearch && rejected !== undefined && rejected.text !== '' ? searchQuery(rejected.text) : undefined,
   );
-  const noun = resourceNoun(resource);
+  const noun = resourceNoun(resource, language);
   if (rejected !== undefined) reply.code(400);
   return sendPage({
     kind: 'form',
-    title: `Merge another ${noun} into ${titles.of(resource, record)}`,
+    title: t('mergeInto', { noun, name: titles.of(resource, record) }),
     above: { label: titles.of(resource, record), href: `${path}/${id}` },
-    intro: 'On the next page, you can compare the two records before you merge them.',
+    intro: t('mergeIntro'),
     action: `${path}/${id}/merge`,
     inputs: [
       {
         kind: 'suggestions',
         name: 'other',
-        label: `Other ${noun}`,
+        label: t('otherRecord', { noun }),
         required: true,
         maxLength: 200,
         value: rejected?.text ?? '',
         focus: true,
-        help: canSearch ? 'Name or ID. Type a part of the name to search.' : 'ID.',
+        help: canSearch ? t('searchHelp') : t('idHelp'),
         error: rejected?.problem,
         options: suggested
           .filter((other) => textOf(other.id) !== id)
           .map((other) => ({ value: `${titles.of(resource, other)} (${textOf(other.id)})`, label: '' })),
       },
     ],
-    submit: 'Compare',
+    submit: t('compare'),
     cancel: `${path}/${id}`,
   });
 }
 
 /** Sends the page that undoes a merge. @param rejection why it could not be undone */
 async function confirmUnmerge(context: DataRequest, form: Form, rejection?: HttpError) {
-  const { request, reply, resource, calls, titles, path, sendPage } = context;
+  const { request, reply, resource, calls, titles, path, sendPage, language, t } = context;
   if (!canUnmerge(context)) throw errors.forbidden(resource.name, 'update');
   const { id } = request.params as { id: string };
   const from = field(form, 'from');
   const { record } = await calls.read(resource, id);
   const [found] = isRecordId(from) ? await mergesInto(context, id, from) : [];
   if (found === undefined && rejection === undefined) throw errors.notFound();
-  const noun = resourceNoun(resource);
+  const noun = resourceNoun(resource, language);
   const title = titles.of(resource, record);
   if (rejection !== undefined) reply.code(rejection.status);
   return sendPage(
     {
       kind: 'confirm',
-      title: `Undo the merge of ${noun} ${from} into ${title}?`,
+      title: t('undoMergeQuestion', { noun, id: from, name: title }),
       above: { label: title, href: `${path}/${id}` },
-      consequence: `${found === undefined ? '' : `The records were merged on ${exactTime(found.merged_at)}. `}The other ${noun} exists again, and everything that the merge moved refers to it again. Values that ${title} got from it are removed. What has been changed since the merge stays.`,
+      consequence: [
+        ...(found === undefined ? [] : [t('mergedOn', { time: exactTime(found.merged_at) })]),
+        t('undoesMerge', { noun, name: title }),
+      ].join(' '),
       action: `${path}/${id}/unmerge`,
       hidden: [{ name: 'from', value: from }],
-      submit: 'Undo merge',
+      submit: t('undoMerge'),
       isSafe: true,
       cancel: `${path}/${id}`,
     },
@@ -199,13 +202,13 @@ function selectedPair({ resource, calls }: DataRequest, form: Form): readonly [s
     if (!calls.allows(resource, action)) throw errors.forbidden(resource.name, action);
   const [id, from, ...more] = [...new Set(fields(form, 'id'))].filter(isRecordId);
   if (id === undefined || from === undefined || more.length > 0)
-    throw errors.invalidItem(`Select exactly two ${resourceWords(resource)} to merge them.`);
+    throw errors.invalidItem(`Select exactly two ${resourceWords(resource, 'en')} to merge them.`);
   return [id, from];
 }
 
 /** Sends the page with both records side by side. @param rejection why they could not be merged */
 async function compareRecords(context: DataRequest, form: Form, rejection?: HttpError) {
-  const { request, reply, resource, calls, titles, references, path, sendPage } = context;
+  const { request, reply, resource, calls, titles, references, path, sendPage, language, t } = context;
   const [id, from] = selectedPair(context, form);
   const compared = resource.definition.fields.filter(
     ({ aliasOf, readOnly }) => aliasOf === undefined && !readOnly,
@@ -226,23 +229,23 @@ async function compareRecords(context: DataRequest, form: Form, rejection?: Http
   const back = returnUrl(context, form);
   const swapped = new URLSearchParams({ at });
   for (const value of [from, id]) swapped.append('id', value);
-  const noun = resourceNoun(resource);
+  const noun = resourceNoun(resource, language);
   const { trash } = resource.definition;
   if (rejection !== undefined) reply.code(rejection.status);
   return sendPage(
     {
       kind: 'confirm',
-      title: `Merge ${other.title} into ${kept.title}?`,
-      above: { label: 'Back to the list', href: back },
-      consequence: `The first ${noun} keeps its values, and its blank fields get the values of the second ${noun}. All references to the second ${noun} are moved to the first one. The second ${noun} is ${
+      title: t('mergeQuestion', { other: other.title, kept: kept.title }),
+      above: { label: t('backToList'), href: back },
+      consequence:
         trash === undefined
-          ? 'deleted'
-          : `moved to the trash, where it can be restored for ${daysText(trash)}`
-      }.`,
-      links: [{ label: `Keep ${other.title} instead`, href: `${path}/merge?${swapped}` }],
+          ? t('mergeDeletes', { noun })
+          : t('mergeTrashes', { noun, days: t('days', { count: trash.days }) }),
+      links: [{ label: t('keepOther', { name: other.title }), href: `${path}/merge?${swapped}` }],
       comparison: {
         columns: [kept, other].map((side, index) => ({
-          label: `${index === 0 ? 'First' : 'Second'} ${noun}: ${side.title}`,
+          label:
+            index === 0 ? t('first', { noun, name: side.title }) : t('second', { noun, name: side.title }),
           href: `${path}/${side.id}`,
         })),
         rows: compared
@@ -265,7 +268,7 @@ async function compareRecords(context: DataRequest, form: Form, rejection?: Http
       },
       action: `${path}/merge`,
       hidden: [...[id, from].map((value) => ({ name: 'id', value })), { name: 'tag', value: tag }],
-      submit: `Merge ${resourceWords(resource)}`,
+      submit: t('merge', { records: resourceWords(resource, language) }),
       cancel: back,
     },
     { at, problem: rejection?.message },

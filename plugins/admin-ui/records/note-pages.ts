@@ -57,17 +57,18 @@ export function notePages({ get, post }: DataRoutes): void {
     return redirectDone(request, reply, recordUrl(context), 'note-saved');
   });
   get('/:id/notes/:note/delete', async (context) => {
+    const { t } = context;
     const note = await currentNote(context, 'canDelete');
     const url = recordUrl(context);
     return context.sendPage({
       kind: 'confirm',
-      title: 'Delete this note?',
-      above: { label: 'Back to the record', href: url },
-      consequence: 'Deletes the note for everyone. It cannot be restored.',
+      title: t('deleteNoteQuestion'),
+      above: { label: t('backToRecord'), href: url },
+      consequence: t('deletesNote'),
       items: [note.text],
       action: `${url}/notes/${note.id}/delete`,
       hidden: [],
-      submit: 'Delete note',
+      submit: t('deleteNote'),
       cancel: url,
     });
   });
@@ -131,23 +132,24 @@ const editForm = (
   { id }: Note,
   text: string,
 ): FormPage & { readonly title: string } => {
+  const { t } = context;
   const url = recordUrl(context);
   return {
-    title: 'Edit note',
-    above: { label: 'Back to the record', href: url },
+    title: t('editNote'),
+    above: { label: t('backToRecord'), href: url },
     action: `${url}/notes/${id}/edit`,
     inputs: [
       {
         kind: 'lines',
         name: 'text',
-        label: 'Note',
+        label: t('note'),
         required: true,
         maxLength: maxNoteLength,
         value: text,
         focus: true,
       },
     ],
-    submit: 'Save note',
+    submit: t('saveNote'),
     cancel: url,
   };
 };

@@ -13,6 +13,7 @@ import {
   addRecords,
   filterLink,
   iconNames,
+  languageOf,
   localeOf,
   memberOf,
   show,
@@ -38,6 +39,7 @@ import { referencesOf } from './references.ts';
 import type { DataHandler, DataRoutes } from './routes.ts';
 import { searchPage } from './search-page.ts';
 import { stopViewing, viewerOf } from './see-as.ts';
+import { recordsTexts } from './texts/index.ts';
 import { trashPages } from './trash-pages.ts';
 import { undoButton } from './undo.ts';
 import { resourceNoun, titlesOf } from './values.ts';
@@ -58,14 +60,14 @@ export function dataPages(
   { resources, database, secrets, config }: DataServices,
 ): void {
   const callsOf = prepareCalls(app, { database, resources, signing: signing(secrets, 'cursors of lists') });
-  addRecords(app, ({ grants }) =>
+  addRecords(app, ({ grants }, language) =>
     resources
       .filter(({ definition }) => definition.screen.isHidden !== true && allows(grants, definition, 'list'))
       .map((resource) => ({
         name: `data/${resource.name}`,
         title: resourceLabel(resource.definition),
         create: allows(grants, resource.definition, 'create')
-          ? `Create ${resourceNoun(resource)}`
+          ? recordsTexts(language)('create', { name: resourceNoun(resource, language) })
           : undefined,
         section: resource.definition.screen.section,
         icon: iconNames.find((icon) => icon === resource.definition.screen.icon),
@@ -73,38 +75,37 @@ export function dataPages(
   );
   recordParts(app, { resources, database, callsOf });
   reassignNotices(app, { resources, database });
+  const { later } = recordsTexts;
   addDoneTexts(app, {
-    'record-created': '{} created.',
-    'record-saved': { text: '{} saved.', undo: undoButton },
-    'record-same': 'No changes to {}.',
-    'record-deleted': { text: '{} deleted.', undo: undoButton },
-    'record-undone': { text: 'Change to {} undone.', undo: undoButton },
-    'record-restored': '{} restored with a new ID.',
-    'records-deleted': { text: '{} deleted.', undo: undoButton },
-    'records-deleted-partly': {
-      text: '{} deleted. The others do not exist or cannot be deleted.',
-      undo: undoButton,
-    },
-    'records-kept': 'Nothing was deleted, because you cannot delete any of the records.',
-    'records-restored': '{} restored with new IDs.',
-    'record-merged': { text: 'The records were merged into {}.', undo: unmergeButton },
-    'record-unmerged': 'The merge into {} was undone.',
-    'action-done': '{} completed.',
-    'job-canceled': '{} will be canceled.',
-    'record-returned': '{} restored.',
-    'records-returned': '{} restored.',
-    'record-purged': '{} deleted permanently.',
-    'records-imported': '{} imported.',
-    'note-added': 'Note added.',
-    'note-saved': 'Note saved.',
-    'note-deleted': 'Note deleted.',
-    'view-saved': 'View {} saved.',
-    'view-deleted': 'View {} deleted.',
+    'record-created': later('created'),
+    'record-saved': { text: later('saved'), undo: undoButton },
+    'record-same': later('unchanged'),
+    'record-deleted': { text: later('deleted'), undo: undoButton },
+    'record-undone': { text: later('undone'), undo: undoButton },
+    'record-restored': later('restoredWithNewId'),
+    'records-deleted': { text: later('deleted'), undo: undoButton },
+    'records-deleted-partly': { text: later('deletedPartly'), undo: undoButton },
+    'records-kept': later('nothingDeleted'),
+    'records-restored': later('restoredWithNewIds'),
+    'record-merged': { text: later('merged'), undo: unmergeButton },
+    'record-unmerged': later('unmerged'),
+    'action-done': later('actionCompleted'),
+    'job-canceled': later('willBeCanceled'),
+    'record-returned': later('restored'),
+    'records-returned': later('restored'),
+    'record-purged': later('deletedPermanently'),
+    'records-imported': later('imported'),
+    'note-added': later('noteAdded'),
+    'note-saved': later('noteSaved'),
+    'note-deleted': later('noteDeleted'),
+    'view-saved': later('viewSaved'),
+    'view-deleted': later('viewDeleted'),
   });
 
   const handlerFor = (handle: DataHandler) => async (request: FastifyRequest, reply: FastifyReply) => {
     const { member, banner } = await viewerOf(database, request, reply);
     const { slug, organization, grants } = member.membership;
+    const language = languageOf(request);
     const tables = tablesOf(database);
     const showsEmails = allows(grants, membersObject, 'list');
     const { resource: name } = request.params as { resource: string };
@@ -117,13 +118,15 @@ export function dataPages(
     if (resource === undefined) throw errors.notFound();
     const base = `/setup/o/${slug}/data`;
     const path = `${base}/${name}`;
-    const frame = { org: member.membership, section: `data/${name}`, path, ...banner };
+    const frame = { language, org: member.membership, section: `data/${name}`, path, ...banner };
     return handle({
       ...{ request, reply, database, member, resource, path, titles },
       isViewingAs: banner !== undefined,
       hasNotes: config.notes,
       calls: callsOf(request, member),
-      references: referencesOf(views, titles, base),
+      language,
+      t: recordsTexts(language),
+      references: referencesOf(views, titles, { base, language }),
       listMembers: async () => {
         const members = await listMembers(tables, organization);
         // Members without a name are listed by their email address, so the order would reveal it.

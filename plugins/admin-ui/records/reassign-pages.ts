@@ -3,7 +3,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
-import { fieldLabel, inSentence } from '../../../engine/fields/index.ts';
+import { fieldLabel } from '../../../engine/fields/index.ts';
 import { personLine } from '../../access/identity/index.ts';
 import {
   addDoneTexts,
@@ -12,38 +12,43 @@ import {
   field as fieldOf,
   isAdministrator,
   redirectDone,
+  type Text,
 } from '../shell/index.ts';
 import { countFormerUsers, findFormerUsers, maxCounted, userFields } from './former-users.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
-import { resourceWords } from './values.ts';
+import { type RecordsText, recordsTexts } from './texts/index.ts';
+import { inText, resourceWords } from './values.ts';
 
 /** Number of records per update. */
 const batchSize = 500;
 
-const numbers = new Intl.NumberFormat('en');
-const countText = (count: number): string =>
-  `${count > maxCounted ? 'More than ' : ''}${numbers.format(Math.min(count, maxCounted))} ${count === 1 ? 'record' : 'records'}`;
+const countText = (count: number, t: RecordsText): Text =>
+  count > maxCounted ? t('moreThanRecords', { count: maxCounted }) : t('records', { count });
 
 /** Adds the line on the home page about records without an active owner. */
 export function reassignNotices(
   app: FastifyInstance,
   { resources, database }: { readonly resources: readonly Resource[]; readonly database: Database },
 ): void {
-  addDoneTexts(app, { 'records-reassigned': '{} reassigned.' });
-  addHomeCheck(app, async ({ membership: { organization, slug } }) => {
+  addDoneTexts(app, { 'records-reassigned': recordsTexts.later('reassigned') });
+  addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
+    const t = recordsTexts(language);
     const lines = resources.flatMap((resource) =>
       userFields(resource).map(async (field) => {
         // A count that takes too long is omitted, because it must not prevent the page from loading.
         const count = await countFormerUsers(database, organization, resource, field).catch(() => 0);
         if (count === 0) return [];
-        const label = inSentence(fieldLabel(field));
+        const names = {
+          records: resourceWords(resource, language),
+          field: inText(fieldLabel(field), language),
+        };
         return [
           {
             state: 'warn' as const,
-            text: `Records without an active ${label}: ${countText(count)} of ${resourceWords(resource)}.`,
+            text: t('withoutActive', { ...names, found: countText(count, t) }),
             link: {
-              label: 'Reassign',
-              name: `Reassign ${resourceWords(resource)} without an active ${label}`,
+              label: t('reassign'),
+              name: t('reassignWithout', names),
               href: `/setup/o/${slug}/data/${resource.name}/reassign?field=${field.name}`,
             },
           },
@@ -70,7 +75,7 @@ export function reassignPages({ get, post }: DataRoutes, database: Database): vo
     if (user === undefined) {
       reply.code(400);
       const page = await reassignForm(context, database, field.name);
-      return context.sendPage(page, { problem: 'Choose a member of the organization.' });
+      return context.sendPage(page, { problem: context.t('chooseCurrentMember') });
     }
     let count = 0;
     let after = '0';
@@ -83,7 +88,7 @@ export function reassignPages({ get, post }: DataRoutes, database: Database): vo
       count += await calls.patchMany(resource, ids, { [field.name]: field.type.form.parse(user.id) });
       after = last;
     }
-    return redirectDone(request, reply, path, 'records-reassigned', { name: countText(count) });
+    return redirectDone(request, reply, path, 'records-reassigned', { name: countText(count, context.t) });
   });
 }
 
@@ -101,19 +106,25 @@ function requireField({ resource, calls, member }: DataRequest, name: string) {
 }
 
 async function reassignForm(context: DataRequest, database: Database, name: string) {
-  const { resource, member, path, listMembers } = context;
+  const { resource, member, path, listMembers, language, t } = context;
   const field = requireField(context, name);
   const { organization } = member.membership;
   const [count, members] = await Promise.all([
     countFormerUsers(database, organization, resource, field),
     listMembers(),
   ]);
-  const plural = resourceWords(resource);
-  const label = inSentence(fieldLabel(field));
+  const names = {
+    records: resourceWords(resource, language),
+    field: inText(fieldLabel(field), language),
+  };
   return {
     kind: 'form' as const,
-    title: `Reassign ${plural} without an active ${label}`,
-    intro: `${countText(count)} of ${plural} have a former member as ${label}. Each record’s history shows the change. One submission reassigns up to ${numbers.format(maxCounted)} records.`,
+    title: t('reassignWithout', names),
+    intro: t('reassignIntro', {
+      ...names,
+      found: countText(count, t),
+      max: t('number', { count: maxCounted }),
+    }),
     above: { label: resourceLabel(resource.definition), href: path },
     action: `${path}/reassign`,
     hidden: [{ name: 'field', value: field.name }],
@@ -121,15 +132,15 @@ async function reassignForm(context: DataRequest, database: Database, name: stri
       {
         kind: 'choice' as const,
         name: 'user',
-        label: 'Assign to',
+        label: t('assignTo'),
         required: true,
         options: [
-          { value: '', label: 'Choose a member', selected: true },
+          { value: '', label: t('chooseMember'), selected: true },
           ...members.map((person) => ({ value: person.id, label: personLine(person) })),
         ],
       },
     ],
-    submit: 'Reassign records',
+    submit: t('reassignRecords'),
     cancel: path,
   };
 }

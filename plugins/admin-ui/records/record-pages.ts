@@ -11,6 +11,7 @@ import {
   localeOf,
   redirectDone,
   returnQuery,
+  type Text,
   type ValueForm,
 } from '../shell/index.ts';
 import { actionLinks } from './action-pages.ts';
@@ -27,8 +28,6 @@ import { notedRecord, readTimeline, withNotes } from './timeline.ts';
 import { readUndo, restoreRecord, undoablePosition } from './undo.ts';
 import { editedField, valueForm } from './value-form.ts';
 import { displayValue, isTruncated, resourceNoun, textOf, truncate, valueText } from './values.ts';
-
-const conflictText = 'Someone else has changed this record since you opened it. This is the current version.';
 
 /** Registers a record's page, its history, and the confirmations for deleting it, restoring it and undoing a change. */
 export function recordPages({ get, post }: DataRoutes): void {
@@ -48,7 +47,8 @@ export function recordPages({ get, post }: DataRoutes): void {
     const { record } = await calls.read(resource, id);
     try {
       const deletion = await unlessConflict(() => calls.remove(resource, id, tagIn(request)));
-      if (deletion === undefined) return confirmDelete(context, { problem: conflictText, status: 412 });
+      if (deletion === undefined)
+        return confirmDelete(context, { problem: context.t('changedByOthers'), status: 412 });
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 409) throw error;
       return confirmDelete(context, rejectedDelete(context, id, error));
@@ -85,7 +85,7 @@ export function recordPages({ get, post }: DataRoutes): void {
     }
     const tag = isConfirmed ? tagIn(request) : await tagAfter(context, change);
     const record = tag && (await unlessConflict(() => calls.patch(resource, id, tag, values)));
-    if (!record) return confirmUndo(context, position, conflictText);
+    if (!record) return confirmUndo(context, position, context.t('changedByOthers'));
     const back = from === 'board' ? returnUrl(context, formOf(request), `${path}/board`) : `${path}/${id}`;
     return redirectDone(request, reply, back, 'record-undone', {
       name: titles.of(resource, record),
@@ -134,7 +134,7 @@ interface RecordInput {
 
 /** Sends a record's page, or a deleted record's last values and history. */
 export async function showRecord(context: DataRequest, edit?: RecordInput): Promise<unknown> {
-  const { request, resource, calls, titles, references, path } = context;
+  const { request, resource, calls, titles, references, path, language, t } = context;
   const sendPage: DataRequest['sendPage'] = (page) => context.sendPage(page, { problem: edit?.problem });
   const { id } = request.params as { id: string };
   const { fields } = resource.definition;
@@ -173,7 +173,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
       kind: 'record',
       title: titles.of(resource, { ...last, id }),
       above,
-      intro: isTrashed ? 'This record is in the trash.' : 'This record was deleted.',
+      intro: isTrashed ? t('inTrash') : t('wasDeleted'),
       values: fields
         .filter(({ name }) => Object.hasOwn(last, name))
         .map((recordField) => {
@@ -192,14 +192,15 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
             ...(isLong &&
               deletion !== undefined && {
                 whole: {
-                  label: 'Show full value',
-                  name: `Show full value of ${label}`,
+                  label: t('showValue'),
+                  name: t('showValueOf', { field: label }),
                   href: value(recordField.name, deletion, 'before'),
                 },
               }),
           };
         }),
       changes: historyEntries(resource, history, people, {
+        language,
         undo: (change) =>
           change.action === 'delete' || (change === deletion && isRemoval(change))
             ? restore?.(change)
@@ -217,6 +218,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     timeline === undefined ? history : { items: timeline.changes, next: undefined },
     people,
     {
+      language,
       undo:
         calls.allows(resource, 'update') && lock === undefined
           ? (change) => (change.action === 'update' ? undo(change) : undefined)
@@ -233,7 +235,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     ...(calls.allows(resource, 'update') &&
       lock === undefined && {
         primary: {
-          label: `Edit ${resourceNoun(resource)}`,
+          label: t('edit', { name: resourceNoun(resource, language) }),
           href: `${path}/${id}/edit`,
           icon: 'pencil',
         },
@@ -241,7 +243,12 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     links: [
       ...actionLinks(context, id),
       ...(canMerge(context) && lock === undefined
-        ? [{ label: `Merge another ${resourceNoun(resource)}`, href: `${path}/${id}/merge` }]
+        ? [
+            {
+              label: t('mergeAnother', { noun: resourceNoun(resource, language) }),
+              href: `${path}/${id}/merge`,
+            },
+          ]
         : []),
       ...(lock === undefined ? await unmergeLinks(context, id) : []),
     ],
@@ -270,7 +277,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
           ...(edit === undefined &&
             lock?.changeable.includes(recordField.name) !== false &&
             editedField(context, recordField.name) !== undefined && {
-              edit: { label: `Edit ${label}`, href: `${path}/${id}?edit=${recordField.name}` },
+              edit: { label: t('edit', { name: label }), href: `${path}/${id}?edit=${recordField.name}` },
             }),
           ...((recordField.type.form.control === 'lines' && text !== '') || isLong
             ? { long: truncate(text, excerptLengths.one) }
@@ -281,8 +288,8 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
               })),
           ...(isLong && {
             whole: {
-              label: 'Show full value',
-              name: `Show full value of ${label}`,
+              label: t('showValue'),
+              name: t('showValueOf', { field: label }),
               href: valueAt(recordField.name),
             },
           }),
@@ -294,7 +301,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
         ? changes
         : {
             ...changes,
-            title: 'Timeline',
+            title: t('timeline'),
             all: withNotes(context, changes, timeline.notes, people),
             older: timeline.older && `${path}/${id}?${new URLSearchParams(timeline.older)}`,
             ...(calls.allows(resource, 'update') && {
@@ -330,10 +337,8 @@ async function sendValue({ request, reply, resource, calls }: DataRequest): Prom
   return valueText(shown, record[name]);
 }
 
-async function confirmDelete(
-  { request, reply, resource, calls, titles, references, path, sendPage }: DataRequest,
-  rejection?: RejectedDelete,
-) {
+async function confirmDelete(context: DataRequest, rejection?: RejectedDelete) {
+  const { request, reply, resource, calls, titles, path, sendPage, language, t } = context;
   const { id } = request.params as { id: string };
   if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
   const { record, tag } = await calls.read(resource, id);
@@ -343,13 +348,13 @@ async function confirmDelete(
   return sendPage(
     {
       kind: 'confirm',
-      title: `Delete ${title}?`,
+      title: t('deleteQuestion', { name: title }),
       above: { label: title, href: `${path}/${id}` },
-      consequence: deletionText(resource, references, 1),
+      consequence: deletionText(context, 1),
       ...(rejection?.links && { links: rejection.links }),
       action: `${path}/${id}/delete`,
       hidden: [{ name: 'tag', value: tag }],
-      submit: `Delete ${resourceNoun(resource)}`,
+      submit: t('delete', { name: resourceNoun(resource, language) }),
       cancel: `${path}/${id}`,
     },
     { problem: rejection?.problem, at },
@@ -365,21 +370,24 @@ interface RejectedDelete {
 
 /** Explains that other records prevent a delete, and links to them. */
 function rejectedDelete(
-  { resource, calls, references }: DataRequest,
+  { resource, calls, references, language, t }: DataRequest,
   id: string,
   error: HttpError,
 ): RejectedDelete {
   const { referrers } = error.extra;
   if (referrers === undefined) return { problem: error.message, status: error.status };
   return {
-    problem: `This ${resourceNoun(resource)} cannot be deleted because other records refer to it: ${referrers.map(references.referrersText).join(', ')}. Delete these records or change their references first.`,
+    problem: t('referredTo', {
+      noun: resourceNoun(resource, language),
+      referrers: referrers.map(references.referrersText).join(', '),
+    }),
     status: error.status,
     links: referrers.flatMap((entry) => references.referrers(calls, entry, resource, id) ?? []),
   };
 }
 
-async function confirmUndo(context: DataRequest, position: string, problem?: string) {
-  const { request, reply, resource, calls, titles, path, sendPage } = context;
+async function confirmUndo(context: DataRequest, position: string, problem?: Text) {
+  const { request, reply, resource, calls, titles, path, sendPage, language, t } = context;
   const { id } = request.params as { id: string };
   const [change, values] = await readUndo(context, id, position);
   const page = {
@@ -393,14 +401,11 @@ async function confirmUndo(context: DataRequest, position: string, problem?: str
     return sendPage({
       kind: 'confirm',
       ...page,
-      title: `Restore ${title}?`,
+      title: t('restoreQuestion', { name: title }),
       above: { label: title, href: `${path}/${id}` },
-      consequence:
-        change.action === 'trash'
-          ? 'Returns the record from the trash, with its ID and all references to it.'
-          : 'Creates the record again with its previous values, under a new ID. References to it are not restored.',
+      consequence: change.action === 'trash' ? t('returnsFromTrash') : t('createsAgain'),
       hidden: [{ name: 'change', value: position }],
-      submit: `Restore ${resourceNoun(resource)}`,
+      submit: t('restore', { name: resourceNoun(resource, language) }),
     });
   }
   const { record, tag } = await calls.read(resource, id);
@@ -409,9 +414,9 @@ async function confirmUndo(context: DataRequest, position: string, problem?: str
     {
       kind: 'confirm',
       ...page,
-      title: `Undo this change to ${title}?`,
+      title: t('undoQuestion', { name: title }),
       above: { label: title, href: `${path}/${id}` },
-      consequence: 'Restores the previous values of these fields. Other changes are kept.',
+      consequence: t('undoConsequence'),
       values: writable(resource)
         .filter(({ name }) => Object.hasOwn(values, name))
         .map((field) => ({
@@ -423,7 +428,7 @@ async function confirmUndo(context: DataRequest, position: string, problem?: str
         { name: 'change', value: position },
         { name: 'tag', value: tag },
       ],
-      submit: 'Undo change',
+      submit: t('undoChange'),
     },
     { problem },
   );

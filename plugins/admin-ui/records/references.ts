@@ -5,16 +5,16 @@ import {
   type Field,
   fieldLabel,
   humanize,
-  inSentence,
   linksOf,
   refersToMany,
   refersToUser,
 } from '../../../engine/fields/index.ts';
 import { equalityParameter, maxExpansions, type Query } from '../../../engine/query/index.ts';
-import type { DisplayValue, Link, RecordPage } from '../shell/index.ts';
+import type { DisplayValue, Language, Link, RecordPage } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { type People, personValue } from './people.ts';
-import { resourceWords, type Titles, textOf } from './values.ts';
+import { recordsTexts } from './texts/index.ts';
+import { inText, resourceWords, type Titles, textOf } from './values.ts';
 
 /** An expanded list in a record. */
 interface ExpandedRecords {
@@ -54,8 +54,13 @@ export interface References {
   ) => Link | undefined;
 }
 
-/** Creates the references for an organization's pages. @param base base URL of its records */
-export function referencesOf(resources: readonly ResourceView[], titles: Titles, base: string): References {
+/** Creates the references for an organization's pages. @param page the base URL of its records, and the page's language */
+export function referencesOf(
+  resources: readonly ResourceView[],
+  titles: Titles,
+  { base, language }: { readonly base: string; readonly language: Language },
+): References {
+  const t = recordsTexts(language);
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
   const expand = (names: readonly string[]): Query => (names.length === 0 ? {} : { expand: names.join() });
   const isAllowed = (calls: Calls, field: Pick<Field, 'to'>, action: 'read' | 'list') => {
@@ -75,12 +80,12 @@ export function referencesOf(resources: readonly ResourceView[], titles: Titles,
     );
   const wordsFor: References['wordsFor'] = (name) => {
     const resource = target({ to: name });
-    return resource === undefined ? inSentence(humanize(name)) : resourceWords(resource);
+    return resource === undefined ? inText(humanize(name), language) : resourceWords(resource, language);
   };
   const referrersText: References['referrersText'] = ({ resource, count, isMore }) =>
     count === 0
       ? wordsFor(resource)
-      : `${wordsFor(resource)} (${isMore ? 'more than ' : ''}${new Intl.NumberFormat('en').format(count)})`;
+      : `${wordsFor(resource)} (${isMore ? t('moreThan', { count }) : t('number', { count })})`;
   return {
     target,
     wordsFor,
@@ -109,7 +114,7 @@ export function referencesOf(resources: readonly ResourceView[], titles: Titles,
             label: titles.of(from, item),
             href: `${base}/${to}/${textOf(item.id)}`,
           })),
-          all: { label: 'Show all', name: `Show all ${title}`, href: `${base}/${to}?${query}` },
+          all: { label: t('showAll'), name: t('showAllOf', { name: title }), href: `${base}/${to}?${query}` },
         };
       }),
     records: expandedOf,
@@ -138,7 +143,10 @@ export function referencesOf(resources: readonly ResourceView[], titles: Titles,
       const value = reference?.alternativeOf === undefined ? id : `${to.name}/${id}`;
       const isFiltered = reference !== undefined && parameter !== undefined;
       const query = isFiltered ? `?${new URLSearchParams({ [parameter.name]: value })}` : '';
-      return { label: `Show ${referrersText(referrers)}`, href: `${base}/${resource.name}${query}` };
+      return {
+        label: t('showReferrers', { records: referrersText(referrers) }),
+        href: `${base}/${resource.name}${query}`,
+      };
     },
   };
 }

@@ -7,6 +7,7 @@ import {
   type CurrentMember,
   type Form,
   field,
+  type Language,
   type Link,
   returnQuery,
   type ViewData,
@@ -14,6 +15,7 @@ import {
 import type { Calls } from './calls.ts';
 import type { People } from './people.ts';
 import type { References } from './references.ts';
+import type { RecordsText } from './texts/index.ts';
 import { resourceNoun, type Titles } from './values.ts';
 
 /** A member's request for a page of records. */
@@ -31,6 +33,9 @@ export interface DataRequest {
   readonly path: string;
   readonly calls: Calls;
   readonly titles: Titles;
+  /** The page's language, and the function that finds its texts. */
+  readonly language: Language;
+  readonly t: RecordsText;
   readonly references: References;
   /** Finds users by ID. Email addresses require the grant to list members. */
   readonly findPeople: (ids: readonly string[]) => Promise<People>;
@@ -57,9 +62,12 @@ export function returnUrl({ path }: DataRequest, form: Form, page = path): strin
 }
 
 /** Returns the link to the page that confirms a deletion, or undefined if it is not permitted. */
-export const deletionOf = ({ calls, resource, path }: DataRequest, id: string): Link | undefined =>
+export const deletionOf = (
+  { calls, resource, path, language, t }: DataRequest,
+  id: string,
+): Link | undefined =>
   calls.allows(resource, 'delete')
-    ? { label: `Delete ${resourceNoun(resource)}`, href: `${path}/${id}/delete` }
+    ? { label: t('delete', { name: resourceNoun(resource, language) }), href: `${path}/${id}/delete` }
     : undefined;
 
 /** Returns whether a member can see the records in a resource's trash. */

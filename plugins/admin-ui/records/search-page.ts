@@ -10,14 +10,17 @@ import {
   isAdministrator,
   type Link,
   listedSections,
+  languageOf,
   localeOf,
   membershipsOf,
   parametersOf,
   show,
   signedIn,
+  textIn,
 } from '../shell/index.ts';
 import type { Calls, DataRecord, prepareCalls } from './calls.ts';
 import { viewerOf } from './see-as.ts';
+import { recordsTexts } from './texts/index.ts';
 import { searchQuery } from './typed-references.ts';
 import { isPhoneNumber, resourceNoun, textOf, titlesOf } from './values.ts';
 
@@ -33,6 +36,8 @@ export function searchPage(
   app.get('/o/:org/search', { preHandler: signedIn(app) }, async (request, reply) => {
     const { member, banner } = await viewerOf(database, request, reply);
     const { membership, person } = member;
+    const language = languageOf(request);
+    const t = recordsTexts(language);
     const base = `/setup/o/${membership.slug}`;
     const { q = '', go } = parametersOf(request);
     const text = searchQuery(q.trim());
@@ -49,7 +54,7 @@ export function searchPage(
         href: `${url}/${textOf(record.id)}`,
         hue: hueAt(listable.indexOf(resource)),
       }));
-      const all = rest && { label: 'Show all', href: `${url}?${new URLSearchParams(rest)}` };
+      const all = rest && { label: t('showAll'), href: `${url}?${new URLSearchParams(rest)}` };
       return { title: resourceLabel(resource.definition), links: all ? [...links, all] : links };
     };
     const pages = [
@@ -60,11 +65,14 @@ export function searchPage(
       ...listable
         .filter((resource) => calls.allows(resource, 'create'))
         .map((resource) => ({
-          label: `Create ${resourceNoun(resource)}`,
+          label: t('create', { name: resourceNoun(resource, language) }),
           href: `${base}/data/${resource.name}/new`,
         })),
       ...(isAdministrator(membership)
-        ? listedSections(app).map(({ name, title }) => ({ label: title, href: `${base}/${name}` }))
+        ? listedSections(app).map(({ name, title }) => ({
+            label: textIn(title, language),
+            href: `${base}/${name}`,
+          }))
         : []),
     ];
     const organizations = membershipsOf(person).map(({ name, slug }) => ({
@@ -78,8 +86,8 @@ export function searchPage(
         ? []
         : [
             ...(await Promise.all(readable.map(groupOf))),
-            { title: 'Pages', links: matching(pages) },
-            { title: 'Organizations', links: matching(organizations) },
+            { title: t('pages'), links: matching(pages) },
+            { title: t('organizations'), links: matching(organizations) },
           ].filter(({ links }) => links.length > 0);
     const [only, ...others] = groups.flatMap(({ links }) => links);
     // The command palette opens the only result.
@@ -89,13 +97,13 @@ export function searchPage(
       reply,
       {
         kind: 'home',
-        title: 'Search',
-        ...(text === '' && { intro: 'Enter a name, an email address or an ID.' }),
-        ...(text !== '' && groups.length === 0 && { intro: `No results for “${text}”.` }),
+        title: t('searchTitle'),
+        ...(text === '' && { intro: t('searchIntro') }),
+        ...(text !== '' && groups.length === 0 && { intro: t('noResultsFor', { text }) }),
         lines: [],
         groups,
       },
-      { org: membership, searchText: q, ...banner },
+      { language, org: membership, searchText: q, ...banner },
     );
   });
 }

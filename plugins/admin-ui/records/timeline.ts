@@ -89,7 +89,7 @@ export function withNotes(
   notes: readonly Note[],
   people: People,
 ): Timeline['all'] {
-  const { path } = context;
+  const { path, t } = context;
   const { id: record } = context.request.params as { id: string };
   const entries = notes.map((note): Timeline['all'][number] => {
     const { canChange, canDelete } = noteRights(context, note);
@@ -98,14 +98,16 @@ export function withNotes(
     return {
       at: note.at,
       icon: 'message-square',
-      text: note.isChanged ? 'Note (edited) by' : 'Note by',
+      text: note.isChanged ? t('editedNoteBy') : t('noteBy'),
       actor: { text, ...(below != null && { title: below }) },
       note: note.text,
       fields: [],
       links: [
-        ...(canChange ? [{ label: 'Edit', name: `Edit the note from ${note.at}`, href: `${url}/edit` }] : []),
+        ...(canChange
+          ? [{ label: t('editLabel'), name: t('editNoteFrom', { time: note.at }), href: `${url}/edit` }]
+          : []),
         ...(canDelete
-          ? [{ label: 'Delete', name: `Delete the note from ${note.at}`, href: `${url}/delete` }]
+          ? [{ label: t('deleteLabel'), name: t('deleteNoteFrom', { time: note.at }), href: `${url}/delete` }]
           : []),
       ],
     };

@@ -1,10 +1,11 @@
 import { recordLabel, resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { fieldLabel } from '../../../engine/fields/index.ts';
-import { type Action, daysText, trashedAt } from '../../../engine/records/index.ts';
-import { localeOf, redirectDone } from '../shell/index.ts';
+import { type Action, trashedAt } from '../../../engine/records/index.ts';
+import { localeOf, redirectDone, type Text, type TextIn } from '../shell/index.ts';
 import { countText } from './list-page.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
+import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { displayValue, resourceNoun, resourceWords, textOf } from './values.ts';
 
 /** Registers the list of records in the trash, and the confirmations for restoring and deleting them. */
@@ -29,7 +30,7 @@ export function trashPages({ get, post }: DataRoutes): void {
 }
 
 async function listTrash(context: DataRequest) {
-  const { request, resource, path, calls, titles, sendPage } = context;
+  const { request, resource, path, calls, titles, sendPage, language, t } = context;
   const { trash } = resource.definition;
   if (trash === undefined) throw errors.notFound();
   if (!calls.allows(resource, 'restore')) throw errors.forbidden(resource.name, 'restore');
@@ -40,9 +41,9 @@ async function listTrash(context: DataRequest) {
   const locale = localeOf(request);
   return sendPage({
     kind: 'list',
-    title: `${resourceLabel(resource.definition)} in the trash`,
+    title: t('recordsInTrash', { records: resourceLabel(resource.definition) }),
     above: { label: resourceLabel(resource.definition), href: path },
-    intro: `Records are deleted permanently after ${daysText(trash)} in the trash.`,
+    intro: t('trashPeriod', { days: t('days', { count: trash.days }) }),
     columns: [{ title: recordLabel(resource.definition) }, { title: fieldLabel(trashedAt) }],
     rows: items.map((record) => {
       const id = textOf(record.id);
@@ -54,12 +55,20 @@ async function listTrash(context: DataRequest) {
           displayValue(trashedAt, record[trashedAt.name], { reference: undefined, locale }),
         ],
         links: [
-          ...(canRead ? [{ label: 'Restore', name: `Restore ${title}`, href: `${path}/${id}/restore` }] : []),
+          ...(canRead
+            ? [
+                {
+                  label: t('restoreLabel'),
+                  name: t('restore', { name: title }),
+                  href: `${path}/${id}/restore`,
+                },
+              ]
+            : []),
           ...(canRead && calls.allows(resource, 'delete')
             ? [
                 {
-                  label: 'Delete permanently',
-                  name: `Delete ${title} permanently`,
+                  label: t('deletePermanentlyLabel'),
+                  name: t('deletePermanently', { name: title }),
                   href: `${path}/${id}/purge`,
                 },
               ]
@@ -67,8 +76,8 @@ async function listTrash(context: DataRequest) {
         ],
       };
     }),
-    empty: { text: `No ${resourceWords(resource)} in the trash.` },
-    count: total === 0 ? undefined : countText(total, cursor === '' ? items.length : undefined),
+    empty: { text: t('noneInTrash', { records: resourceWords(resource, language) }) },
+    count: total === 0 ? undefined : countText(total, cursor === '' ? items.length : undefined, t),
     first: cursor === '' ? undefined : `${path}/trash`,
     next: next === undefined ? undefined : `${path}/trash?cursor=${encodeURIComponent(next)}`,
   });
@@ -86,41 +95,41 @@ interface TrashAction {
   readonly name: string;
   /** The grants that it requires in addition to reading. */
   readonly actions: readonly Action[];
-  readonly title: (record: string) => string;
-  readonly consequence: string;
-  readonly submit: (noun: string) => string;
+  readonly title: (record: string, t: RecordsText) => Text;
+  readonly consequence: TextIn;
+  readonly submit: (noun: string, t: RecordsText) => Text;
 }
 
 const restoring: TrashAction = {
   name: 'restore',
   actions: ['restore'],
-  title: (record) => `Restore ${record}?`,
-  consequence: 'Returns the record from the trash, with its ID and all references to it.',
-  submit: (noun) => `Restore ${noun}`,
+  title: (name, t) => t('restoreQuestion', { name }),
+  consequence: recordsTexts.later('returnsFromTrash'),
+  submit: (name, t) => t('restore', { name }),
 };
 
 const purging: TrashAction = {
   name: 'purge',
   actions: ['restore', 'delete'],
-  title: (record) => `Delete ${record} permanently?`,
-  consequence: 'Deletes the record for everyone. It cannot be restored under the same ID.',
-  submit: (noun) => `Delete ${noun} permanently`,
+  title: (name, t) => t('deletePermanentlyQuestion', { name }),
+  consequence: recordsTexts.later('purges'),
+  submit: (name, t) => t('deletePermanently', { name }),
 };
 
 async function confirm(context: DataRequest, action: TrashAction) {
-  const { request, resource, calls, path, sendPage } = context;
+  const { request, resource, calls, path, sendPage, language, t } = context;
   const { id } = request.params as { id: string };
   for (const needed of action.actions)
     if (!calls.allows(resource, needed)) throw errors.forbidden(resource.name, needed);
   const back = `${path}/trash`;
   return sendPage({
     kind: 'confirm',
-    title: action.title(await titleOf(context, id)),
-    above: { label: 'Back to the trash', href: back },
-    consequence: action.consequence,
+    title: action.title(await titleOf(context, id), t),
+    above: { label: t('backToTrash'), href: back },
+    consequence: action.consequence(language),
     action: `${path}/${id}/${action.name}`,
     hidden: [],
-    submit: action.submit(resourceNoun(resource)),
+    submit: action.submit(resourceNoun(resource, language), t),
     cancel: back,
   });
 }

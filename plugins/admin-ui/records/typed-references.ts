@@ -4,7 +4,7 @@ import { type Field, refersToMany } from '../../../engine/fields/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
-import { resourceWords, textOf } from './values.ts';
+import { resourceNoun, resourceWords, textOf } from './values.ts';
 
 /** Number of records suggested for each reference. */
 const maxSuggestions = 40;
@@ -85,7 +85,7 @@ export async function resolveReferences(
  * @param current the field's current ID
  */
 export async function findMatch(
-  { calls, titles }: DataRequest,
+  { calls, titles, language, t }: DataRequest,
   target: ResourceView,
   text: string,
   current: string,
@@ -102,19 +102,17 @@ export async function findMatch(
   if (id !== undefined && canRead) {
     const record = await recordOf(calls, target, id);
     if (record !== undefined && hasTitle(title)(record)) {
-      return exact.length === 0
-        ? { id }
-        : { problem: `This could be ID ${id} or a record named "${text}". Type only the ID.` };
+      return exact.length === 0 ? { id } : { problem: t('ambiguousId', { id, text }) };
     }
   }
   // If the string contains an ID, partial matches are different records.
   const [match, ...others] = exact.length === 1 || id !== undefined ? exact : matches;
   if (match !== undefined && others.length === 0) return { id: textOf(match.id) };
   if (match !== undefined)
-    return { problem: `Several ${resourceWords(target)} match. Choose one from the list.` };
+    return { problem: t('severalMatch', { records: resourceWords(target, language) }) };
   // The member cannot read the name, or another user has changed it since the form was opened.
   if (id !== undefined && (!canRead || id === current)) return { id };
-  return { problem: `No ${target.definition.singular.replaceAll('_', ' ')} found.` };
+  return { problem: t('noneFound', { noun: resourceNoun(target, language) }) };
 }
 
 /** Converts a string to a search query that the API accepts. */

@@ -10,7 +10,7 @@ export const editedField = ({ resource, calls }: DataRequest, name: string): Fie
 
 /** Returns the form that edits one of a record's values in place. */
 export function valueForm(
-  { request, resource, path }: DataRequest,
+  { request, resource, path, t }: DataRequest,
   {
     only,
     stored,
@@ -25,7 +25,9 @@ export function valueForm(
   },
 ): ValueForm {
   const { id } = request.params as { id: string };
-  const input = formInputs(resource, { ...state, stored: stored.record }).find(({ name }) => name === only);
+  const input = formInputs(resource, { ...state, stored: stored.record }, t).find(
+    ({ name }) => name === only,
+  );
   if (input === undefined) throw new Error(`${resource.name} has no writable field ${only}`);
   return {
     action: `${path}/${id}/edit`,

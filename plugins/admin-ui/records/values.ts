@@ -7,18 +7,24 @@ import {
   isRecordReference,
   refersToUser,
 } from '../../../engine/fields/index.ts';
-import { type DisplayValue, hueAt } from '../shell/index.ts';
+import { type DisplayValue, hueAt, type Language } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 
+/** Returns a label as it is written within a sentence. German nouns keep their capital letters. */
+export const inText = (label: string, language: Language): string =>
+  language === 'en' ? inSentence(label) : label;
+
 /** Returns the noun for one of a resource's records, for example "lead source". */
-export const resourceNoun = ({ definition }: ResourceView): string => inSentence(recordLabel(definition));
+export const resourceNoun = ({ definition }: ResourceView, language: Language): string =>
+  inText(recordLabel(definition), language);
 
 /** Returns the noun for a resource's records, for example "lead sources". */
-export const resourceWords = ({ definition }: ResourceView): string => inSentence(resourceLabel(definition));
+export const resourceWords = ({ definition }: ResourceView, language: Language): string =>
+  inText(resourceLabel(definition), language);
 
 /** Returns a number with a resource's noun, for example "1 lead" or "30 leads". */
-export const countNoun = (resource: ResourceView, count: number): string =>
-  `${new Intl.NumberFormat('en').format(count)} ${count === 1 ? resourceNoun(resource) : resourceWords(resource)}`;
+export const countNoun = (resource: ResourceView, count: number, language: Language): string =>
+  `${new Intl.NumberFormat(language).format(count)} ${(count === 1 ? resourceNoun : resourceWords)(resource, language)}`;
 
 /** Returns whether a string can be a record's ID. */
 export const isRecordId = (text: string): boolean => /^-?\d{1,19}$/.test(text);

@@ -12,6 +12,7 @@ import {
 } from '../saved-views/index.ts';
 import { type Form, type FormPage, field, type Input, nameInput, redirectDone } from '../shell/index.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
+import type { RecordsText } from './texts/index.ts';
 import { viewParameters } from './view-parameters.ts';
 import { canChange, memberList, viewUrl } from './view-tabs.ts';
 
@@ -78,17 +79,16 @@ export function viewPages({ get, post }: DataRoutes): void {
     );
   });
   get('/views/:view/delete', async (context) => {
+    const { t } = context;
     const view = await changeableView(context);
     return context.sendPage({
       kind: 'confirm',
-      title: `Delete the view ${view.name}?`,
+      title: t('deleteViewQuestion', { name: view.name }),
       above: { label: view.name, href: viewUrl(context, view) },
-      consequence: view.isShared
-        ? 'Deletes the view for all members of the organization. Records are not affected.'
-        : 'Deletes the view. Records are not affected.',
+      consequence: view.isShared ? t('deletesSharedView') : t('deletesView'),
       action: `${context.path}/views/${view.id}/delete`,
       hidden: [],
-      submit: 'Delete view',
+      submit: t('deleteView'),
       cancel: viewUrl(context, view),
     });
   });
@@ -117,54 +117,59 @@ function assertCanSave({ calls, resource, isViewingAs }: DataRequest): void {
 
 /** Returns the form that saves a list as a view. @param form the submitted values */
 const newView = (context: DataRequest, query: string, form: Form): FormPage & { readonly title: string } => {
-  const { path } = context;
+  const { path, t } = context;
   const cancel = query === '' ? path : `${path}?${query}`;
   return {
-    title: 'Save view',
+    title: t('saveView'),
     above: { label: resourceLabel(context.resource.definition), href: cancel },
     action: `${path}/views`,
     hidden: [{ name: 'query', value: query }],
-    inputs: [nameInput(field(form, 'name'), 'Appears as a tab above the list.'), ...viewInputs(form)],
-    submit: 'Save view',
+    inputs: [viewName(form, t), ...viewInputs(form, t)],
+    submit: t('saveView'),
     cancel,
   };
 };
 
 /** Returns the form that changes a view, without the properties that the member cannot change. */
 function editView(context: DataRequest, view: SavedView, form: Form): FormPage & { readonly title: string } {
-  const { path } = context;
+  const { path, t } = context;
   const back = viewUrl(context, view);
   const isChangeable = canChange(context, view);
   return {
-    title: 'Edit view',
+    title: t('editView'),
     above: { label: view.name, href: back },
     action: `${path}/views/${view.id}/edit`,
     inputs: isChangeable
-      ? [nameInput(field(form, 'name'), 'Appears as a tab above the list.'), ...viewInputs(form)]
+      ? [viewName(form, t), ...viewInputs(form, t)]
       : [
-          { kind: 'fixed', name: 'name', label: 'Name', value: view.name },
-          ...viewInputs(form).filter(({ name }) => name === 'default'),
+          { kind: 'fixed', name: 'name', label: t('viewName'), value: view.name },
+          ...viewInputs(form, t).filter(({ name }) => name === 'default'),
         ],
-    submit: 'Save view',
+    submit: t('saveView'),
     cancel: back,
-    ...(isChangeable && { danger: { label: 'Delete view', href: `${path}/views/${view.id}/delete` } }),
+    ...(isChangeable && { danger: { label: t('deleteView'), href: `${path}/views/${view.id}/delete` } }),
   };
 }
 
-const viewInputs = (form: Form): readonly Input[] => [
+const viewName = (form: Form, t: RecordsText): Input => ({
+  ...nameInput(field(form, 'name'), t('viewNameHelp')),
+  label: t('viewName'),
+});
+
+const viewInputs = (form: Form, t: RecordsText): readonly Input[] => [
   {
     kind: 'checkbox',
     name: 'shared',
-    label: 'Share with all members of the organization',
+    label: t('shareView'),
     checked: field(form, 'shared') === 'true',
-    help: 'Members see only records that their profile allows.',
+    help: t('shareViewHelp'),
   },
   {
     kind: 'checkbox',
     name: 'default',
-    label: 'Open the list with this view',
+    label: t('defaultView'),
     checked: field(form, 'default') === 'true',
-    help: 'Applies only to you.',
+    help: t('defaultViewHelp'),
   },
 ];
 

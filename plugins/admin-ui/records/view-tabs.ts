@@ -42,7 +42,7 @@ export function viewTabs(
   views: readonly SavedView[],
   parameters: URLSearchParams,
 ): ListTabs {
-  const { path, resource, isViewingAs } = context;
+  const { path, resource, isViewingAs, language, t } = context;
   const current = views.find(({ id }) => id === parameters.get('view'));
   const all = views.some(({ isDefault }) => isDefault) ? `${path}?view=${noView}` : path;
   const { parameters: shown } = viewParameters(resource, parameters);
@@ -51,17 +51,14 @@ export function viewTabs(
   const ignored = stored?.ignored ?? [];
   return {
     all,
-    hint:
-      ignored.length === 0
-        ? undefined
-        : `This view uses fields that do not exist or that you cannot use. They are ignored: ${ignored.join(', ')}.`,
+    hint: ignored.length === 0 ? undefined : t('ignoredFields', { fields: ignored.join(', ') }),
     views: {
       tabs:
         views.length === 0
           ? []
           : [
               {
-                label: `All ${resourceWords(resource)}`,
+                label: t('allRecords', { records: resourceWords(resource, language) }),
                 href: all,
                 current: current === undefined,
               },
@@ -76,7 +73,7 @@ export function viewTabs(
         ...(isChanged && !isViewingAs
           ? [
               {
-                label: current === undefined ? 'Save view' : 'Save as new view',
+                label: current === undefined ? t('saveView') : t('saveNewView'),
                 icon: 'bookmark' as const,
                 href: `${path}/views/new?${shown}`,
               },
@@ -86,7 +83,7 @@ export function viewTabs(
           ? []
           : [
               {
-                label: 'Edit view',
+                label: t('editView'),
                 icon: 'pencil' as const,
                 href: `${path}/views/${current.id}/edit`,
               },

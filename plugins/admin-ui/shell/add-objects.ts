@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { personOf } from './access.ts';
 import type { AdminObject, ContextOf } from './admin-object.ts';
+import { textIn } from './catalogue.ts';
 import { linkWithParameters, parametersOf } from './listing.ts';
 import type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
 import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
@@ -115,7 +116,7 @@ export function addObjects<Services extends ObjectServices>(
       const list = await selected.list(context);
       if (objects.length === 1) return list;
       const chips = objects.map(async ({ title, show, count }) => ({
-        label: `${title} (${await count(context)})`,
+        label: `${textIn(title, 'en')} (${await count(context)})`,
         href: linkWithParameters(context.urlOf(), {}, { show }),
         current: show === selected.show,
       }));

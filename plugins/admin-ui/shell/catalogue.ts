@@ -26,9 +26,9 @@ export type TranslationOf<English extends Catalogue> = {
   readonly [Key in keyof English]: English[Key] extends string ? string : PluralForms;
 };
 
-/** The names of the parameters in a string. */
+/** The names of the parameters in a string. `{}` is not a parameter: messages after an action contain it. */
 type NamesIn<Template extends string> = Template extends `${string}{${infer Name}}${infer Rest}`
-  ? Name | NamesIn<Rest>
+  ? Exclude<Name, ''> | NamesIn<Rest>
   : never;
 
 type NamesOf<Value> = Value extends string
@@ -59,6 +59,10 @@ type Lookup<English extends Catalogue, Result> = <Key extends keyof English & st
 
 /** A text that is known before the language, for example the title of a section. */
 export type TextIn = (language: Language) => Text;
+
+/** Returns a text of a definition in a language. A string is the same in all languages. */
+export const textIn = (text: string | TextIn, language: Language): string =>
+  typeof text === 'string' ? text : text(language);
 
 /** A text's parameter values. */
 type Values = Readonly<Record<string, string | number>>;

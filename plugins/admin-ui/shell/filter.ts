@@ -1,3 +1,5 @@
+import type { Language } from './catalogue.ts';
+import { shellTexts } from './texts/index.ts';
 import type { HiddenField, Input, Link, ListView, QuickFilters } from './views.ts';
 
 /** A field by which a list can be filtered. */
@@ -20,6 +22,7 @@ interface FilterRequest {
   readonly link: (name: string) => string;
   /** The form that filters by several fields. */
   readonly quick?: QuickFilters | undefined;
+  readonly language: Language;
   /** Why the entered value was rejected, and the value. */
   readonly rejected?: { readonly problem: string; readonly value: string } | undefined;
 }
@@ -27,7 +30,7 @@ interface FilterRequest {
 /** Returns a list's filter menu: the fields or, if a field is selected, the form that adds a filter for it. */
 export async function filterMenu(
   fields: readonly FilterField[],
-  { by, keep, link, quick, rejected }: FilterRequest,
+  { by, keep, link, quick, language, rejected }: FilterRequest,
 ): Promise<NonNullable<ListView['filter']>> {
   const links = fields.map(({ name, label }): Link => ({ label, href: link(name) }));
   const selected = fields.find(
@@ -47,7 +50,7 @@ export async function filterMenu(
         input: {
           ...input,
           name: 'value',
-          label: 'Value',
+          label: shellTexts(language)('value'),
           focus: true,
           ...(rejected !== undefined && { value: rejected.value, error: rejected.problem }),
           hasNotes: rejected !== undefined || input.help !== undefined,

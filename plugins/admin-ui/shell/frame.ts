@@ -1,7 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import type { Membership } from '../../access/identity/index.ts';
 import { isAdministrator } from './access.ts';
+import { type Language, type TextIn, textIn } from './catalogue.ts';
 import { hueAt, type IconName } from './icon.ts';
+import { shellTexts } from './texts/index.ts';
 import type { Link } from './views.ts';
 
 /** A navigation entry. Its path is relative to the organization's path. */
@@ -19,6 +21,13 @@ interface NavigationEntry {
 /** Headings of an organization's setup, in navigation order. */
 export const setupGroups = ['Access', 'Integrations', 'Data', 'Organization'] as const;
 
+const groupTitles: Readonly<Record<(typeof setupGroups)[number], TextIn>> = {
+  Access: shellTexts.later('access'),
+  Integrations: shellTexts.later('integrations'),
+  Data: shellTexts.later('data'),
+  Organization: shellTexts.later('organization'),
+};
+
 /** The position of a section in the navigation. */
 export interface Placement {
   /** Heading in the navigation. Default: Organization. */
@@ -28,20 +37,26 @@ export interface Placement {
   readonly isListed?: (() => boolean) | undefined;
 }
 
+/** A section of an organization's setup. Its name is the path of its page, relative to the organization's path. */
+interface SetupSection extends Placement {
+  readonly name: string;
+  readonly title: string | TextIn;
+}
+
+/** Returns the navigation entries for the resources that a member can list, with texts in a language. */
+type RecordEntries = (membership: Membership, language: Language) => readonly NavigationEntry[];
+
 declare module 'fastify' {
   interface FastifyInstance {
     /** The pages for an organization's setup, in navigation order within their group. */
-    setupSections: (NavigationEntry & Placement)[];
+    setupSections: SetupSection[];
     /** Functions that return the resources that a member can list, in navigation order. Modules can add functions. */
-    recordsOf: ((membership: Membership) => readonly NavigationEntry[])[];
+    recordsOf: RecordEntries[];
   }
 }
 
 /** Adds a source of navigation entries for resources that a member can list. */
-export function addRecords(
-  app: FastifyInstance,
-  entries: (membership: Membership) => readonly NavigationEntry[],
-): void {
+export function addRecords(app: FastifyInstance, entries: RecordEntries): void {
   app.recordsOf.push(entries);
 }
 
@@ -52,14 +67,18 @@ interface RecordSection {
 }
 
 /** Returns the resources that a member can list, by section. Resources without a section come last. */
-export function recordSections(app: FastifyInstance, membership: Membership): readonly RecordSection[] {
+export function recordSections(
+  app: FastifyInstance,
+  membership: Membership,
+  language: Language,
+): readonly RecordSection[] {
   const entries = app.recordsOf
-    .flatMap((entriesOf) => entriesOf(membership))
+    .flatMap((entriesOf) => entriesOf(membership, language))
     .map((entry, index) => ({ ...entry, hue: hueAt(index) }));
   const titles = new Set(entries.flatMap(({ section }) => section ?? []));
   return [...[...titles].toSorted(), undefined].flatMap((title) => {
     const own = entries.filter(({ section }) => section === title);
-    return own.length === 0 ? [] : [{ title: title ?? 'Records', entries: own }];
+    return own.length === 0 ? [] : [{ title: title ?? shellTexts(language)('records'), entries: own }];
   });
 }
 
@@ -77,6 +96,7 @@ interface CurrentPage {
   readonly org: Membership | undefined;
   /** Name of the current page's entry. */
   readonly current: string | undefined;
+  readonly language: Language;
 }
 
 /** Returns the sections of an organization's setup that the navigation lists with the current settings. */
@@ -84,8 +104,11 @@ export const listedSections = ({ setupSections }: FastifyInstance): FastifyInsta
   setupSections.filter(({ isListed }) => isListed?.() !== false);
 
 /** Returns an organization's navigation. */
-export function navigationOf(app: FastifyInstance, { memberships, recent, org, current }: CurrentPage) {
-  const linkTo = ({ name, title }: NavigationEntry) => ({
+export function navigationOf(
+  app: FastifyInstance,
+  { memberships, recent, org, current, language }: CurrentPage,
+) {
+  const linkTo = ({ name, title }: Pick<NavigationEntry, 'name' | 'title'>) => ({
     href: `/setup/o/${org?.slug}/${name}`,
     label: title,
     current: name === current,
@@ -103,15 +126,18 @@ export function navigationOf(app: FastifyInstance, { memberships, recent, org, c
   const records =
     org === undefined
       ? []
-      : recordSections(app, org).map(({ title, entries }) => ({
+      : recordSections(app, org, language).map(({ title, entries }) => ({
           title,
           entries: entries.map((entry) => ({ ...entry, ...linkTo(entry) })),
         }));
-  const setup = setupGroups.map((title) => ({
-    title,
+  const setup = setupGroups.map((name) => ({
+    title: groupTitles[name](language),
     entries: listedSections(app)
-      .filter(({ group = 'Organization' }) => group === title)
-      .map((entry) => ({ ...linkTo(entry), icon: entry.icon ?? 'settings' })),
+      .filter(({ group = 'Organization' }) => group === name)
+      .map(({ title, icon = 'settings', ...entry }) => ({
+        ...linkTo({ ...entry, title: textIn(title, language) }),
+        icon,
+      })),
   }));
   const isSetupListed = org !== undefined && isAdministrator(org);
   return {

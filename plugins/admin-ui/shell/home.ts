@@ -1,21 +1,24 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type CurrentMember, isAdministrator, memberOf, signedIn } from './access.ts';
+import { type Language, type TextIn, textIn } from './catalogue.ts';
 import { recordSections } from './frame.ts';
+import { languageOf } from './locale.ts';
 import { show } from './render.ts';
+import { shellTexts } from './texts/index.ts';
 import type { HomePage, HomeParts } from './views.ts';
 
 /**
  * Returns a module's lines for an organization's home page. They report issues that need attention, or
  * confirm that everything is fine.
  */
-type HomeCheck = (admin: CurrentMember) => Promise<HomePage['lines']>;
+type HomeCheck = (admin: CurrentMember, language: Language) => Promise<HomePage['lines']>;
 
 /** Returns a module's parts of the home page of the organization in the URL. */
-type HomePartsOf = (request: FastifyRequest) => Promise<HomeParts>;
+type HomePartsOf = (request: FastifyRequest, language: Language) => Promise<HomeParts>;
 
 /** A step of the checklist for a new organization. */
 interface HomeStep {
-  readonly label: string;
+  readonly label: string | TextIn;
   /** Path of the page on which the step is done, relative to the organization's home page. */
   readonly path: string;
   readonly isDone: (admin: CurrentMember) => Promise<boolean>;
@@ -58,12 +61,13 @@ async function stepsOf(
   app: FastifyInstance,
   request: FastifyRequest,
   member: CurrentMember,
+  language: Language,
 ): Promise<HomePage['steps']> {
   const base = `/setup/o/${member.membership.slug}`;
   if (!isAdministrator(member.membership) || request.cookies[hidesSteps] !== undefined) return undefined;
   const steps = await Promise.all(
     app.homeSteps.map(async ({ label, path, isDone }) => ({
-      label,
+      label: textIn(label, language),
       href: `${base}/${path}`,
       isDone: await isDone(member),
     })),
@@ -89,14 +93,16 @@ export function homePage(app: FastifyInstance): void {
   app.get('/o/:org', { preHandler: signedIn(app) }, async (request, reply) => {
     const member = memberOf(app, request);
     const { membership } = member;
+    const language = languageOf(request);
+    const t = shellTexts(language);
     const lines = isAdministrator(membership)
-      ? (await Promise.all(app.homeChecks.map((check) => check(member)))).flat()
+      ? (await Promise.all(app.homeChecks.map((check) => check(member, language)))).flat()
       : [];
     const [steps, ...parts] = await Promise.all([
-      stepsOf(app, request, member),
-      ...app.homeParts.map((partsOf) => partsOf(request)),
+      stepsOf(app, request, member, language),
+      ...app.homeParts.map((partsOf) => partsOf(request, language)),
     ]);
-    const groups = recordSections(app, membership).map(({ title, entries }) => ({
+    const groups = recordSections(app, membership, language).map(({ title, entries }) => ({
       title,
       links: entries.map((entry) => ({
         label: entry.title,
@@ -112,11 +118,10 @@ export function homePage(app: FastifyInstance): void {
       {
         kind: 'home',
         title: membership.name,
-        ...(isAdministrator(membership) && isHealthy && { intro: 'Nothing needs your attention.' }),
+        ...(isAdministrator(membership) && isHealthy && { intro: t('nothingToDo') }),
         ...(groups.length === 0 &&
           !isAdministrator(membership) && {
-            intro:
-              'Your profile does not allow you to list any records. Ask an administrator of this organization for access.',
+            intro: t('noAccess'),
           }),
         lines: lines.toSorted((a, b) => order.indexOf(a.state) - order.indexOf(b.state)),
         steps,
@@ -125,7 +130,7 @@ export function homePage(app: FastifyInstance): void {
         charts: parts.flatMap(({ charts = [] }) => charts),
         groups,
       },
-      { org: membership, section: '' },
+      { language, org: membership, section: '' },
     );
   });
 }

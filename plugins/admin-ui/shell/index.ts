@@ -24,6 +24,7 @@ export {
   type Text,
   type TextIn,
   type TranslationOf,
+  textIn,
 } from './catalogue.ts';
 export { type FilterField, filterMenu } from './filter.ts';
 export { claimForm, type Form, field, fields, idField, safeNext } from './form.ts';

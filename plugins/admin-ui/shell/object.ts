@@ -3,6 +3,7 @@ import type { RawBuilder } from 'kysely';
 import type { Database } from '../../../engine/database/index.ts';
 import type { RowSource, Tables } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
+import type { TextIn } from './catalogue.ts';
 import type { Form } from './form.ts';
 import type { Placement } from './frame.ts';
 import type { ActionOutcome, SubmittedForm } from './section.ts';
@@ -123,7 +124,7 @@ export interface ObjectDefinition<Row extends { readonly id: string }, Services>
   /** Name in the URL. */
   readonly name: string;
   /** Plural noun, as a title. */
-  readonly title: string;
+  readonly title: string | TextIn;
   /** Returns the message for a row that does not exist. */
   readonly missing: (id: string) => string;
   /** Returns a row's name for messages. */

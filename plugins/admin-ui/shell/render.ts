@@ -144,6 +144,7 @@ export async function render(
     ...{ memberships, recent },
     org: org ?? recent[0] ?? onlyOne(memberships),
     current: data.section as string | undefined,
+    language,
   });
   return reply.viewAsync(relative(projectFolder, view), {
     language,
@@ -161,7 +162,7 @@ export async function render(
     path: request.url.split('?')[0],
     at: persistentQuery(request),
     frame,
-    shortcuts,
+    shortcuts: shortcuts.map(({ alternatives, text }) => ({ alternatives, text: text(language) })),
     hasCommands: data.primary !== undefined || data.commands !== undefined,
     ...data,
   });
@@ -172,27 +173,28 @@ export function show(
   request: FastifyRequest,
   reply: FastifyReply,
   { kind, ...page }: AnyPage & { readonly title: string },
-  more: ViewData = {},
+  more: ViewData & { readonly language?: Language } = {},
 ): Promise<string> {
   if (page.refreshSeconds !== undefined) reply.header('refresh', String(page.refreshSeconds));
   return render(request, reply, viewOf(kind), {
     kind,
     ...page,
-    ...dataFor({ kind, ...page } as AnyPage, request),
+    ...dataFor({ kind, ...page } as AnyPage, request, more.language ?? 'en'),
     ...more,
   });
 }
 
 /** Returns data for templates in addition to the page's own data. */
-function dataFor(page: AnyPage, request: FastifyRequest): ViewData {
-  if (page.kind === 'list') return listData(page, request);
+function dataFor(page: AnyPage, request: FastifyRequest, language: Language): ViewData {
+  if (page.kind === 'list') return listData(page, request, language);
   if (page.kind === 'form' || page.kind === 'confirm') return { inputs: inputData(page.inputs ?? []) };
   if (page.kind === 'board') return { hasChips: page.chips.length > 1 };
-  return page.kind === 'record' ? recordData(page) : {};
+  return page.kind === 'record' ? recordData(page, language) : {};
 }
 
 /** Divides a record's values into details and values that the server maintains, and omits empty optional values. */
-function recordData({ values, danger }: RecordPage): ViewData {
+function recordData({ values, danger }: RecordPage, language: Language): ViewData {
+  const t = shellTexts(language);
   const isEmpty = ({ text, time, code, long }: RecordPage['values'][number]) =>
     [text, time, code, long].every((part) => part === undefined || part === null || part === '');
   const all = values.map((value) => ({
@@ -205,8 +207,8 @@ function recordData({ values, danger }: RecordPage): ViewData {
   const system = shown.filter(({ isSystem }) => isSystem === true);
   return {
     parts: [
-      { title: system.length > 0 && details.length > 0 ? 'Details' : '', values: details },
-      { title: details.length > 0 ? 'System information' : '', values: system },
+      { title: system.length > 0 && details.length > 0 ? t('details') : '', values: details },
+      { title: details.length > 0 ? t('systemInformation') : '', values: system },
     ].filter((part) => part.values.length > 0),
     ...(danger !== undefined && { commands: [{ ...danger, style: 'danger', icon: 'trash-2' }] }),
   };
@@ -243,7 +245,12 @@ function isExtra(cells: readonly DisplayValue[], index: number): boolean {
 }
 
 /** Returns a list's data for the template, in addition to the list's own data. */
-export function listData({ columns, rows }: ListView, request: FastifyRequest): ViewData {
+export function listData(
+  { columns, rows }: ListView,
+  request: FastifyRequest,
+  language: Language = 'en',
+): ViewData {
+  const t = shellTexts(language);
   // After an action, users return to the page on which they started it.
   const at = persistentQuery(request);
   const withReturnQuery = (href: string) =>
@@ -252,7 +259,7 @@ export function listData({ columns, rows }: ListView, request: FastifyRequest): 
     hasActions: rows.some(({ links = [], buttons = [] }) => links.length + buttons.length > 0),
     rows: rows.map(({ id, label, cells, links = [], buttons = [] }) => ({
       id,
-      selectLabel: `Select ${label ?? cells[0]?.text ?? id}`,
+      selectLabel: t('select', { name: label ?? cells[0]?.text ?? id }),
       isCard: isCard(cells),
       links: links.map((link) => ({ ...link, href: withReturnQuery(link.href) })),
       buttons,

@@ -3,9 +3,11 @@ import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, transaction } from '../../../engine/tables/index.ts';
 import { adminOf, type CurrentMember, signedIn } from './access.ts';
+import { type Language, type TextIn, textIn } from './catalogue.ts';
 import { claimForm, type Form, field } from './form.ts';
 import type { Placement } from './frame.ts';
 import { addedFilter, filterLink } from './listing.ts';
+import { languageOf } from './locale.ts';
 import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
 import type { AnyPage, ListView } from './views.ts';
 
@@ -45,10 +47,12 @@ interface PageInput {
  */
 export interface Section extends Placement {
   readonly name: string;
-  readonly title: string;
+  readonly title: string | TextIn;
   /** Messages shown after an action, keyed by the code in `?done=`. The message never comes from the URL. */
   readonly done?: Readonly<Record<string, string>>;
-  readonly load: (admin: CurrentMember, request: FastifyRequest) => Promise<ListView>;
+  readonly load: (admin: CurrentMember, request: FastifyRequest, language: Language) => Promise<ListView>;
+  /** Whether all of its texts are translated. Otherwise, its pages are in English. */
+  readonly isTranslated?: true;
   /**
    * Pages, keyed by the last segment of their URL. Each is the form or confirmation page for the action with
    * that name, or a record's page.
@@ -67,7 +71,7 @@ export interface Section extends Placement {
 export function section(
   app: FastifyInstance,
   database: Database,
-  { name, title, group, icon, isListed, done = {}, load, pages = {}, once = [], actions }: Section,
+  { name, title, group, icon, isListed, isTranslated, done = {}, load, pages = {}, once = [], actions }: Section,
 ): void {
   app.setupSections.push({ name, title, group, icon, isListed });
   addDoneTexts(app, done);
@@ -77,7 +81,12 @@ export function section(
     const at = returnQuery(field(form, 'at'));
     return `${baseOf(admin)}${at === '' ? '' : `?${at}`}`;
   };
-  const frameOf = ({ membership: org }: CurrentMember) => ({ org, section: name });
+  const languageFor = (request: FastifyRequest) => (isTranslated ? languageOf(request) : 'en');
+  const frameOf = ({ membership: org }: CurrentMember, request: FastifyRequest) => ({
+    language: languageFor(request),
+    org,
+    section: name,
+  });
 
   const showList = async (
     admin: CurrentMember,
@@ -85,14 +94,14 @@ export function section(
     reply: FastifyReply,
     more: ViewData,
   ) => {
-    const page = await load(admin, request);
+    const page = await load(admin, request, languageFor(request));
     // `problem` reports an invalid query parameter.
     if (page.problem !== undefined) reply.code(400);
     return show(
       request,
       reply,
-      { kind: 'list', ...page, title },
-      { ...frameOf(admin), path: baseOf(admin), ...more },
+      { kind: 'list', ...page, title: textIn(title, languageFor(request)) },
+      { ...frameOf(admin, request), path: baseOf(admin), ...more },
     );
   };
   const showPage = async (
@@ -106,8 +115,8 @@ export function section(
     const content = await pages[page]?.(admin, { form, request, back });
     if (content === undefined) throw new Error(`${name} has no page ${page}`);
     return show(request, reply, content, {
-      above: { label: title, href: back },
-      ...frameOf(admin),
+      above: { label: textIn(title, languageFor(request)), href: back },
+      ...frameOf(admin, request),
       at: returnQuery(field(form, 'at')),
       ...more,
     });

@@ -1,37 +1,42 @@
+import type { TextIn } from './catalogue.ts';
+import { shellTexts } from './texts/index.ts';
+
+const { later } = shellTexts;
+
 /** A keyboard shortcut: keys that are pressed together, in one or more alternatives, and what they do. */
 interface Shortcut {
   readonly alternatives: readonly (readonly string[])[];
-  readonly text: string;
+  readonly text: TextIn;
 }
 
 /** The keyboard shortcuts of the admin UI (`assets/setup.js`), as listed by `?` and on their page. */
 export const shortcuts: readonly Shortcut[] = [
-  { alternatives: [['/']], text: 'Search everything' },
+  { alternatives: [['/']], text: later('searchEverything') },
   {
     alternatives: [
       ['⌘', 'K'],
       ['Ctrl', 'K'],
     ],
-    text: 'Open the command palette',
+    text: later('openPalette'),
   },
-  { alternatives: [['c']], text: 'Create a record or an entry of the current list' },
-  { alternatives: [['e']], text: 'Edit the current record' },
-  { alternatives: [['j'], ['k']], text: 'Go to the next or previous row or card' },
-  { alternatives: [['x']], text: 'Select the current row' },
+  { alternatives: [['c']], text: later('createEntry') },
+  { alternatives: [['e']], text: later('editCurrent') },
+  { alternatives: [['j'], ['k']], text: later('nextRow') },
+  { alternatives: [['x']], text: later('selectRow') },
   {
     alternatives: [
       ['Shift', '←'],
       ['Shift', '→'],
     ],
-    text: 'Move the current card on a board',
+    text: later('moveCard'),
   },
   {
     alternatives: [
       ['⌘', 'Enter'],
       ['Ctrl', 'Enter'],
     ],
-    text: 'Save a note or a value with several lines',
+    text: later('saveLines'),
   },
-  { alternatives: [['Esc']], text: 'Close a menu, a dialog or a value’s form' },
-  { alternatives: [['?']], text: 'Show the keyboard shortcuts' },
+  { alternatives: [['Esc']], text: later('closeMenu') },
+  { alternatives: [['?']], text: later('showShortcuts') },
 ];

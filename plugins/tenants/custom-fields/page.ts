@@ -21,6 +21,7 @@ import {
 } from '../../admin-ui/shell/index.ts';
 import { changeCustomField, createCustomField, keptDays, setDeleted } from './custom-fields.ts';
 import { readChange, readNewField } from './input.ts';
+import { customFieldsTexts } from './texts/index.ts';
 
 /** Services required for the pages of custom fields. */
 interface CustomFieldServices {
@@ -228,7 +229,7 @@ const isActive = ({ deletedAt }: FieldRow): boolean => deletedAt === null;
 /** The fields that an organization has added to its records. */
 const customFields = defineObject<FieldRow, CustomFieldServices>({
   name: 'custom-fields',
-  title: 'Custom fields',
+  title: customFieldsTexts.later('customFields'),
   group: 'Data',
   icon: 'columns-3',
   plural: 'custom fields',

@@ -29,6 +29,7 @@ import {
   requestSearch,
   sealedErasures,
 } from './erasures.ts';
+import { erasureTexts } from './texts/index.ts';
 import { runErasures } from './worker.ts';
 
 /** The word that confirms an erasure. */
@@ -208,17 +209,17 @@ export function erasurePages(
   const listErasures = sectionList(app, { database }, completedErasures, 'forgetting');
   section(app, database, {
     name: 'forgetting',
-    title: 'Erase a person',
+    title: erasureTexts.later('erasePerson'),
     group: 'Data',
     icon: 'eraser',
     done: { 'search-canceled': 'Search canceled.' },
-    load: async (admin, request) => {
+    load: async (admin, request, language) => {
       const start = {
         label: 'Erase a person',
         icon: 'eraser' as const,
         href: urlOf(admin.membership.slug, 'find'),
       };
-      const list = await listErasures(admin, request);
+      const list = await listErasures(admin, request, language);
       return { ...list, primary: start, empty: { ...list.empty, link: list.empty.link ?? start } };
     },
     pages: {

@@ -5,6 +5,7 @@ import { limitRecords } from '../../../engine/records/index.ts';
 import { addHomeCheck } from '../../admin-ui/shell/index.ts';
 import { bytesPerMb, limitsRecords, quotaLine, quotaOf } from './quota.ts';
 import { type QuotaServices, type RecordQuotas, recordQuotas } from './record-quotas.ts';
+import { quotasTexts } from './texts/index.ts';
 
 export { type QuotaSettings, quotaLine, quotaOf } from './quota.ts';
 
@@ -25,15 +26,20 @@ export const quotasModule: Module<QuotaServices> = {
     limitRecords(services.database, quotas.admit);
   },
   pages: (screens, { settings }) => {
-    addHomeCheck(screens, async ({ membership: { organization, slug, formerSlugs } }) => {
+    addHomeCheck(screens, async ({ membership: { organization, slug, formerSlugs } }, language) => {
       const quotas = settings.current.quotas;
       const { records, storage_mb } = quotaOf(quotas, [slug, ...formerSlugs]);
       if (!limitsRecords(quotas) || (records === 0 && storage_mb === 0)) return [];
       const usage = await screens.recordQuotas.usage(organization);
       if (usage === undefined) return [];
+      const t = quotasTexts(language);
       return [
-        ...quotaLine('Records', usage.records, records),
-        ...quotaLine('Storage in MB', Math.floor(usage.bytes / bytesPerMb), storage_mb),
+        ...quotaLine(t('records'), { used: usage.records, quota: records }, language),
+        ...quotaLine(
+          t('storage'),
+          { used: Math.floor(usage.bytes / bytesPerMb), quota: storage_mb },
+          language,
+        ),
       ];
     });
   },

@@ -1,5 +1,6 @@
 import { errors, type HttpError } from '../../../engine/errors.ts';
-import type { HomePage } from '../../admin-ui/shell/index.ts';
+import type { HomePage, Language, Text } from '../../admin-ui/shell/index.ts';
+import { quotasTexts } from './texts/index.ts';
 
 /** An organization's limits. 0 means unlimited. */
 interface Quota {
@@ -52,12 +53,16 @@ export function quotaExcess(
   return undefined;
 }
 
-const numberFormat = new Intl.NumberFormat('en');
-
 /** Returns the home page's line about a quota's usage, or an empty list if usage is unlimited. */
-export function quotaLine(label: string, usage: number, quota: number): HomePage['lines'] {
+export function quotaLine(
+  label: Text,
+  { used, quota }: { readonly used: number; readonly quota: number },
+  language: Language,
+): HomePage['lines'] {
   if (quota === 0) return [];
-  const text = `${label}: ${numberFormat.format(usage)} of ${numberFormat.format(quota)}.`;
-  if (usage >= quota) return [{ state: 'bad', text: `${text} You cannot create more.` }];
-  return [{ state: usage >= 0.8 * quota ? 'warn' : 'good', text }];
+  const t = quotasTexts(language);
+  const numbers = new Intl.NumberFormat(language);
+  const values = { label, used: numbers.format(used), quota: numbers.format(quota) };
+  if (used >= quota) return [{ state: 'bad', text: t('exceeded', values) }];
+  return [{ state: used >= 0.8 * quota ? 'warn' : 'good', text: t('usage', values) }];
 }

@@ -388,6 +388,8 @@ describe('activity sentences', () => {
     ['Organization updated', 'update', 'organization', '3'],
     ['Person erased', 'forget', 'person', null],
   ] as const) {
-    test(sentence, () => assert.equal(sentenceOf({ action, object, objectId }, options), sentence));
+    test(sentence, () =>
+      assert.equal(sentenceOf({ action, object, objectId }, { language: 'en', ...options }), sentence),
+    );
   }
 });

@@ -27,6 +27,10 @@ export default {
   backToHome: 'Zur Startseite',
   request: 'Anfrage <code>{id}</code>',
   it: 'Der Eintrag',
+  access: 'Zugriff',
+  integrations: 'Integrationen',
+  data: 'Daten',
+  organization: 'Organisation',
   // Times
   never: 'nie',
   justNow: 'gerade eben',
@@ -56,6 +60,8 @@ export default {
   showColumns: 'Spalten anzeigen',
   saveChanges: 'Änderungen speichern',
   filters: 'Filter',
+  value: 'Wert',
+  select: '{name} auswählen',
   selectAll: 'Alle Zeilen auswählen',
   actions: 'Aktionen',
   actionsFor: 'Aktionen für {name}',
@@ -63,6 +69,8 @@ export default {
   nextPage: 'Nächste Seite',
   move: '{name} verschieben',
   // Records
+  details: 'Details',
+  systemInformation: 'Systeminformationen',
   note: 'Notiz',
   writeNote: 'Notiz schreiben',
   addNote: 'Notiz hinzufügen',
@@ -75,6 +83,18 @@ export default {
   problem: 'Problem:',
   attention: 'Hinweis:',
   records: 'Datensätze',
+  nothingToDo: 'Derzeit müssen Sie sich um nichts kümmern.',
+  noAccess:
+    'Ihr Profil erlaubt Ihnen nicht, Datensätze aufzulisten. Bitten Sie einen Administrator dieser Organisation um Zugriff.',
   // Keyboard shortcuts
+  openPalette: 'Befehlspalette öffnen',
+  createEntry: 'Datensatz oder Eintrag der aktuellen Liste anlegen',
+  editCurrent: 'Aktuellen Datensatz bearbeiten',
+  nextRow: 'Zur nächsten oder vorherigen Zeile oder Karte',
+  selectRow: 'Aktuelle Zeile auswählen',
+  moveCard: 'Aktuelle Karte auf einem Board verschieben',
+  saveLines: 'Notiz oder mehrzeiligen Wert speichern',
+  closeMenu: 'Menü, Dialog oder Formular eines Werts schließen',
+  showShortcuts: 'Tastenkürzel anzeigen',
   or: 'oder',
 } as const satisfies TranslationOf<typeof en>;

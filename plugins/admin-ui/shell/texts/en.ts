@@ -25,6 +25,10 @@ export default {
   backToHome: 'Back to home',
   request: 'Request <code>{id}</code>',
   it: 'It',
+  access: 'Access',
+  integrations: 'Integrations',
+  data: 'Data',
+  organization: 'Organization',
   // Times
   never: 'never',
   justNow: 'just now',
@@ -54,6 +58,8 @@ export default {
   showColumns: 'Show columns',
   saveChanges: 'Save changes',
   filters: 'Filters',
+  value: 'Value',
+  select: 'Select {name}',
   selectAll: 'Select all rows',
   actions: 'Actions',
   actionsFor: 'Actions for {name}',
@@ -61,6 +67,8 @@ export default {
   nextPage: 'Next page',
   move: 'Move {name}',
   // Records
+  details: 'Details',
+  systemInformation: 'System information',
   note: 'Note',
   writeNote: 'Write a note',
   addNote: 'Add note',
@@ -73,6 +81,18 @@ export default {
   problem: 'Problem:',
   attention: 'Note:',
   records: 'Records',
+  nothingToDo: 'Nothing needs your attention.',
+  noAccess:
+    'Your profile does not allow you to list any records. Ask an administrator of this organization for access.',
   // Keyboard shortcuts
+  openPalette: 'Open the command palette',
+  createEntry: 'Create a record or an entry of the current list',
+  editCurrent: 'Edit the current record',
+  nextRow: 'Go to the next or previous row or card',
+  selectRow: 'Select the current row',
+  moveCard: 'Move the current card on a board',
+  saveLines: 'Save a note or a value with several lines',
+  closeMenu: 'Close a menu, a dialog or a value’s form',
+  showShortcuts: 'Show the keyboard shortcuts',
   or: 'or',
 } as const satisfies Catalogue;

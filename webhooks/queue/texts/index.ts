@@ -1,0 +1,6 @@
+import { defineTexts } from '../../../plugins/admin-ui/shell/index.ts';
+import de from './de.ts';
+import en from './en.ts';
+
+/** Texts of the pages for deliveries. */
+export const queueTexts = defineTexts('queue', en, { de });

@@ -1,8 +1,8 @@
 // The pages before login use the browser's first language that the admin UI has, and contain no other language's words.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { problemOf, visitor } from '../support/forms.ts';
-import { assertGerman } from '../support/german.ts';
+import { administratorOf, problemOf, signIn, visitor } from '../support/forms.ts';
+import { assertGerman, namesIn } from '../support/german.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 
 const german = { 'accept-language': 'de-AT,de;q=0.9,en;q=0.8' };
@@ -73,6 +73,68 @@ onBothDrivers('languages', (instance) => {
         assert.ok(page.text.includes(`<html lang="${language}">`));
         assert.ok(page.text.includes(language === 'de' ? '>Anmelden<' : '>Log in<'));
       });
+  });
+
+  describe('the language in the account', () => {
+    /** Names, and values stored as text. */
+    const others = [
+      ...['acme', 'admin@acme.example', '(acme), als administrator', 'English', 'Deutsch', 'node', 'Node.js'],
+      ...['Node.js (diese Sitzung)', 'Password'],
+    ];
+
+    test('the pages of the account are in German', async () => {
+      const admin = await signIn(instance(), administratorOf(acme));
+      const names = namesIn(instance(), others);
+      for (const path of [
+        '/setup/me',
+        ...['session-ended', 'name-changed', 'language-changed', 'password-changed'].map(
+          (code) => `/setup/me?done=${code}`,
+        ),
+        '/setup/me/second-factor',
+        '/setup/me/second-factor/passkey',
+        '/setup/me/second-factor/recovery-codes',
+        '/setup/me/second-factor/remove-app',
+      ])
+        assertGerman(await admin.get(path, german), names);
+      const { text } = await admin.get('/setup/me/second-factor/app', german);
+      assert.match(text, /Scannen Sie diesen Code/);
+    });
+
+    test('it replaces the language of the browser until the browser decides again', async () => {
+      const admin = await signIn(instance(), administratorOf(acme));
+      const languageOf = async (headers = {}) =>
+        (await admin.get('/setup/o/acme/data/leads', headers)).headers.get('content-language');
+      const choose = async (language: string) => {
+        const answer = await admin.submit('/setup/me', '/setup/me/language', { language });
+        assert.equal(answer.status, 303, problemOf(answer));
+        return admin.get(answer.headers.get('location') ?? '');
+      };
+      assert.deepEqual([await languageOf(), await languageOf(german)], ['en', 'de']);
+      const page = await choose('de');
+      assert.match(page.text, /Sprache gespeichert\./);
+      assert.match(page.text, /<option value="de" selected>Deutsch</);
+      assert.deepEqual([await languageOf(), await languageOf({ 'accept-language': 'en' })], ['de', 'de']);
+      await choose('en');
+      assert.equal(await languageOf(german), 'en');
+      for (const other of ['', 'fr', '<script>']) {
+        await choose('en');
+        await choose(other);
+        assert.deepEqual([await languageOf(), await languageOf(german)], ['en', 'de'], other);
+      }
+    });
+
+    test('numbers have the form of this language', async () => {
+      const admin = await signIn(instance(), administratorOf(acme));
+      const { json } = await instance().call('POST /api/v1/opportunities', {
+        key: acme.key,
+        body: { name: 'Roof', amount: 1234.5 },
+      });
+      const path = `/setup/o/acme/data/opportunities/${json.id}`;
+      await admin.submit('/setup/me', '/setup/me/language', { language: 'de' });
+      assert.match((await admin.get(path, { 'accept-language': 'en' })).text, /1\.234,5/);
+      await admin.submit('/setup/me', '/setup/me/language', { language: '' });
+      assert.match((await admin.get(path, { 'accept-language': 'en' })).text, /1,234\.5/);
+    });
   });
 
   test('API errors stay English', async () => {

@@ -55,13 +55,13 @@ onBothDrivers(
       visitor(instance()).submit(path, path, { code, password });
     let callers = 0;
     /** Requests a reset from a new IP address, because requests are limited per IP address. */
-    const forgot = async (email: string) => {
+    const forgot = async (email: string, headers: Readonly<Record<string, string>> = {}) => {
       const browser = visitor(instance());
       const _csrf = await browser.token('/setup/forgot');
       return browser.post(
         '/setup/forgot',
         { email, _csrf },
-        { 'x-forwarded-for': `198.51.100.${++callers}` },
+        { 'x-forwarded-for': `198.51.100.${++callers}`, ...headers },
       );
     };
     const reset = ({ path, code }: { path: string; code: string }, password = chosen) =>
@@ -107,6 +107,34 @@ onBothDrivers(
       assert.equal((await accept(first(await mailTo(email)))).status, 303);
       const { id: same, verified_at } = await user(email);
       assert.deepEqual([same, verified_at === null], [id, false]);
+    });
+
+    test('emails are in the language of the request, or in the language that the recipient has chosen', async () => {
+      const email = `${fresh('guest')}@people.example`;
+      const members = '/setup/o/acme/members';
+      const profile = await optionOf(admin, `${members}/invite`, 'read-only');
+      const _csrf = await admin.token(`${members}/invite`);
+      const german = { 'accept-language': 'de' };
+      await admin.post(`${members}/invite`, { _csrf, email, profile }, german);
+      const invitation = await mailTo(email);
+      assert.equal(invitation.subject, 'Einladung zu acme');
+      assert.match(invitation.text, /^Sie wurden eingeladen, acme beizutreten\.$/m);
+      assert.equal((await accept(first(invitation))).status, 303);
+      assert.equal((await forgot(email, german)).status, 303);
+      assert.match((await mailTo(email, 2)).text, /^Falls die Seite nach einem Code fragt, /m);
+      const guest = await signIn(instance(), { email, password: chosen });
+      await guest.submit('/setup/me', '/setup/me/language', { language: 'en' });
+      assert.equal((await forgot(email, german)).status, 303);
+      const mail = await mailTo(email, 3);
+      assert.equal(mail.subject, 'Reset your password');
+      assert.match(mail.text, /^Open this page:$/m);
+      await guest.submit('/setup/me', '/setup/me/language', { language: 'de' });
+      await admin.post(`${members}/remove`, {
+        _csrf: await admin.token(members),
+        id: (await user(email)).id,
+      });
+      await invite(email);
+      assert.equal((await mailTo(email, 4)).subject, 'Einladung zu acme');
     });
 
     for (const mode of ['refuse', 'drop'] as const) {

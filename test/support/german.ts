@@ -1,8 +1,10 @@
 // Checks that pages are in German: their words are texts of the German catalogues.
 import assert from 'node:assert/strict';
+import { recordLabel, resourceLabel } from '../../engine/definition/index.ts';
+import { fieldLabel } from '../../engine/fields/index.ts';
 import { type Catalogue, catalogues } from '../../plugins/admin-ui/shell/catalogue.ts';
 import { readable } from './forms.ts';
-import type { Answer } from './instance.ts';
+import type { Answer, Instance } from './instance.ts';
 
 /** Returns a text's forms. */
 const formsOfText = (text: Catalogue[string] | undefined): readonly string[] =>
@@ -43,7 +45,7 @@ const isIn = (patterns: readonly RegExp[], text: string) => patterns.some((patte
 const visibleTexts = ({ text }: Pick<Answer, 'text'>): readonly string[] =>
   [
     ...text
-      .replace(/<(script|style|option|kbd)\b[\s\S]*?<\/\1>/g, '')
+      .replace(/<(script|style|option|kbd|time)\b[\s\S]*?<\/\1>/g, '')
       .replace(/<\/?(?:strong|code)>/g, '')
       .split(/<[^>]*>/),
     ...[...text.matchAll(/\s(?:title|aria-label|placeholder|alt)="([^"]*)"/g)].map(([, value = '']) => value),
@@ -54,6 +56,25 @@ const visibleTexts = ({ text }: Pick<Answer, 'text'>): readonly string[] =>
         .trim(),
     )
     .filter((words) => /\p{L}{2}/u.test(words));
+
+/** Returns the texts in the definitions, and other names. They have the language of their authors. */
+export const namesIn = (
+  { resources }: Pick<Instance, 'resources'>,
+  others: readonly string[],
+): ReadonlySet<string> =>
+  new Set(
+    [
+      ...others,
+      ...resources.flatMap(({ definition }) => [
+        ...[resourceLabel(definition), recordLabel(definition)],
+        ...[definition.description, definition.help ?? ''],
+        ...definition.fields.flatMap((field) => [
+          ...[fieldLabel(field), field.description, field.help ?? ''],
+          ...(field.values?.list ?? []),
+        ]),
+      ]),
+    ].flatMap((name) => [name, ...sentencesOf(name)]),
+  );
 
 /**
  * Asserts that all words on a page are German texts or names, and that it has no English texts.

@@ -72,6 +72,7 @@ export {
   type AuthenticatedUser,
   addExistingUser,
   addMembership,
+  changeLanguage,
   changeName,
   changePassword,
   createUser,

@@ -22,6 +22,8 @@ interface ResetLink {
 interface MailedReset extends ResetLink {
   /** Name of an unverified user's organization; null for a verified user. */
   readonly organization: string | null;
+  /** The language in the user's account; null if it is not chosen. */
+  readonly language: string | null;
 }
 
 /**
@@ -52,6 +54,7 @@ export async function createMailedResets(tables: Tables, email: string): Promise
     links.push({
       ...(await insertReset(tables, user.id, null, mailedLinkMs)),
       organization: organization?.name ?? null,
+      language: user.language,
     });
   }
   return links;

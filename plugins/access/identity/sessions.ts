@@ -27,7 +27,13 @@ export interface Membership {
 export interface Session {
   readonly id: string;
   readonly jti: string;
-  readonly user: { readonly id: string; readonly email: string; readonly name: string | null };
+  readonly user: {
+    readonly id: string;
+    readonly email: string;
+    readonly name: string | null;
+    /** The language of pages and emails; null if the browser decides. */
+    readonly language: string | null;
+  };
   readonly tokenVersion: number;
   /** How the user logged in, as text. */
   readonly method: string;
@@ -121,7 +127,7 @@ export async function findSession(
     .selectFrom('crm_sessions as s')
     .innerJoin('crm_users as u', 'u.id', 's.user_id')
     .select(['s.id', 's.jti', 's.user_id', 's.method', 's.second_factor', 's.created_at', 's.last_seen_at'])
-    .select(['s.expires_at', 'u.email', 'u.name', 'u.token_version'])
+    .select(['s.expires_at', 'u.email', 'u.name', 'u.language', 'u.token_version'])
     .where('s.expires_at', '>', new Date());
   const session = await ('token' in credential
     ? base.where('s.token_hash', '=', hashSecret(credential.token))
@@ -131,7 +137,12 @@ export async function findSession(
   return {
     id: session.id,
     jti: session.jti,
-    user: { id: session.user_id, email: session.email, name: session.name },
+    user: {
+      id: session.user_id,
+      email: session.email,
+      name: session.name,
+      language: session.language,
+    },
     tokenVersion: session.token_version,
     method: session.method,
     secondFactor: session.second_factor,

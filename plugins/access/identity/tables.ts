@@ -22,6 +22,8 @@ declare module '../../../engine/tables/index.ts' {
       email: string;
       /** The person's name; null until the user or the operator enters it. */
       name: string | null;
+      /** The language of pages and emails; null if the browser decides. */
+      language: string | null;
       password_hash: string;
       /** When the owner or the operator verified the email address; null until then. */
       verified_at: Date | null;
@@ -110,6 +112,7 @@ const users = defineTable(
     id: identity,
     email: textColumn,
     name: { ...textColumn, nullable: true },
+    language: { ...textColumn, nullable: true },
     password_hash: textColumn,
     verified_at: { ...timestampColumn, nullable: true },
     ...link('organization_id', 'crm_organizations', { nullable: true }),

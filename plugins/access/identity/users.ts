@@ -49,6 +49,8 @@ export interface User {
   readonly email: string;
   /** The person's name; null if it has not been entered. */
   readonly name: string | null;
+  /** The language of pages and emails; null if the browser decides. */
+  readonly language: string | null;
   /** Whether the owner or the operator has verified the email address. */
   readonly verified: boolean;
   /** The only organization that an unverified user can belong to; null for a verified user. */
@@ -73,13 +75,14 @@ export async function findUser(tables: Tables, id: string): Promise<User | undef
 const selectUsers = (tables: Tables) =>
   tables
     .selectFrom('crm_users')
-    .select(['id', 'email', 'name', 'verified_at', 'organization_id', 'disabled_at'])
+    .select(['id', 'email', 'name', 'language', 'verified_at', 'organization_id', 'disabled_at'])
     .select(['password_hash', 'token_version']);
 
 const userOf = (row: Awaited<ReturnType<ReturnType<typeof selectUsers>['execute']>>[number]): User => ({
   id: row.id,
   email: row.email,
   name: row.name,
+  language: row.language,
   verified: row.verified_at !== null,
   organization: row.organization_id,
   disabled: row.disabled_at !== null,
@@ -205,6 +208,11 @@ export async function changeName(tables: Tables, user: string, name: string): Pr
     .set({ name: personName(name) })
     .where('id', '=', user)
     .execute();
+}
+
+/** Changes the language of a user's pages and emails. @param language null if the browser decides */
+export async function changeLanguage(tables: Tables, user: string, language: string | null): Promise<void> {
+  await tables.updateTable('crm_users').set({ language }).where('id', '=', user).execute();
 }
 
 /** A user whose credential was verified. */

@@ -23,9 +23,10 @@ export const loginModule: Module<LoginServices> = {
   },
   pages: (app, services) => {
     addDoneTexts(app, {
-      'session-ended': 'Session ended.',
-      'name-changed': 'Name saved.',
-      'password-changed': 'Password changed. All other sessions have been logged out.',
+      'session-ended': loginTexts.later('sessionEnded'),
+      'name-changed': loginTexts.later('nameSaved'),
+      'language-changed': loginTexts.later('languageSaved'),
+      'password-changed': loginTexts.later('passwordChanged'),
       'logged-out': loginTexts.later('loggedOut'),
       'reset-mailed': loginTexts.later('resetMailed'),
       'password-reset': loginTexts.later('passwordReset'),

@@ -326,7 +326,7 @@ export const login = fastifyPlugin(
 export const organizationsOf = (session: Session): string[] =>
   [...session.memberships.values()].map((membership) => membership.organization);
 
-const describeUser = ({ id, email, name }: Session['user']) => ({
+const describeUser = ({ id, email, name }: Omit<Session['user'], 'language'>) => ({
   id: jsonId(id),
   email,
   ...(name !== null && { name }),

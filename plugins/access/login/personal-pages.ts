@@ -5,8 +5,11 @@ import {
   type Form,
   field,
   idField,
+  type Language,
   type ListContext,
   type ListDefinition,
+  languageOf,
+  languages,
   listData,
   membershipsOf,
   personOf,
@@ -18,6 +21,7 @@ import {
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
 import {
+  changeLanguage,
   changeName,
   changePassword,
   cookieName,
@@ -31,6 +35,7 @@ import {
   sessionRows,
 } from '../identity/index.ts';
 import { byPasskey, byPassword, type LoginServices, organizationsOf, sessionRoute } from './login.ts';
+import { loginTexts } from './texts/index.ts';
 
 /**
  * User agent patterns with the name of the program that each identifies. The order matters, because some user
@@ -56,15 +61,19 @@ const systems: readonly (readonly [pattern: RegExp, name: string])[] = [
 ];
 
 /** Returns a recognizable name for a browser or client, for example "Firefox on Windows". */
-function deviceName(userAgent: string): string {
+function deviceName(userAgent: string, t: ReturnType<typeof loginTexts>): string {
   const find = (patterns: typeof programs) => patterns.find(([pattern]) => pattern.test(userAgent))?.[1];
   const [program, system] = [find(programs), find(systems)];
   if (program === undefined)
-    return userAgent === '' ? 'unknown' : (userAgent.split(/[\s/]/, 1)[0] ?? '').slice(0, 40);
-  return system === undefined ? program : `${program} on ${system}`;
+    return userAgent === '' ? t('unknownDevice') : (userAgent.split(/[\s/]/, 1)[0] ?? '').slice(0, 40);
+  return system === undefined ? program : t('programOn', { program, system });
 }
 
 const view = viewsIn(import.meta.dirname);
+
+/** Returns a language's name in this language. */
+const nameOf = (language: Language): string =>
+  new Intl.DisplayNames(language, { type: 'language' }).of(language) ?? language;
 const path = '/setup/me';
 
 /** Maximum number of organizations listed on the page. The organizations page lists all of them. */
@@ -74,31 +83,37 @@ const maxListed = 10;
 const providerOf = ({ method }: Session): string | undefined =>
   method.startsWith(byPassword) || method === byPasskey ? undefined : method;
 
+const { later } = loginTexts;
+
 /** The user's sessions. */
 const sessions: ListDefinition<SessionInfo, ListContext<LoginServices>> = {
   source: sessionRows,
-  plural: 'sessions',
+  isTranslated: true,
+  plural: later('sessionWords'),
   columns: [
     {
-      title: 'Browser or client',
-      cell: ({ id, user_agent }, { request }) => ({
-        text: `${deviceName(user_agent)}${id === personOf(request).session.id ? ' (this session)' : ''}`,
-        below: user_agent,
-      }),
+      title: later('device'),
+      cell: ({ id, user_agent }, { request, language }) => {
+        const t = loginTexts(language);
+        const device = deviceName(user_agent, t);
+        const isCurrent = id === personOf(request).session.id;
+        return { text: isCurrent ? t('thisSession', { device }) : device, below: user_agent };
+      },
     },
-    { title: 'Logged in with', cell: ({ method }) => ({ text: method }), by: 's.method' },
-    { title: 'Since', cell: ({ created_at }) => ({ time: created_at }), by: 's.created_at' },
+    { title: later('method'), cell: ({ method }) => ({ text: method }), by: 's.method' },
+    { title: later('since'), cell: ({ created_at }) => ({ time: created_at }), by: 's.created_at' },
     {
-      title: 'Last used',
+      title: later('lastUsed'),
       cell: ({ id, last_seen_at }, { app }) => ({ time: app.sessionLastUsed(id) ?? last_seen_at }),
       by: 's.last_seen_at',
     },
-    { title: 'Ends', cell: ({ expires_at }) => ({ time: expires_at }), by: 's.expires_at' },
+    { title: later('ends'), cell: ({ expires_at }) => ({ time: expires_at }), by: 's.expires_at' },
   ],
-  empty: 'No sessions.',
-  menu: ({ id }, { request, urlOf }) => {
+  empty: later('noSessions'),
+  menu: ({ id }, { request, language, urlOf }) => {
+    const t = loginTexts(language);
     const fields = [{ name: 'id', value: id }];
-    const end = { label: 'End', name: `End session ${id}`, action: urlOf('end-session'), fields };
+    const end = { label: t('end'), name: t('endSession', { id }), action: urlOf('end-session'), fields };
     return { buttons: id === personOf(request).session.id ? [] : [end] };
   },
 };
@@ -109,11 +124,14 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
   const listSessions = userList(app, services, path, sessions);
   const show = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
     const { session } = personOf(request);
+    const language = languageOf(request);
+    const t = loginTexts(language);
     const list = await listSessions(request);
     const memberships = membershipsOf(personOf(request));
     return render(request, reply, view('me'), {
-      title: 'You',
-      sessionList: { ...list, ...listData(list, request), title: 'Sessions', path },
+      language,
+      title: t('you'),
+      sessionList: { ...list, ...listData(list, request, language), title: t('sessions'), path },
       isMe: true,
       name: session.user.name,
       maxName: maxPersonName,
@@ -123,6 +141,10 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
       memberships: memberships.slice(0, maxListed),
       hasMore: memberships.length > maxListed,
       organizations: memberships.length,
+      languages: [
+        { value: '', label: t('asInBrowser') },
+        ...languages.map((value) => ({ value, label: nameOf(value) })),
+      ].map((option) => ({ ...option, selected: option.value === (session.user.language ?? '') })),
       ...more,
     });
   };
@@ -163,13 +185,23 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
     return reply.redirect('/setup/me?done=name-changed', 303);
   });
 
+  app.post('/me/language', { preHandler }, async (request, reply) => {
+    const { session } = personOf(request);
+    const chosen = field((request.body ?? {}) as Form, 'language');
+    const language = languages.find((candidate) => candidate === chosen) ?? null;
+    await transaction(database, (tables) => changeLanguage(tables, session.user.id, language));
+    app.forgetSession({ token: request.cookies[cookieName(app.site, request)], jti: session.jti });
+    return reply.redirect('/setup/me?done=language-changed', 303);
+  });
+
   app.post('/me/password', { preHandler }, async (request, reply) => {
+    const t = loginTexts(languageOf(request));
     const form = (request.body ?? {}) as Form;
     const { session } = personOf(request);
     try {
-      if (field(form, 'new') !== field(form, 'again')) throw new UserError('the new passwords do not match');
+      if (field(form, 'new') !== field(form, 'again')) throw new UserError(t('passwordsDiffer'));
       if (!(await app.verify(request, session.user, field(form, 'current')))) {
-        throw new UserError('the current password is wrong');
+        throw new UserError(t('wrongCurrentPassword'));
       }
       await transaction(database, async (tables) => {
         await changePassword(tables, session.user, field(form, 'new'));
@@ -192,7 +224,7 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
     return reply.redirect('/setup/me?done=password-changed', 303);
   });
 
-  for (const action of ['end-session', 'logout-everywhere', 'name', 'password']) {
+  for (const action of ['end-session', 'logout-everywhere', 'name', 'language', 'password']) {
     redirectGetToForm(app, `/me/${action}`, () => '/setup/me');
   }
 }

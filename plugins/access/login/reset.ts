@@ -3,7 +3,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { HttpError, UserError } from '../../../engine/errors.ts';
 import { transaction } from '../../../engine/tables/index.ts';
-import { type Form, field, languageOf, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
+import {
+  type Form,
+  field,
+  type Language,
+  languageOf,
+  languages,
+  plainText,
+  render,
+  type ViewData,
+  viewsIn,
+} from '../../admin-ui/shell/index.ts';
 import { linkWithCode, mailTemplate } from '../../operations/mail/index.ts';
 import { createMailedResets, parseEmail, redeemReset } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
@@ -13,7 +23,7 @@ import { loginTexts } from './texts/index.ts';
 const view = viewsIn(import.meta.dirname);
 
 /** View data: `links`, each with `organization` (name or null), `link` and `code`. */
-const resetMail = mailTemplate(join(import.meta.dirname, 'reset-mail.hbs'));
+const resetMail = mailTemplate(join(import.meta.dirname, 'reset-mail.hbs'), plainText);
 
 /** Maximum number of emails waiting to be sent. Additional requests get the same response but no email. */
 const maxPending = 100;
@@ -29,7 +39,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
    * Looks up an email address and mails its reset links. Runs after the response, so that the response time does not
    * reveal whether the user exists.
    */
-  const sendLinks = async (email: string, origin: string): Promise<void> => {
+  const sendLinks = async (email: string, origin: string, pageLanguage: Language): Promise<void> => {
     try {
       const resets = await transaction(database, (tables) => createMailedResets(tables, email));
       if (resets.length === 0) return;
@@ -38,7 +48,9 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
         code,
         link: linkWithCode(`${origin}/setup/reset/${publicId}`, code),
       }));
-      await mailer.send(resetMail(email, { links }));
+      const chosen = resets.map(({ language }) => language);
+      const language = languages.find((candidate) => chosen.includes(candidate)) ?? pageLanguage;
+      await mailer.send(resetMail(email, language, { links }));
     } catch (cause) {
       app.log.warn({ code: (cause as { code?: string }).code }, 'failed to create a password reset link');
     }
@@ -72,7 +84,8 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));
     if (email !== undefined && mailer.sendsLinks() && limit.pendingCount < maxPending) {
       const origin = app.site.origin(request);
-      const work = limit(() => sendLinks(email, origin)).finally(() => pendingMails.delete(work));
+      const language = languageOf(request);
+      const work = limit(() => sendLinks(email, origin, language)).finally(() => pendingMails.delete(work));
       pendingMails.add(work);
     }
     return reply.redirect('/setup/login?done=reset-mailed', 303);

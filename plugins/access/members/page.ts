@@ -8,10 +8,13 @@ import {
   addObjects,
   defineObject,
   field,
+  languageOf,
+  languages,
+  plainText,
   type SecretNotice,
 } from '../../admin-ui/shell/index.ts';
 import { linkWithCode, type Mailer, mailTemplate } from '../../operations/mail/index.ts';
-import { createMemberReset, maxPersonName, personLines } from '../identity/index.ts';
+import { createMemberReset, findUsers, maxPersonName, personLines } from '../identity/index.ts';
 import { chosenProfile, profileChoice } from '../profiles/index.ts';
 import {
   cancelInvite,
@@ -25,7 +28,7 @@ import { changeMember, type MemberInfo, memberRows, missingMember, removeMember 
 import { membersTexts } from './texts/index.ts';
 
 /** View data: `organization` (name), `link` and `code`. */
-const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'));
+const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'), plainText);
 
 interface MemberServices {
   readonly database: Database;
@@ -116,7 +119,11 @@ const members = defineObject<MemberInfo, MemberServices>({
         const link = `${app.site.origin(request)}/setup/invite/${invitation.publicId}`;
         if (mailed) {
           const { code } = invitation;
-          const mail = inviteMail(email, { organization: name, link: linkWithCode(link, code), code });
+          // Without an account, the invited person probably has the same language as the inviter.
+          const known = (await findUsers(tablesOf(database), email)).map(({ language }) => language);
+          const language = languages.find((candidate) => known.includes(candidate)) ?? languageOf(request);
+          const data = { organization: name, link: linkWithCode(link, code), code };
+          const mail = inviteMail(email, language, data);
           if (await mailer.send(mail)) return { done: 'invite-mailed', name: email };
         }
         // An email may have arrived even though it was reported as failed, so its code is replaced.

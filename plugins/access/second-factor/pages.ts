@@ -6,6 +6,7 @@ import {
   claimForm,
   type Form,
   field,
+  languageOf,
   personOf,
   redirectDone,
   render,
@@ -24,11 +25,19 @@ import {
 import { sealing, tickets } from '../secrets/index.ts';
 import { generateRecoveryCodes, storeTotp } from './codes.ts';
 import { storePasskey } from './passkeys.ts';
+import { secondFactorTexts } from './texts/index.ts';
 
 const view = viewsIn(import.meta.dirname);
 
 const base = '/setup/me/second-factor';
-const above = { label: 'Second factor', href: base };
+const { later } = secondFactorTexts;
+
+/** Returns the language of a page's texts, the function that finds them, and the link to the parent page. */
+function pageTexts(request: FastifyRequest) {
+  const language = languageOf(request);
+  const t = secondFactorTexts(language);
+  return { language, t, above: { label: t('secondFactor'), href: base } };
+}
 
 /**
  * Time after a login within which second factors can be changed, in milliseconds. Limited, so that access to
@@ -47,11 +56,11 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
   const sealer = sealing(secrets);
   const offers = tickets<Offer>(secrets, 'authenticator app', 60);
   addDoneTexts(app, {
-    'log-in-again': 'Log in again. Second factors can only be changed within 15 minutes of logging in.',
-    'app-set-up': 'Authenticator app set up. All other sessions have been logged out.',
-    'app-removed': 'Authenticator app removed.',
-    'passkey-added': '{} added. All other sessions have been logged out.',
-    'passkey-removed': '{} removed.',
+    'log-in-again': later('logInAgain'),
+    'app-set-up': later('appAdded'),
+    'app-removed': later('appRemoved'),
+    'passkey-added': later('passkeyAdded'),
+    'passkey-removed': later('passkeyRemoved'),
   });
 
   const isRecent = (request: FastifyRequest) => Date.now() - personOf(request).session.startedAt < recentMs;
@@ -110,6 +119,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
 
   app.get('/me/second-factor', { preHandler: requireUser }, async (request, reply) => {
     const { session } = personOf(request);
+    const { language, t } = pageTexts(request);
     const { totp, passkeys, recoveryCodes } = await secondFactorsOf(tablesOf(database), session.user.id);
     const hasAny = totp || passkeys > 0;
     const storedPasskeys = await passkeysOf(session.user.id);
@@ -119,35 +129,33 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
       reply,
       {
         kind: 'record',
-        title: 'Second factor',
-        ...(!isMissing && { above: { label: 'You', href: '/setup/me' } }),
-        intro: isMissing
-          ? 'This instance requires a second factor. Set one up to continue.'
-          : 'With a second factor, no one can log in with your password alone.',
+        title: t('secondFactor'),
+        ...(!isMissing && { above: { label: t('you'), href: '/setup/me' } }),
+        intro: isMissing ? t('required') : t('intro'),
         values: [
-          { label: 'Authenticator app', text: totp ? 'Set up' : 'Not set up' },
+          { label: t('app'), text: totp ? t('setUp') : t('notSetUp') },
           ...storedPasskeys.map(({ name, last_used_at }) => ({
-            label: 'Passkey',
-            text: `${name}, last used`,
+            label: t('passkey'),
+            text: t('passkeyLastUsed', { name }),
             time: last_used_at,
           })),
-          ...(hasAny ? [{ label: 'Recovery codes left', text: String(recoveryCodes) }] : []),
+          ...(hasAny ? [{ label: t('codesLeft'), text: String(recoveryCodes) }] : []),
         ],
         links: [
           {
-            label: totp ? 'Replace authenticator app' : 'Set up authenticator app',
+            label: totp ? t('replaceApp') : t('setUpApp'),
             href: `${base}/app`,
           },
-          { label: 'Add passkey', href: `${base}/passkey` },
+          { label: t('addPasskey'), href: `${base}/passkey` },
           ...storedPasskeys.map(({ id, name }) => ({
-            label: `Remove ${name}`,
+            label: t('remove', { name }),
             href: `${base}/remove-passkey?id=${id}`,
           })),
-          ...(hasAny ? [{ label: 'New recovery codes', href: `${base}/recovery-codes` }] : []),
+          ...(hasAny ? [{ label: t('newCodes'), href: `${base}/recovery-codes` }] : []),
         ],
-        ...(totp && { danger: { label: 'Remove authenticator app', href: `${base}/remove-app` } }),
+        ...(totp && { danger: { label: t('removeApp'), href: `${base}/remove-app` } }),
       },
-      { isMe: true },
+      { language, isMe: true },
     );
   });
 
@@ -160,8 +168,10 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
   ) => {
     const { qrCode } = await import('./totp.ts');
     const { email } = personOf(request).session.user;
+    const { language, t, above } = pageTexts(request);
     return render(request, reply, view('app'), {
-      title: 'Set up authenticator app',
+      language,
+      title: t('setUpApp'),
       above,
       isMe: true,
       ticket,
@@ -182,7 +192,8 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     more: ViewData,
   ) =>
     render(request, reply, view('codes'), {
-      title: 'Recovery codes',
+      language: languageOf(request),
+      title: pageTexts(request).t('recoveryCodes'),
       isMe: true,
       lines: codes.join('\n'),
       next: more.isFirst ? '/setup' : base,
@@ -197,18 +208,17 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     const form = (request.body ?? {}) as Form;
     const ticket = field(form, 'ticket');
     const { user } = personOf(request).session;
+    const { t } = pageTexts(request);
     const offer = await offers.open(ticket);
     if (offer?.user !== user.id) {
       reply.code(400);
-      return newOffer(request, reply, { problem: 'The page has expired. Scan the new code.' });
+      return newOffer(request, reply, { problem: t('appExpired') });
     }
     const { stepOf } = await import('./totp.ts');
     const step = stepOf(offer.secret, field(form, 'code').replaceAll(/\s/g, ''));
     if (step === undefined) {
       reply.code(400);
-      const problem =
-        'The code is wrong. Enter the code currently shown in the app, and check that the device’s clock is correct.';
-      return showApp(request, reply, offer, ticket, { problem });
+      return showApp(request, reply, offer, ticket, { problem: t('wrongCode') });
     }
     try {
       const totp = { sealed: await sealer.seal(offer.secret), step };
@@ -224,14 +234,17 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     }
   });
 
-  const showPasskey = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
-    render(request, reply, view('passkey'), {
-      title: 'Add passkey',
+  const showPasskey = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
+    const { language, t, above } = pageTexts(request);
+    return render(request, reply, view('passkey'), {
+      language,
+      title: t('addPasskey'),
       above,
       isMe: true,
       offer: await app.passkeys.offerNew(request, personOf(request).session.user),
       ...more,
     });
+  };
 
   app.get('/me/second-factor/passkey', { preHandler: pageHandlers }, async (request, reply) =>
     showPasskey(request, reply),
@@ -243,8 +256,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     const name = field(form, 'name').trim().slice(0, 60);
     try {
       const passkey = await app.passkeys.verifyNew(request, user, form);
-      if (passkey === undefined)
-        throw new UserError('the passkey is not valid, or the page has expired. Try again.');
+      if (passkey === undefined) throw new UserError(pageTexts(request).t('invalidPasskey'));
       const label = displayName(name, 'the name');
       const codes = await addFactor(request, 'add passkey', field(form, 'ticket'), (tables) =>
         storePasskey(tables, user.id, passkey, label),
@@ -263,21 +275,21 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     const passkeys = await passkeysOf(personOf(request).session.user.id);
     const passkey = passkeys.find((row) => row.id === id);
     if (passkey === undefined) return reply.redirect(base, 303);
+    const { language, t, above } = pageTexts(request);
     return show(
       request,
       reply,
       {
         kind: 'confirm',
-        title: `Remove ${passkey.name}?`,
+        title: t('removeQuestion', { name: passkey.name }),
         above,
-        consequence:
-          'You will no longer be able to log in with this passkey. All other sessions will be logged out.',
+        consequence: t('removePasskeyConsequence'),
         action: `${base}/remove-passkey`,
         hidden: [{ name: 'id', value: passkey.id }],
-        submit: 'Remove passkey',
+        submit: t('removePasskey'),
         cancel: base,
       },
-      { isMe: true },
+      { language, isMe: true },
     );
   });
 
@@ -292,46 +304,48 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     return redirectDone(request, reply, base, 'passkey-removed', { name: passkey.name });
   });
 
-  app.get('/me/second-factor/recovery-codes', { preHandler: pageHandlers }, async (request, reply) =>
-    show(
+  app.get('/me/second-factor/recovery-codes', { preHandler: pageHandlers }, async (request, reply) => {
+    const { language, t, above } = pageTexts(request);
+    return show(
       request,
       reply,
       {
         kind: 'confirm',
-        title: 'New recovery codes?',
+        title: t('newCodesQuestion'),
         above,
-        consequence: 'Your current codes will stop working.',
+        consequence: t('newCodesConsequence'),
         action: `${base}/recovery-codes`,
         hidden: [],
-        submit: 'Create recovery codes',
+        submit: t('createCodes'),
         isSafe: true,
         cancel: base,
       },
-      { isMe: true },
-    ),
-  );
+      { language, isMe: true },
+    );
+  });
 
   app.post('/me/second-factor/recovery-codes', { preHandler: formHandlers }, async (request, reply) =>
     showCodes(request, reply, await change(request, 'create recovery codes', generateRecoveryCodes), {}),
   );
 
-  app.get('/me/second-factor/remove-app', { preHandler: pageHandlers }, async (request, reply) =>
-    show(
+  app.get('/me/second-factor/remove-app', { preHandler: pageHandlers }, async (request, reply) => {
+    const { language, t, above } = pageTexts(request);
+    return show(
       request,
       reply,
       {
         kind: 'confirm',
-        title: 'Remove authenticator app?',
+        title: t('removeAppQuestion'),
         above,
-        consequence: 'Its codes will stop working. All other sessions will be logged out.',
+        consequence: t('removeAppConsequence'),
         action: `${base}/remove-app`,
         hidden: [],
-        submit: 'Remove authenticator app',
+        submit: t('removeApp'),
         cancel: base,
       },
-      { isMe: true },
-    ),
-  );
+      { language, isMe: true },
+    );
+  });
 
   app.post('/me/second-factor/remove-app', { preHandler: formHandlers }, async (request, reply) => {
     await change(request, 'remove authenticator app', (tables, user) =>

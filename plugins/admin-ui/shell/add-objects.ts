@@ -4,6 +4,7 @@ import { personOf } from './access.ts';
 import type { AdminObject, ContextOf } from './admin-object.ts';
 import { textIn } from './catalogue.ts';
 import { linkWithParameters, parametersOf } from './listing.ts';
+import { languageOf } from './locale.ts';
 import type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
 import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
 import { type Section, section } from './section.ts';
@@ -33,11 +34,13 @@ const contextIn =
     app: FastifyInstance,
     services: Services,
     sectionName: string,
+    isTranslated: boolean,
   ): ContextOf<Services> =>
   (admin, request) => {
     const { organization, slug } = admin.membership;
     return {
       ...{ ...admin, app, services, request, organization, slug, owner: organization },
+      language: isTranslated ? languageOf(request) : 'en',
       tables: tablesOf(services.database),
       urlOf: (page) => `/setup/o/${slug}/${sectionName}${page === undefined ? '' : `/${page}`}`,
     };
@@ -65,6 +68,7 @@ export function userList<Row extends { readonly id: string }, Services extends O
   return (request) =>
     rowList(definition, {
       ...{ app, services, request, owner: personOf(request).session.user.id },
+      language: definition.isTranslated ? languageOf(request) : 'en',
       tables: tablesOf(services.database),
       urlOf: (page) => (page === undefined ? url : `${url}/${page}`),
     });
@@ -79,7 +83,7 @@ export function sectionList<Row extends { readonly id: string }, Services extend
   show?: string,
 ): Section['load'] {
   register(app, sectionName, show, { list: specificationOf(definition), actionPages: {} });
-  const contextOf = contextIn(app, services, sectionName);
+  const contextOf = contextIn(app, services, sectionName, definition.isTranslated === true);
   return (admin, request) => rowList(definition, contextOf(admin, request));
 }
 
@@ -93,7 +97,8 @@ export function addObjects<Services extends ObjectServices>(
   services: Services,
   [main, ...others]: readonly [AdminObject<Services>, ...AdminObject<Services>[]],
 ): void {
-  const contextOf = contextIn(app, services, main.name);
+  const isTranslated = [main, ...others].every((object) => object.isTranslated);
+  const contextOf = contextIn(app, services, main.name, isTranslated);
   const open = (object: AdminObject<Services>, show: string | undefined) => {
     register(app, main.name, show, object);
     return { title: object.title, show, ...object.partsOf(contextOf) };
@@ -106,6 +111,7 @@ export function addObjects<Services extends ObjectServices>(
     group: main.group,
     icon: main.icon,
     isListed: main.isListed,
+    ...(isTranslated && { isTranslated }),
     done: Object.assign({}, ...objects.map(({ done }) => done)),
     pages: Object.assign({}, ...objects.map(({ pages }) => pages)),
     once: objects.flatMap(({ once }) => once),
@@ -116,7 +122,7 @@ export function addObjects<Services extends ObjectServices>(
       const list = await selected.list(context);
       if (objects.length === 1) return list;
       const chips = objects.map(async ({ title, show, count }) => ({
-        label: `${textIn(title, 'en')} (${await count(context)})`,
+        label: `${textIn(title, context.language)} (${await count(context)})`,
         href: linkWithParameters(context.urlOf(), {}, { show }),
         current: show === selected.show,
       }));

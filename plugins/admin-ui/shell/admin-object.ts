@@ -1,6 +1,7 @@
 import { UserError } from '../../../engine/errors.ts';
 import { countRows, findRow } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
+import { textIn } from './catalogue.ts';
 import { type Form, idField } from './form.ts';
 import type { Placement } from './frame.ts';
 import type { ActionPage, ObjectAction, ObjectContext, ObjectDefinition, ObjectServices } from './object.ts';
@@ -21,7 +22,7 @@ interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' 
 
 /** A declared object, independent of its row type. */
 export interface AdminObject<Services>
-  extends Pick<ObjectDefinition<never, Services>, 'name' | 'title' | keyof Placement> {
+  extends Pick<ObjectDefinition<never, Services>, 'name' | 'title' | 'isTranslated' | keyof Placement> {
   readonly list: ListSpecification;
   /** Action names, and whether each action has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
@@ -32,7 +33,7 @@ export interface AdminObject<Services>
 export function defineObject<Row extends { readonly id: string }, Services extends ObjectServices>(
   definition: ObjectDefinition<Row, Services>,
 ): AdminObject<Services> {
-  const { name, title, group, icon, isListed, source, actions = {}, rowActions = {} } = definition;
+  const { name, title, group, icon, isListed, isTranslated, source, actions = {}, rowActions = {} } = definition;
   const all = [...Object.entries(actions), ...Object.entries(rowActions)];
   return {
     name,
@@ -40,6 +41,7 @@ export function defineObject<Row extends { readonly id: string }, Services exten
     group,
     icon,
     isListed,
+    ...(isTranslated && { isTranslated }),
     list: specificationOf(definition),
     actionPages: Object.fromEntries(all.map(([action, { page }]) => [action, page !== undefined])),
     partsOf: (contextOf) => ({
@@ -98,7 +100,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
         const context = contextOf(admin, request);
         const row = await read(context, form);
         if (isOffered?.(row, context) === false) {
-          const subject = row === undefined ? definition.plural : nameOf(row);
+          const subject = row === undefined ? textIn(definition.plural, context.language) : nameOf(row);
           throw new UserError(`"${labelOf(action, row)}" is not available for ${subject}`);
         }
         return complete(await page(context, form, row), context.urlOf(name), back, row?.id);

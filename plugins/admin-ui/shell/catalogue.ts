@@ -138,6 +138,10 @@ function compiledText(language: Language, name: string): CompiledText {
 export const htmlText = (language: Language, name: string, values: Values): string =>
   compiledText(language, name).html(values);
 
+/** Returns a text as plain text for the template of an email. @param name see {@link htmlText} */
+export const plainText = (language: Language, name: string, values: Values): Text =>
+  compiledText(language, name).plain(values);
+
 /** A module's texts. */
 export interface Texts<English extends Catalogue> {
   /** Returns the function that finds the module's texts in a language. */

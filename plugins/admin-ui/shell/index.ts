@@ -21,6 +21,8 @@ export {
   type Catalogue,
   defineTexts,
   type Language,
+  languages,
+  plainText,
   type Text,
   type TextIn,
   type TranslationOf,

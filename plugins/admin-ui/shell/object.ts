@@ -3,7 +3,7 @@ import type { RawBuilder } from 'kysely';
 import type { Database } from '../../../engine/database/index.ts';
 import type { RowSource, Tables } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
-import type { TextIn } from './catalogue.ts';
+import type { Language, TextIn } from './catalogue.ts';
 import type { Form } from './form.ts';
 import type { Placement } from './frame.ts';
 import type { ActionOutcome, SubmittedForm } from './section.ts';
@@ -19,6 +19,8 @@ export interface ListContext<Services> {
   readonly app: FastifyInstance;
   readonly services: Services;
   readonly request: FastifyRequest;
+  /** The language of the list's texts. */
+  readonly language: Language;
   readonly tables: Tables;
   /** ID of the organization or user that the rows belong to. */
   readonly owner: string;
@@ -40,7 +42,7 @@ interface ActionContext<Services> extends ObjectContext<Services> {
 
 /** A list view. */
 export interface ObjectView {
-  readonly label: string;
+  readonly label: string | TextIn;
   /** SQL condition for the view's rows. */
   readonly where?: string;
 }
@@ -56,10 +58,12 @@ interface ObjectFilter<Context> {
 /** A list that is searched, sorted and divided into pages by the database. */
 export interface ListDefinition<Row extends { readonly id: string }, Context> {
   readonly source: RowSource<Row>;
+  /** Whether all texts of its pages are translated. Otherwise, they are in English. */
+  readonly isTranslated?: true;
   /** Plural noun for the rows, as used within a sentence. */
-  readonly plural: string;
+  readonly plural: string | TextIn;
   readonly columns: readonly {
-    readonly title: string;
+    readonly title: string | TextIn;
     readonly cell: (row: Row, context: Context) => DisplayValue;
     /** SQL expression to sort by. If absent, the list cannot be sorted by this column. */
     readonly by?: string;
@@ -72,7 +76,7 @@ export interface ListDefinition<Row extends { readonly id: string }, Context> {
   /** Whether pages continue after an ID instead of being numbered, for lists that are too long to count. */
   readonly isUncounted?: true;
   /** Text shown if there are no rows. */
-  readonly empty: string;
+  readonly empty: string | TextIn;
   readonly intro?: (context: Context) => string | undefined;
   /** A row's links and buttons, in addition to its actions. */
   readonly menu?: (row: Row, context: Context) => Pick<TableRow, 'links' | 'buttons'>;

@@ -1,9 +1,14 @@
 import { sql } from 'kysely';
 import { isRowId } from '../../../engine/fields/index.ts';
 import { countRows, listRows, type RowSource } from '../../../engine/tables/index.ts';
+import { type TextIn, textIn } from './catalogue.ts';
 import { hiddenParameters, linkWithParameters, parametersOf, rowsPerPage } from './listing.ts';
 import type { ListContext, ListDefinition, ObjectView } from './object.ts';
+import { shellTexts } from './texts/index.ts';
 import type { Link, ListView } from './views.ts';
+
+/** Returns a column's name in URLs: its English title. */
+const keyOf = (title: string | TextIn): string => textIn(title, 'en');
 
 /** The parts of a list that are needed to build its statements. */
 export interface ListSpecification {
@@ -24,7 +29,9 @@ export const specificationOf = <Row extends { readonly id: string }, Context>({
   source,
   views,
   viewParameter,
-  sorts: Object.fromEntries(columns.flatMap(({ title, by }) => (by === undefined ? [] : [[title, by]]))),
+  sorts: Object.fromEntries(
+    columns.flatMap(({ title, by }) => (by === undefined ? [] : [[keyOf(title), by]])),
+  ),
 });
 
 /** Maximum number of search-string characters to use. */
@@ -36,8 +43,10 @@ export async function rowList<Row extends { readonly id: string }, Context exten
   context: Context,
   create?: Link,
 ): Promise<ListView> {
-  const { source, plural, columns, views = {}, viewParameter = 'show', menu } = definition;
-  const { request, tables, owner, urlOf } = context;
+  const { source, columns, views = {}, viewParameter = 'show', menu } = definition;
+  const { request, tables, owner, urlOf, language } = context;
+  const t = shellTexts(language);
+  const plural = textIn(definition.plural, language);
   const parameters = parametersOf(request);
   const link = (changes: Readonly<Record<string, string | undefined>>) =>
     linkWithParameters(urlOf(), parameters, { page: undefined, before: undefined, ...changes });
@@ -58,7 +67,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
       ? [sql`${sql.raw(source.columns.id)} < ${before}::bigint`]
       : []),
   ];
-  const sortColumn = columns.find(({ title, by }) => by !== undefined && title === parameters.sort);
+  const sortColumn = columns.find(({ title, by }) => by !== undefined && keyOf(title) === parameters.sort);
   const isDescending = parameters.dir === 'desc';
 
   const total = definition.isUncounted ? 0 : await countRows(tables, source, owner, { where, words });
@@ -74,24 +83,28 @@ export async function rowList<Row extends { readonly id: string }, Context exten
 
   const removals = filters.map(async ({ name, label }) => ({
     label: await label,
-    name: `Remove the filter ${await label}`,
+    name: t('removeFilter', { filter: await label }),
     isRemoved: true,
     href: link({ [name]: undefined }),
   }));
   const empty =
     words.length > 0
-      ? { text: 'No results.', link: { label: 'Show all', href: link({ q: undefined }) } }
+      ? { text: t('noResults'), link: { label: t('showAll'), href: link({ q: undefined }) } }
       : filters.length === 0 && view === viewNames[0]
-        ? { text: definition.empty, link: create }
-        : { text: `No ${plural} match the filter.`, link: { label: 'Show all', href: urlOf() } };
+        ? { text: textIn(definition.empty, language), link: create }
+        : { text: t('noneMatch', { objects: plural }), link: { label: t('showAll'), href: urlOf() } };
   return {
     intro: definition.intro?.(context),
     ...(source.search !== undefined && {
-      search: { label: `Search ${plural}`, value: q, keep: hiddenParameters(parameters, ['q', 'before']) },
+      search: {
+        label: t('searchObjects', { objects: plural }),
+        value: q,
+        keep: hiddenParameters(parameters, ['q', 'before']),
+      },
     }),
     chips: [
       ...viewNames.map((name) => ({
-        label: `${views[name]?.label}`,
+        label: textIn(views[name]?.label ?? name, language),
         href: link({ [viewParameter]: name === viewNames[0] ? undefined : name }),
         current: name === view,
       })),
@@ -101,8 +114,8 @@ export async function rowList<Row extends { readonly id: string }, Context exten
       const isSorted = title === sortColumn?.title;
       const dir = isSorted && !isDescending ? 'desc' : undefined;
       return {
-        title,
-        ...(by !== undefined && { href: link({ sort: title, dir }) }),
+        title: textIn(title, language),
+        ...(by !== undefined && { href: link({ sort: keyOf(title), dir }) }),
         ...(isSorted && { sorted: isDescending ? ('descending' as const) : ('ascending' as const) }),
       };
     }),
@@ -112,7 +125,14 @@ export async function rowList<Row extends { readonly id: string }, Context exten
       ...menu?.(row, context),
     })),
     empty,
-    count: total === 0 ? undefined : `${offset + 1}–${offset + rows.length} of ${total}`,
+    count:
+      total === 0
+        ? undefined
+        : t('range', {
+            first: String(offset + 1),
+            last: String(offset + rows.length),
+            total: String(total),
+          }),
     first: page > 1 || (definition.isUncounted && before !== undefined) ? link({}) : undefined,
     next: nextPage && link(nextPage),
   };

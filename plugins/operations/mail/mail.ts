@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { FastifyBaseLogger } from 'fastify';
-import handlebars from 'handlebars';
+import handlebars, { type HelperOptions } from 'handlebars';
 import { isLoopback } from '../../../engine/loopback.ts';
 import { singleLine } from '../../../engine/tables/index.ts';
 
@@ -126,16 +126,29 @@ const credentials = ({ username, password }: URL) => ({
   pass: decodeURIComponent(password),
 });
 
+/** Returns a text of a catalogue in a language. */
+type TextOf<Language> = (
+  language: Language,
+  name: string,
+  values: Readonly<Record<string, string | number>>,
+) => string;
+
 /**
  * Compiles a plain-text email from a Handlebars file. The first line is the subject, followed by a blank line
  * and the text. Values are reduced to single lines, so that a name cannot add headers or lines.
  * @param path the file's path
+ * @param textOf finds the texts that the file names with the helper `t`
  */
-export function mailTemplate(path: string): (to: string, data: object) => Mail {
+export function mailTemplate<Language extends string>(
+  path: string,
+  textOf: TextOf<Language>,
+): (to: string, language: Language, data: object) => Mail {
+  const engine = handlebars.create();
   // The email is plain text, so HTML must not be escaped.
-  const render = handlebars.create().compile(readFileSync(path, 'utf8'), { noEscape: true, strict: true });
-  return (to, data) => {
-    const [subject = '', , ...lines] = render(singleLines(data)).split('\n');
+  const render = engine.compile(readFileSync(path, 'utf8'), { noEscape: true, strict: true });
+  return (to, language, data) => {
+    const t = (name: string, { hash }: HelperOptions) => textOf(language, name, hash);
+    const [subject = '', , ...lines] = render(singleLines(data), { helpers: { t } }).split('\n');
     return { to, subject, text: lines.join('\n') };
   };
 }

@@ -1,11 +1,13 @@
 // Progressive enhancement: copy buttons for values shown only once, codes from links, menus that close, editing in place,
 // the selection of rows, the board, the command palette, keyboard shortcuts and passkeys.
+/** The texts in the page's language, which the page passes to the script. */
+const texts = document.currentScript.dataset;
 for (const button of document.querySelectorAll('button[data-copy]')) {
   button.hidden = false;
   button.addEventListener('click', async () => {
     const source = document.getElementById(button.dataset.copy);
     await navigator.clipboard.writeText(source.value);
-    (button.querySelector('span') ?? button).textContent = 'Copied';
+    (button.querySelector('span') ?? button).textContent = texts.copied;
   });
 }
 for (const form of document.querySelectorAll('form[data-code]')) {
@@ -107,7 +109,7 @@ function showSelection() {
   selectAll.indeterminate = count > 0 && count < rowBoxes.length;
   const text = document.querySelector('#selection [data-count]');
   text.hidden = false;
-  text.textContent = `${count} selected`;
+  text.textContent = texts.selected.replace('{count}', count);
   const pair = document.querySelector('#selection [data-pair]');
   if (pair !== null) pair.disabled = count !== 2;
 }
@@ -126,7 +128,7 @@ const everything = document.getElementById('everything');
 function openPalette() {
   const palette = document.createElement('dialog');
   palette.className = 'palette';
-  palette.setAttribute('aria-label', 'Commands');
+  palette.setAttribute('aria-label', texts.commands);
   const form = document.createElement('form');
   form.action = everything.action;
   const input = Object.assign(document.createElement('input'), {
@@ -134,13 +136,13 @@ function openPalette() {
     name: 'q',
     maxLength: 200,
     autocomplete: 'off',
-    placeholder: 'Search, or go to a page or an organization',
+    placeholder: texts.go,
   });
   const list = document.createElement('ul');
-  Object.assign(list, { id: 'palette-list', role: 'listbox', ariaLabel: 'Results' });
+  Object.assign(list, { id: 'palette-list', role: 'listbox', ariaLabel: texts.results });
   for (const [name, value] of Object.entries({
     role: 'combobox',
-    'aria-label': 'Search or command',
+    'aria-label': texts.command,
     'aria-controls': 'palette-list',
     'aria-expanded': 'true',
     'aria-autocomplete': 'list',
@@ -164,7 +166,7 @@ function openPalette() {
       .filter(({ label }) => label.toLowerCase().includes(text.toLowerCase()))
       .slice(0, 12)
       .map(({ label, href }) => ({ label, run: () => location.assign(href) }));
-    const search = { label: `Search for “${text}”`, run: () => form.requestSubmit() };
+    const search = { label: texts.search.replace('{text}', () => text), run: () => form.requestSubmit() };
     // A page that starts with the text comes before the search.
     const isFirst = text === '' || matches[0]?.label.toLowerCase().startsWith(text.toLowerCase());
     const found = text === '' ? matches : isFirst ? [...matches, search] : [search, ...matches];

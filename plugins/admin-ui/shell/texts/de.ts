@@ -60,6 +60,12 @@ export default {
   showColumns: 'Spalten anzeigen',
   saveChanges: 'Änderungen speichern',
   filters: 'Filter',
+  noResults: 'Keine Ergebnisse.',
+  showAll: 'Alle anzeigen',
+  noneMatch: 'Der Filter findet keine {objects}.',
+  searchObjects: '{objects} durchsuchen',
+  removeFilter: 'Filter entfernen: {filter}',
+  range: '{first}–{last} von {total}',
   value: 'Wert',
   select: '{name} auswählen',
   selectAll: 'Alle Zeilen auswählen',
@@ -86,6 +92,14 @@ export default {
   nothingToDo: 'Derzeit müssen Sie sich um nichts kümmern.',
   noAccess:
     'Ihr Profil erlaubt Ihnen nicht, Datensätze aufzulisten. Bitten Sie einen Administrator dieser Organisation um Zugriff.',
+  // Script
+  copied: 'Kopiert',
+  commands: 'Befehle',
+  searchOrGo: 'Suchen oder zu einer Seite oder Organisation wechseln',
+  results: 'Ergebnisse',
+  searchOrCommand: 'Suche oder Befehl',
+  searchFor: 'Nach „{text}“ suchen',
+  selected: '{count} ausgewählt',
   // Keyboard shortcuts
   openPalette: 'Befehlspalette öffnen',
   createEntry: 'Datensatz oder Eintrag der aktuellen Liste anlegen',

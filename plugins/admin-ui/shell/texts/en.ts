@@ -58,6 +58,12 @@ export default {
   showColumns: 'Show columns',
   saveChanges: 'Save changes',
   filters: 'Filters',
+  noResults: 'No results.',
+  showAll: 'Show all',
+  noneMatch: 'No {objects} match the filter.',
+  searchObjects: 'Search {objects}',
+  removeFilter: 'Remove the filter {filter}',
+  range: '{first}–{last} of {total}',
   value: 'Value',
   select: 'Select {name}',
   selectAll: 'Select all rows',
@@ -84,6 +90,14 @@ export default {
   nothingToDo: 'Nothing needs your attention.',
   noAccess:
     'Your profile does not allow you to list any records. Ask an administrator of this organization for access.',
+  // Script
+  copied: 'Copied',
+  commands: 'Commands',
+  searchOrGo: 'Search, or go to a page or an organization',
+  results: 'Results',
+  searchOrCommand: 'Search or command',
+  searchFor: 'Search for “{text}”',
+  selected: '{count} selected',
   // Keyboard shortcuts
   openPalette: 'Open the command palette',
   createEntry: 'Create a record or an entry of the current list',

@@ -6,6 +6,7 @@ import {
   type Form,
   field,
   fields,
+  joinTexts,
   type Language,
   redirectDone,
   returnQuery,
@@ -108,7 +109,7 @@ async function confirmMatching(context: DataRequest, form: Form, rejection?: Htt
       kind: 'confirm',
       title: t('deleteQuestion', { name: countNoun(resource, count, language) }),
       above: { label: t('backToList'), href: back },
-      consequence: `${deletionText(context, count)}${count === 1 ? '' : ` ${t('allOrNone')}`}`,
+      consequence: joinTexts([deletionText(context, count), ...(count === 1 ? [] : [t('allOrNone')])]),
       items: [
         ...named.map((record) => titles.of(resource, record)),
         ...(named.length > 0 && count > named.length ? [t('andMore', { count: count - named.length })] : []),
@@ -205,7 +206,7 @@ async function confirmMany(context: DataRequest, form: Form) {
 }
 
 /** Describes the consequences of deleting a number of a resource's records. */
-export function deletionText({ resource, references, language, t }: DataRequest, count: number): string {
+export function deletionText({ resource, references, language, t }: DataRequest, count: number): Text {
   const { trash } = resource.definition;
   const { cascade, restrict, clear } = deleteRulesOf(
     resource.name,
@@ -244,7 +245,7 @@ export function deletionText({ resource, references, language, t }: DataRequest,
         ? t('restoreLaterOne')
         : t('restoreLaterMany'),
   ];
-  return sentences.join(' ');
+  return joinTexts(sentences);
 }
 
 /** Returns the sentence that says what is deleted. @param others the records that depend on the deleted ones, if any */

@@ -8,6 +8,7 @@ import {
   type Form,
   field,
   fields,
+  joinTexts,
   type Link,
   localeOf,
   redirectDone,
@@ -179,10 +180,10 @@ async function confirmUnmerge(context: DataRequest, form: Form, rejection?: Http
       kind: 'confirm',
       title: t('undoMergeQuestion', { noun, id: from, name: title }),
       above: { label: title, href: `${path}/${id}` },
-      consequence: [
+      consequence: joinTexts([
         ...(found === undefined ? [] : [t('mergedOn', { time: exactTime(found.merged_at) })]),
         t('undoesMerge', { noun, name: title }),
-      ].join(' '),
+      ]),
       action: `${path}/${id}/unmerge`,
       hidden: [{ name: 'from', value: from }],
       submit: t('undoMerge'),

@@ -64,6 +64,9 @@ export type TextIn = (language: Language) => Text;
 export const textIn = (text: string | TextIn, language: Language): string =>
   typeof text === 'string' ? text : text(language);
 
+/** Joins sentences to a text. */
+export const joinTexts = (sentences: readonly Text[]): Text => sentences.join(' ') as Text;
+
 /** A text's parameter values. */
 type Values = Readonly<Record<string, string | number>>;
 

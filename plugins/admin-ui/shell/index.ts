@@ -20,6 +20,7 @@ export { assetsIn } from './assets.ts';
 export {
   type Catalogue,
   defineTexts,
+  joinTexts,
   type Language,
   languages,
   plainText,

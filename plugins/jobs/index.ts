@@ -12,7 +12,7 @@ import { jobsPage } from './page.ts';
 import { type JobServices, jobTypes, runJobs } from './run.ts';
 
 export { cancelVisibleJob, findJob } from './jobs.ts';
-export { jobStates } from './page.ts';
+export { stateOfJob } from './page.ts';
 export { isSchedule } from './schedule.ts';
 
 /** Retention period of jobs, in days. */

@@ -3,17 +3,33 @@ import { resourceLabel } from '../../engine/definition/index.ts';
 import { humanize } from '../../engine/fields/index.ts';
 import { type JobState, labelOfAction } from '../../engine/records/index.ts';
 import type { RowSource } from '../../engine/tables/index.ts';
-import { addObjects, type DisplayValue, defineObject } from '../admin-ui/shell/index.ts';
+import {
+  addObjects,
+  type DisplayValue,
+  defineObject,
+  type Language,
+  localeOf,
+  type TextIn,
+} from '../admin-ui/shell/index.ts';
 import { type JobServices, jobTypes } from './run.ts';
+import { jobsTexts } from './texts/index.ts';
+
+const { later } = jobsTexts;
 
 /** How each state is displayed. */
-export const jobStates: Readonly<Record<JobState, DisplayValue>> = {
-  queued: { text: 'Waiting', state: 'quiet' },
-  running: { text: 'Running' },
-  completed: { text: 'Completed', state: 'good' },
-  failed: { text: 'Failed', state: 'bad' },
-  cancelled: { text: 'Canceled', state: 'quiet' },
+const states: Readonly<Record<JobState, { readonly label: TextIn } & Pick<DisplayValue, 'state'>>> = {
+  queued: { label: later('waiting'), state: 'quiet' },
+  running: { label: later('running') },
+  completed: { label: later('completed'), state: 'good' },
+  failed: { label: later('failed'), state: 'bad' },
+  cancelled: { label: later('canceled'), state: 'quiet' },
 };
+
+/** Returns a job's state as a value on a page. */
+export function stateOfJob(jobState: JobState, language: Language): DisplayValue {
+  const { label, state } = states[jobState];
+  return { text: label(language), ...(state && { state }) };
+}
 
 /** A job in the list of jobs. */
 interface JobRow {
@@ -57,21 +73,22 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
   if (types.length === 0) return;
   const jobs = defineObject<JobRow, JobServices>({
     name: 'jobs',
-    title: 'Jobs',
+    title: later('jobs'),
     group: 'Data',
     icon: 'clock',
-    plural: 'jobs',
+    isTranslated: true,
+    plural: later('rows'),
     source: jobRows,
-    missing: (id) => `Job ${id} does not exist.`,
+    missing: (id) => jobsTexts('en')('missing', { id }),
     nameOf: ({ id }) => id,
     views: {
-      all: { label: 'All' },
-      unfinished: { label: 'Unfinished', where: `j.state in ('queued', 'running')` },
-      failed: { label: 'Failed', where: `j.state = 'failed'` },
+      all: { label: later('all') },
+      unfinished: { label: later('unfinished'), where: `j.state in ('queued', 'running')` },
+      failed: { label: later('failed'), where: `j.state = 'failed'` },
     },
     columns: [
       {
-        title: 'Action',
+        title: later('action'),
         cell: ({ id, resource, action }, { slug }) => {
           const type = types.find(
             (candidate) => candidate.resource.name === resource && candidate.action.name === action,
@@ -85,22 +102,28 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
               };
         },
       },
-      { title: 'State', cell: ({ state }) => jobStates[state] },
+      { title: later('state'), cell: ({ state }, { language }) => stateOfJob(state, language) },
       {
-        title: 'Progress',
-        cell: ({ done, total }) => ({
-          text: done === null || total === null ? null : `${done} of ${total}`,
-          numeric: true,
+        title: later('progress'),
+        cell: ({ done, total }, { request, language }) => {
+          if (done === null || total === null) return {};
+          const count = (text: string) => BigInt(text).toLocaleString(localeOf(request));
+          return {
+            text: jobsTexts(language)('steps', { done: count(done), total: count(total) }),
+            numeric: true,
+          };
+        },
+      },
+      {
+        title: later('startedBy'),
+        cell: ({ starter, isScheduled }, { language }) => ({
+          text: isScheduled ? jobsTexts(language)('schedule') : starter,
         }),
       },
-      {
-        title: 'Started by',
-        cell: ({ starter, isScheduled }) => ({ text: isScheduled ? 'Schedule' : starter }),
-      },
-      { title: 'Started', cell: ({ createdAt }) => ({ time: createdAt }), by: 'j.id' },
-      { title: 'Finished', cell: ({ finishedAt }) => ({ time: finishedAt }) },
+      { title: later('started'), cell: ({ createdAt }) => ({ time: createdAt }), by: 'j.id' },
+      { title: later('finished'), cell: ({ finishedAt }) => ({ time: finishedAt }) },
     ],
-    empty: 'Jobs are actions that run in the background. They appear here for 7 days.',
+    empty: later('none'),
   });
   addObjects(app, services, [jobs]);
 }

@@ -82,7 +82,7 @@ onBothDrivers(
       const page = await admin.get('/setup/o/acme/jobs?show=failed');
       assert.equal(page.status, 200);
       assert.match(page.text, new RegExp(`href="${path}"`));
-      assert.match(readable(page.text), /Clean[\s\S]*Tasks[\s\S]*Failed[\s\S]*1200 of 5000/);
+      assert.match(readable(page.text), /Clean[\s\S]*Tasks[\s\S]*Failed[\s\S]*1,200 of 5,000/);
       assert.match(readable(page.text), new RegExp(administratorOf(acme).email));
       assert.doesNotMatch(readable(page.text), /Completed/);
     });

@@ -1,24 +1,14 @@
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { documentText, humanize, parseExactJson } from '../../../engine/fields/index.ts';
-import { type Body, type JobState, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
-import { type DisplayValue, localeOf, redirectDone, type TextIn } from '../shell/index.ts';
+import { type Body, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
+import { stateOfJob } from '../../jobs/index.ts';
+import { localeOf, redirectDone } from '../shell/index.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
-import { type RecordsText, recordsTexts } from './texts/index.ts';
+import type { RecordsText } from './texts/index.ts';
 
 /** Interval at which the page of an unfinished job is reloaded, in seconds. */
 const refreshSeconds = 2;
-
-const { later } = recordsTexts;
-
-/** How each state is displayed. */
-const states: Readonly<Record<JobState, { readonly label: TextIn } & Pick<DisplayValue, 'state'>>> = {
-  queued: { label: later('jobWaiting'), state: 'quiet' },
-  running: { label: later('jobRunning') },
-  completed: { label: later('jobCompleted'), state: 'good' },
-  failed: { label: later('jobFailed'), state: 'bad' },
-  cancelled: { label: later('jobCanceled'), state: 'quiet' },
-};
 
 /** Returns the URL of a job's page. */
 export const jobPath = ({ path }: Pick<DataRequest, 'path'>, id: string): string => `${path}/jobs/${id}`;
@@ -60,14 +50,13 @@ async function showJob(context: DataRequest) {
       ? { label: t('backToRecord'), href: `${path}/${recordId}` }
       : { label: resourceLabel(resource.definition), href: path };
   const count = (text: string) => BigInt(text).toLocaleString(localeOf(request));
-  const { label: stateLabel, state: badge } = states[state];
   const isReadOnly = request.server.isReadOnly?.() === true;
   return sendPage(
     {
       kind: 'record',
       title: label,
       above: back,
-      badges: [{ text: stateLabel(language), ...(badge && { state: badge }) }],
+      badges: [stateOfJob(state, language)],
       ...(!isFinished && {
         refreshSeconds,
         intro: isReadOnly ? t('jobReadOnly') : t('jobRefreshes'),

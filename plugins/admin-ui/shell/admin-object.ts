@@ -33,7 +33,17 @@ export interface AdminObject<Services>
 export function defineObject<Row extends { readonly id: string }, Services extends ObjectServices>(
   definition: ObjectDefinition<Row, Services>,
 ): AdminObject<Services> {
-  const { name, title, group, icon, isListed, isTranslated, source, actions = {}, rowActions = {} } = definition;
+  const {
+    name,
+    title,
+    group,
+    icon,
+    isListed,
+    isTranslated,
+    source,
+    actions = {},
+    rowActions = {},
+  } = definition;
   const all = [...Object.entries(actions), ...Object.entries(rowActions)];
   return {
     name,

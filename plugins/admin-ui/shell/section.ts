@@ -71,7 +71,19 @@ export interface Section extends Placement {
 export function section(
   app: FastifyInstance,
   database: Database,
-  { name, title, group, icon, isListed, isTranslated, done = {}, load, pages = {}, once = [], actions }: Section,
+  {
+    name,
+    title,
+    group,
+    icon,
+    isListed,
+    isTranslated,
+    done = {},
+    load,
+    pages = {},
+    once = [],
+    actions,
+  }: Section,
 ): void {
   app.setupSections.push({ name, title, group, icon, isListed });
   addDoneTexts(app, done);

@@ -282,11 +282,6 @@ export default {
   newAndUpdated: '{created} und {updated}',
   // Actions of modules
   actionOn: '{action}: {name}',
-  jobWaiting: 'Wartet',
-  jobRunning: 'Läuft',
-  jobCompleted: 'Abgeschlossen',
-  jobFailed: 'Fehlgeschlagen',
-  jobCanceled: 'Abgebrochen',
   jobReadOnly:
     'Diese Instanz ist schreibgeschützt. Die Aktion wird fortgesetzt, sobald Änderungen wieder möglich sind.',
   jobRefreshes:

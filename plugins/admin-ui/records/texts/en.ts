@@ -269,11 +269,6 @@ export default {
   newAndUpdated: '{created} and {updated}',
   // Actions of modules
   actionOn: '{action}: {name}',
-  jobWaiting: 'Waiting',
-  jobRunning: 'Running',
-  jobCompleted: 'Completed',
-  jobFailed: 'Failed',
-  jobCanceled: 'Canceled',
   jobReadOnly: 'This instance is read-only. The action will continue when writes are enabled again.',
   jobRefreshes: 'This page refreshes automatically. You can leave it and come back later.',
   progress: 'Progress',

@@ -1,0 +1,25 @@
+import type { TranslationOf } from '../../admin-ui/shell/index.ts';
+import type en from './en.ts';
+
+/** German texts of the pages for jobs. */
+export default {
+  jobs: 'Aufträge',
+  rows: 'Aufträge',
+  waiting: 'Wartet',
+  running: 'Läuft',
+  completed: 'Abgeschlossen',
+  failed: 'Fehlgeschlagen',
+  canceled: 'Abgebrochen',
+  all: 'Alle',
+  unfinished: 'Nicht abgeschlossen',
+  action: 'Aktion',
+  state: 'Status',
+  progress: 'Fortschritt',
+  startedBy: 'Gestartet von',
+  started: 'Gestartet',
+  finished: 'Beendet',
+  schedule: 'Zeitplan',
+  steps: '{done} von {total}',
+  missing: 'Der Auftrag {id} existiert nicht.',
+  none: 'Aufträge sind Aktionen, die im Hintergrund laufen. Sie erscheinen hier 7 Tage lang.',
+} as const satisfies TranslationOf<typeof en>;

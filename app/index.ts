@@ -62,7 +62,7 @@ export {
   timestampColumn,
   transaction,
 } from '../engine/tables/index.ts';
-export { section } from '../plugins/admin-ui/shell/index.ts';
+export { type CurrentMember, type ListView, section } from '../plugins/admin-ui/shell/index.ts';
 export {
   type ChannelContext,
   type ChannelEvent,

@@ -1,7 +1,7 @@
 import { EntitySchema } from '@mikro-orm/core';
 import { isTimeZone } from '../engine/fields/index.ts';
 import { suggestion } from '../engine/yaml/index.ts';
-import { isSchedule } from '../plugins/jobs/index.ts';
+import { scheduleIssue } from '../plugins/jobs/index.ts';
 import type { ModuleDefinition } from './define-module.ts';
 
 /** Adds a line to `issues` if a value at a path in a module has the wrong shape. */
@@ -24,6 +24,12 @@ const objectOrFunction = kind(
   'an object or a function',
   (value) => isObject(value) || typeof value === 'function',
 );
+
+const schedule: Check = (value, path, issues) => {
+  const issue = scheduleIssue(value);
+  if (issue !== undefined)
+    issues.push(`${path}: must be a cron expression with five fields, for example "0 2 * * *": ${issue}`);
+};
 
 /** Creates a check for each item of a list. */
 const listOf =
@@ -117,7 +123,7 @@ const moduleChecks: { readonly [Key in keyof Required<ModuleDefinition>]: Check 
           label: text,
           ofCollection: kind('true', (value) => value === true),
           job: kind('true', (value) => value === true),
-          schedule: kind('a cron expression with five fields, for example "0 2 * * *"', isSchedule),
+          schedule,
           timeZone: kind(
             'a time zone, for example "Europe/Berlin"',
             (value) => typeof value === 'string' && isTimeZone(value),

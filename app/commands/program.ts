@@ -89,6 +89,14 @@ const unexpected = ({ code, message }: NodeJS.ErrnoException): string => {
     : `unexpected error: ${line}`;
 };
 
+/** Returns the error for a command that exists twice, or undefined for other errors. */
+function conflictOf(cause: unknown): UserError | undefined {
+  const [, name] = /^cannot add command '([^']+)'/.exec(asError(cause).message) ?? [];
+  return name === undefined
+    ? undefined
+    : new UserError(`the command "${name}" already exists. Rename the command of the module.`, { cause });
+}
+
 /**
  * Builds the command line.
  * @param word the first argument. If it names a command that is not added by a module, only this command is loaded.
@@ -109,7 +117,15 @@ export async function buildProgram(word?: string): Promise<Command> {
     withInstance: async (work) => withInstance(loaded === undefined ? await loadConfig() : config(), work),
   };
   const list = loaded === undefined || loaded instanceof Error ? { modules } : loaded;
-  for (const add of commandAdders(word, list)) await add(line);
+  for (const add of commandAdders(word, list)) {
+    try {
+      await add(line);
+    } catch (cause) {
+      const conflict = conflictOf(cause);
+      if (conflict === undefined) throw cause;
+      await run(undefined, Promise.reject(conflict));
+    }
+  }
   // The command might belong to a module that cannot be loaded.
   const isUnknown = !program.commands.some((command) => command.name() === word);
   if (word !== undefined && isUnknown && loaded instanceof Error) {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { debuglog } from 'node:util';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import {
@@ -147,9 +148,13 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   reply.send(Buffer.from(body));
 }
 
+/** Prints stack traces if NODE_DEBUG=crm is set. */
+const debug = debuglog('crm');
+
 /**
  * Logs a server error. Logs the route instead of the URL, and the error's class and SQLSTATE instead of the
- * driver's message, because URLs and messages can contain input.
+ * driver's message, because URLs and messages can contain input. The message of a module's error is logged: its author needs and
+ * controls it. `NODE_DEBUG=crm` prints the stack traces of all errors.
  */
 function logFailure(failure: HttpError, request: FastifyRequest): void {
   const cause = failure.cause as Thrown | undefined;
@@ -159,11 +164,13 @@ function logFailure(failure: HttpError, request: FastifyRequest): void {
     route: request.routeOptions.url,
     sqlstate: sqlState(cause),
     ...(failure.code === 'database_failed' && { reason: failureReason(cause) }),
+    ...(failure.code === 'module_failed' && { reason: String(cause?.message) }),
     code: word(cause?.code),
     cause: word(cause?.name),
     stack: framesOf(cause),
   };
   request.log.error(details, failure.message);
+  debug('%s', cause?.stack ?? cause);
 }
 
 /**

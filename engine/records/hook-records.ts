@@ -1,5 +1,6 @@
-import { errors, HttpError } from '../errors.ts';
+import { errors, type FieldIssue, HttpError } from '../errors.ts';
 import { parseExactJson } from '../fields/index.ts';
+import { hintForInput } from '../yaml/index.ts';
 import { type Action, allows, everyGrant } from './access.ts';
 import type { Body } from './body.ts';
 import type { CustomFields } from './custom-fields.ts';
@@ -101,6 +102,16 @@ export function reopenedRecords(
   );
 }
 
+/** Operators that compare a field with a value or a list of values, in order of preference. */
+const equalities = ['eq', 'in'] as const;
+
+/** Returns the issue that a field has no filter. */
+function withoutFilter({ filters }: HookView['definition'], name: string): FieldIssue {
+  const names = filters.map((filter) => filter.name);
+  const hint = hintForInput(name, names) ?? `Filters: ${names.join(', ')}`;
+  return { field: `where.${name}`, message: `${name} has no filter. ${hint}`, hint };
+}
+
 /** Returns conditions as in the body of a query. Values of fields become conditions that the fields equal them. */
 function queryConditions({ definition }: Pick<HookView, 'definition'>, where: Where): Body {
   if ('field' in where && 'op' in where) return fromHookValues(new Map(), { ...where });
@@ -108,10 +119,19 @@ function queryConditions({ definition }: Pick<HookView, 'definition'>, where: Wh
   const conditionsOf = (member: Where) => queryConditions({ definition }, member);
   const equalTo = (name: string, value: unknown): HookValues => {
     if (value === null) return { field: name, op: 'is_null', value: true };
+    if (value === undefined)
+      throw errors.invalidFields([{ field: `where.${name}`, message: `the value of ${name} is undefined` }]);
     const filter = definition.filters.find((candidate) => candidate.name === name);
-    // Some fields can only be compared with lists of values.
-    const hasOnlyLists = filter?.parameters.every(({ operator }) => operator !== 'eq') === true;
-    return { field: name, op: hasOnlyLists ? 'in' : 'eq', value };
+    if (filter === undefined) throw errors.invalidFields([withoutFilter(definition, name)]);
+    const operators = filter.parameters.map(({ operator }) => operator);
+    const op = equalities.find((operator) => operators.includes(operator));
+    if (op !== undefined) return { field: name, op, value };
+    throw errors.invalidFields([
+      {
+        field: `where.${name}`,
+        message: `${name} cannot be compared with a value. Its operators are ${operators.join(', ')}: write { field: '${name}', op: '${operators[0]}', value: … }`,
+      },
+    ]);
   };
   const members = [
     ...Object.entries(values).map(([name, value]) => fromHookValues(new Map(), equalTo(name, value))),
@@ -148,7 +168,7 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
     call(async (executor) => {
       const view = viewFor(resource, 'list');
       const body = {
-        ...(where !== undefined && { where: queryConditions(view, where) }),
+        ...(where !== undefined && Object.keys(where).length > 0 && { where: queryConditions(view, where) }),
         ...(sort !== undefined && { sort }),
         ...(q !== undefined && { q }),
         ...(cursor !== undefined && { cursor }),

@@ -31,7 +31,7 @@ export const jobCheck: DoctorCheck<{ readonly database: Database }> = {
           : `jobs that have been waiting for more than ${maxWaitMinutes} minutes: ${count}`,
       advice:
         state === 'failed'
-          ? `Open Setup → Jobs in the admin UI for the errors.`
+          ? 'The log has the error of each attempt, with the ID of the job. Setup → Jobs in the admin UI lists the jobs.'
           : 'Check that an instance that can write is running, and whether another job of the organization takes too long.',
     }));
   },

@@ -13,7 +13,7 @@ import { type JobServices, jobTypes, runJobs } from './run.ts';
 
 export { cancelVisibleJob, findJob } from './jobs.ts';
 export { stateOfJob } from './page.ts';
-export { isSchedule } from './schedule.ts';
+export { scheduleIssue } from './schedule.ts';
 
 /** Retention period of jobs, in days. */
 const retentionDays = 7;

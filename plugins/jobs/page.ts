@@ -7,11 +7,13 @@ import {
   addObjects,
   type DisplayValue,
   defineObject,
+  exactTime,
   type Language,
   localeOf,
   type TextIn,
 } from '../admin-ui/shell/index.ts';
 import { type JobServices, jobTypes } from './run.ts';
+import { nextRun } from './schedule.ts';
 import { jobsTexts } from './texts/index.ts';
 
 const { later } = jobsTexts;
@@ -81,6 +83,16 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
     source: jobRows,
     missing: (id) => jobsTexts('en')('missing', { id }),
     nameOf: ({ id }) => id,
+    intro: ({ language }) => {
+      const t = jobsTexts(language);
+      const runs = types.flatMap(({ action }) => {
+        const time = nextRun(action);
+        return time === undefined
+          ? []
+          : [t('nextRun', { action: labelOfAction(action), time: exactTime(time) })];
+      });
+      return runs.length === 0 ? undefined : runs.join(' ');
+    },
     views: {
       all: { label: later('all') },
       unfinished: { label: later('unfinished'), where: `j.state in ('queued', 'running')` },

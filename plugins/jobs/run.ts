@@ -169,9 +169,9 @@ async function attemptJob(app: FastifyInstance, services: JobServices, attempt: 
   }
   const error = moduleError(cause, () => moduleFailed('it threw an error', cause));
   if (error.status < 500) return fail(error, progress);
-  const { organization, id, resource, action, attempts } = job;
+  const { organization, id, requestId, resource, action, attempts } = job;
   app.log.error(
-    { organization, job: id, resource, action, attempts, err: error.cause ?? error },
+    { organization, job: id, request_id: requestId, resource, action, attempts, err: error.cause ?? error },
     'a job failed',
   );
   return attempts < maxAttempts
@@ -183,7 +183,7 @@ async function attemptJob(app: FastifyInstance, services: JobServices, attempt: 
 const scheduledCaller = (organization: string, module: string, action: string): Caller =>
   commandCaller(organization, {
     ...{ kind: 'command', id: null, requestId: null },
-    name: `command (${module}: schedule of ${action})`,
+    name: `schedule of ${action} (${module})`,
   });
 
 /** The result of an action as JSON, or the error that it threw. */

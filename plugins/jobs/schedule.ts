@@ -9,15 +9,22 @@ const missedDays = 7;
 const cron = (schedule: string, timeZone: string): Cron =>
   new Cron(schedule, { timezone: timeZone, mode: '5-part', paused: true });
 
-/** Returns whether a text is a cron expression with five fields that is due at some time. */
-export function isSchedule(text: unknown): boolean {
-  if (typeof text !== 'string') return false;
+/** Returns why a value is not a cron expression with five fields that is due at some time, or undefined if it is one. */
+export function scheduleIssue(text: unknown): string | undefined {
+  if (typeof text !== 'string') return 'it is not a text';
   try {
-    return cron(text, 'UTC').nextRun() !== null;
-  } catch {
-    return false;
+    return cron(text, 'UTC').nextRun() === null ? 'it is never due' : undefined;
+  } catch (cause) {
+    return (cause as Error).message.replace(/^\w+: /, '');
   }
 }
+
+/** Returns when an action with a schedule is due next. */
+export const nextRun = ({
+  schedule,
+  timeZone = 'UTC',
+}: Pick<JobAction, 'schedule' | 'timeZone'>): Date | undefined =>
+  schedule === undefined ? undefined : (cron(schedule, timeZone).nextRun() ?? undefined);
 
 /** An action, with its resource. */
 interface ScheduledType {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -118,8 +119,13 @@ onBothDrivers(
       assert.equal((await get(id)).title, 'undeletable');
     });
 
-    test('a hook that fails is a 500 without details', async () => {
-      const answer = await send('POST tasks', { title: 'broken' });
+    test('a hook that fails is a 500 without details, and its message is in the log', async () => {
+      let answer = await send('GET tasks');
+      const lines = await logged(async () => {
+        answer = await send('POST tasks', { title: 'broken' });
+      });
+      const entry = lines.find(({ status }) => status === 500);
+      assert.deepEqual([entry?.cause, entry?.reason], ['TypeError', 'a secret of the hook']);
       assert.equal(answer.status, 500);
       assert.deepEqual(errorOf(answer), {
         error: 'The module scores failed in beforeWrite of tasks: it threw an error',

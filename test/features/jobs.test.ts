@@ -363,7 +363,7 @@ onBothDrivers(
         readonly data: readonly { readonly actor: unknown }[];
       };
       assert.deepEqual(data[0]?.actor, {
-        ...{ kind: 'command', id: null, name: 'command (chores: schedule of leap)' },
+        ...{ kind: 'command', id: null, name: 'schedule of leap (chores)' },
       });
     });
 

@@ -36,6 +36,8 @@ const allowedRoutes = [
   ...['/auth/login', '/auth/logout', '/auth/logout-everywhere', '/auth/sessions/:id'],
   ...['/setup/login', '/setup/login/second-factor', '/setup/login/passkey', '/setup/logout'],
   ...['/setup/me/end-session', '/setup/me/logout-everywhere'],
+  // Its tools check the mode themselves.
+  '/mcp',
 ];
 /** Tables that reads and logins write to. */
 const bookkeeping = ['crm_sessions', 'crm_activity', 'crm_attempts', 'crm_known_devices', 'crm_name_uses'];

@@ -92,6 +92,14 @@ const failing: Readonly<Record<string, readonly [files: Readonly<Record<string, 
       withModule(moduleOf("name: 'Acme', register: 1, tables: [{}], checks: [{ name: 'x', needs: [] }]")),
       /acme\.ts: name: must be lowercase words separated by "-", with at most 30 characters\n\S+acme\.ts: register: must be a function\n\S+acme\.ts: tables\[0\]: must be a table \(EntitySchema\)\n\S+acme\.ts: checks\[0\]\.run: is missing$/,
     ],
+    'a schedule that is not valid': [
+      withModule(
+        moduleOf(
+          "name: 'acme', actions: { leads: { night: { description: 'D.', job: true, ofCollection: true, schedule: '99 3 * * *', timeZone: 'Berlin', run: () => {} } } }",
+        ),
+      ),
+      /acme\.ts: actions\.leads\.night\.schedule: must be a cron expression with five fields, for example "0 2 \* \* \*": Invalid value for minute: 99\n\S+acme\.ts: actions\.leads\.night\.timeZone: must be a time zone, for example "Europe\/Berlin"$/,
+    ],
     'no name': [withModule(moduleOf('register: () => {}')), /acme\.ts: name: is missing$/],
     'the name of a module of the engine': [
       withModule(moduleOf("name: 'teams'")),
@@ -273,6 +281,15 @@ const example = write('example', {
   ...exampleFiles(),
 });
 
+test('a command of a module with the name of another command is reported', async () => {
+  const text = moduleOf(
+    "name: 'acme', commands: ({ program }: { program: { command: (name: string) => void } }) => program.command('serve')",
+  );
+  const { stdout, stderr } = await crm(['--help'], write('repeated-command', withModule(text)));
+  assert.equal(stderr, 'crm: the command "serve" already exists. Rename the command of the module.\n');
+  assert.match(stdout, /^ {2}serve /m);
+});
+
 test('the help lists the commands of modules', async () => {
   const reviews = write('reviews', { 'config.yaml': 'modules: [./modules/reviews.ts]\n', ...exampleFiles() });
   const { code, stdout } = await crm(['--help'], reviews);
@@ -380,5 +397,21 @@ test('a test instance has the sections of config.yaml that it receives', async (
     assert.deepEqual([lead?.lead_score, lead?.company], [7n, 'VIP']);
   } finally {
     await instance.close();
+  }
+});
+
+test('pages of modules whose place in the setup is not valid stop the start', async () => {
+  const messages = {
+    "name: 'keys'": 'the setup already has the page "keys". Choose another name for the page of the module.',
+    "name: 'mine', group: 'Dta'": 'page mine: group must be one of Access, Integrations, Data, Organization',
+    "name: 'mine', icon: 'tarjet'": /^page mine: icon must be one of activity, .*, x$/,
+  };
+  for (const [index, [place, message]] of Object.entries(messages).entries()) {
+    const page = `{ ${place}, title: 'Mine', load: async () => ({}), actions: {} }`;
+    const text = moduleOf(
+      `name: 'acme', pages: (screens: never, { database }: never) => section(screens, database, ${page} as never)`,
+    ).replace('import { ', 'import { section, ');
+    const started = createTestInstance(write(`page-${index}`, withModule(text)));
+    await assert.rejects(started, { message });
   }
 });

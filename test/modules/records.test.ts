@@ -118,8 +118,16 @@ onBothDrivers(
       assert.deepEqual(await titles({ any: [{ title: 'two' }, { project_id: id }] }), ['one', 'two']);
       assert.deepEqual(await titles({ title: ['one', 'two'], not: { project_id: id } }), ['two']);
       assert.deepEqual(await titles({ all: [{ field: 'project_id', op: 'is_null', value: true }] }), ['two']);
+      assert.deepEqual(await titles({}), ['one', 'two']);
       await assert.rejects(system.find('tasks', { where: { titel: 'one' } }), {
-        message: /where\.field must be a field that has a filter/,
+        message: 'titel has no filter. Did you mean "title"?',
+      });
+      await assert.rejects(system.find('projects', { where: { open_tasks: 1 } }), {
+        message:
+          "open_tasks cannot be compared with a value. Its operators are gt, lt: write { field: 'open_tasks', op: 'gt', value: … }",
+      });
+      await assert.rejects(system.find('tasks', { where: { title: undefined } }), {
+        message: 'the value of title is undefined',
       });
     });
 

@@ -14,7 +14,7 @@ fields:
   name: { type: string, description: The name. }
   open_tasks: { type: int64, read_only: true, default: 0, description: The number of tasks. }
 sort: { by: name }
-filters: [name]
+filters: [name, { field: open_tasks, operators: [gt, lt] }]
 children:
   tasks: { of: tasks, by: project_id, writable: true }
 `,

@@ -5,7 +5,8 @@ import { type Tables, transaction } from '../../../engine/tables/index.ts';
 import { adminOf, type CurrentMember, signedIn } from './access.ts';
 import { type Language, type TextIn, textIn } from './catalogue.ts';
 import { claimForm, type Form, field } from './form.ts';
-import type { Placement } from './frame.ts';
+import { type Placement, setupGroups } from './frame.ts';
+import { iconNames } from './icon.ts';
 import { addedFilter, filterLink } from './listing.ts';
 import { languageOf } from './locale.ts';
 import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
@@ -67,6 +68,21 @@ export interface Section extends Placement {
   >;
 }
 
+/** Checks the parts of a section that the compiler does not check in JavaScript. @throws UserError if one is not valid */
+function assertPlacement(
+  { setupSections }: FastifyInstance,
+  { name, group, icon }: Pick<Section, 'name' | 'group' | 'icon'>,
+): void {
+  if (setupSections.some((existing) => existing.name === name))
+    throw new UserError(
+      `the setup already has the page "${name}". Choose another name for the page of the module.`,
+    );
+  if (group !== undefined && !setupGroups.includes(group))
+    throw new UserError(`page ${name}: group must be one of ${setupGroups.join(', ')}`);
+  if (icon !== undefined && !iconNames.includes(icon))
+    throw new UserError(`page ${name}: icon must be one of ${iconNames.join(', ')}`);
+}
+
 /** Registers a section with its pages and forms. Each form has a token bound to the session. */
 export function section(
   app: FastifyInstance,
@@ -85,6 +101,7 @@ export function section(
     actions,
   }: Section,
 ): void {
+  assertPlacement(app, { name, group, icon });
   app.setupSections.push({ name, title, group, icon, isListed });
   addDoneTexts(app, done);
   const path = `/o/:org/${name}`;

@@ -19,6 +19,7 @@ export default {
   started: 'Gestartet',
   finished: 'Beendet',
   schedule: 'Zeitplan',
+  nextRun: '{action} läuft das nächste Mal am {time}.',
   steps: '{done} von {total}',
   missing: 'Der Auftrag {id} existiert nicht.',
   none: 'Aufträge sind Aktionen, die im Hintergrund laufen. Sie erscheinen hier 7 Tage lang.',

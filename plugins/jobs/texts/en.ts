@@ -18,6 +18,7 @@ export default {
   started: 'Started',
   finished: 'Finished',
   schedule: 'Schedule',
+  nextRun: '{action} runs next on {time}.',
   steps: '{done} of {total}',
   missing: 'Job {id} does not exist.',
   none: 'Jobs are actions that run in the background. They appear here for 7 days.',

@@ -1,19 +1,22 @@
 // The endpoint of the Model Context Protocol: both revisions of the protocol, credentials and requests that it rejects.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { before, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { configured, sendMessage } from '../support/agents.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
-const environment = configured('protocol', 'mcp: true\n');
+const settings = 'mcp: true\n';
+const environment = configured('protocol', settings);
 
 onBothDrivers(
   'The endpoint for agents',
   (instance) => {
     let acme: Organization;
+    // The instance on the other driver starts with the same file.
+    after(() => writeFileSync(environment.CRM_CONFIG, settings));
     before(async () => {
       acme = await instance().organization('acme');
     });

@@ -9,6 +9,8 @@ import { bearerOf } from '../../access/identity/index.ts';
 import { type ConnectorSettings, resourceMetadataUrl } from '../../access/oauth/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import { failureResult } from './failure.ts';
+import { addPrompts } from './prompts.ts';
+import { addResources } from './resources.ts';
 import { readArguments, type Tool, type ToolResult, type ToolServices, toolCall } from './tool.ts';
 import { tools } from './tools.ts';
 
@@ -162,12 +164,24 @@ async function respondTo(
     const created = new sdk.Server(
       { name: 'crm-engine', version },
       {
-        capabilities: { tools: {} },
+        capabilities: { tools: {}, resources: {}, prompts: {} },
         instructions,
-        cacheHints: { 'tools/list': { ttlMs: cacheMs, cacheScope: 'public' } },
+        cacheHints: {
+          'tools/list': { ttlMs: cacheMs, cacheScope: 'public' },
+          'prompts/list': { ttlMs: cacheMs, cacheScope: 'public' },
+          'resources/templates/list': { ttlMs: cacheMs, cacheScope: 'public' },
+          'resources/list': { ttlMs: cacheMs, cacheScope: 'private' },
+        },
       },
     );
     created.setRequestHandler('tools/list', () => ({ tools: tools.map(described) }));
+    const use = async (name: string, input: Body) => {
+      const tool = tools.find((candidate) => candidate.name === name);
+      const answer = tool && (await call(tool, input));
+      return answer === undefined || answer.isError ? undefined : answer.result;
+    };
+    addResources(sdk, created, use);
+    addPrompts(sdk, created);
     created.setRequestHandler('tools/call', async ({ params }) => {
       const tool = tools.find(({ name }) => name === params.name);
       if (tool === undefined)

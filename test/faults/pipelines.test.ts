@@ -382,8 +382,17 @@ describe('statements that share a connection', () => {
 
   test('a list whose rows come in two places, or one that fails: all of them go to the pool', async () => {
     await ready();
-    const none = Array.from({ length: 4 }, () => undefined);
-    assert.deepEqual(await counted(`order by _p."n", _number`, ['2', '2', '2', '2']), none);
+    const two = '{"n":1},{"n":2}';
+    // On a busy machine, the lists can be sent in several statements, of which some do not fail.
+    const isPool = (lists: readonly unknown[], isValid: (index: number) => boolean) => {
+      for (const [index, list] of lists.entries())
+        if (list !== undefined) assert.deepEqual([isValid(index), list], [true, two]);
+      return lists.every((list) => list === undefined);
+    };
+    await until(
+      async () => isPool(await counted(`order by _p."n", _number`, ['2', '2', '2', '2']), () => true),
+      'all of them to go to the pool',
+    );
     // Lists sent at the same time are not affected.
     await until(async () => {
       const [failed, others, next] = await Promise.all([
@@ -391,8 +400,8 @@ describe('statements that share a connection', () => {
         turn().then(() => counted('', ['1', '2'])),
         turn().then(() => counted('', ['2'])),
       ]);
-      assert.deepEqual(failed, none);
-      return isDeepStrictEqual([...others, ...next], ['{"n":1}', '{"n":1},{"n":2}', '{"n":1},{"n":2}']);
+      const isFailed = isPool(failed, (index) => index < 2);
+      return isFailed && isDeepStrictEqual([...others, ...next], ['{"n":1}', two, two]);
     }, 'answer the others');
   });
 

@@ -1,4 +1,4 @@
-// Creates the screenshots in docs/images from a fresh demo instance: npm run screenshots.
+// Creates the screenshots and the animated walk-through in docs/images from a fresh demo instance: npm run screenshots.
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -7,10 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { launch, logIn } from './support/chromium.ts';
+import { walkthrough } from './support/walkthrough.ts';
 
 const root = join(import.meta.dirname, '..');
 const images = join(root, 'docs/images');
-const maxBytes = 200_000;
+/** Maximum size of a picture, and of the walk-through, in bytes. */
+const [maxBytes, maxAnimationBytes] = [200_000, 2_000_000];
 
 interface Started {
   readonly url: string;
@@ -155,12 +157,64 @@ async function take(browser: Browser, { url, email, password }: Started): Promis
   await picture(small, 'phone');
 }
 
+/** Records a walk-through: find a lead, edit it, undo, log a note, move a deal. */
+async function walk(browser: Browser, { url, email, password }: Started): Promise<void> {
+  const context = await browser.newContext({
+    baseURL: url,
+    viewport: { width: 1280, height: 720 },
+    reducedMotion: 'reduce',
+    bypassCSP: true,
+  });
+  const page = await context.newPage();
+  await page.goto('/setup/login');
+  await logIn(page, email, password);
+  await page.goto('/setup/o/demo');
+  const { frame, save } = walkthrough(page);
+  await frame('Home: what changed, and the pipeline', 2);
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'Search or command' }).waitFor();
+  await page.keyboard.type('nygaard');
+  await page.getByRole('option').first().waitFor();
+  await frame('⌘K, a name and Enter: any record, page or action');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Kelsey Nygaard' }).waitFor();
+  await frame('A record with its timeline');
+  await page
+    .locator('dl > div', { has: page.locator('dt', { hasText: /^Rating$/ }) })
+    .locator('dd')
+    .first()
+    .click();
+  await page.getByLabel('Rating', { exact: true }).waitFor();
+  await frame('Click a value to edit it');
+  await page.getByLabel('Rating', { exact: true }).selectOption({ label: 'Warm' });
+  await page.getByRole('status').waitFor();
+  await frame('Saved, with undo');
+  await page.getByLabel('Note', { exact: true }).fill('Called back. Wants a quote by Friday.');
+  await page.getByRole('button', { name: 'Add note' }).click();
+  await page.getByRole('status').waitFor();
+  await frame('Notes and changes in one timeline');
+  await page.goto('/setup/o/demo/data/opportunities/board');
+  await page.keyboard.press('j');
+  await frame('A board, with totals by stage');
+  await page.keyboard.press('Shift+ArrowRight');
+  await page.getByRole('status').waitFor();
+  await frame('Drag a card, or press Shift and an arrow key');
+  await page.goto('/setup/o/demo/data/leads?rating=Hot');
+  await frame('Lists with filters, views and bulk actions');
+  await page.goto('/docs/leads');
+  await frame('And every resource is an API, described', 2.5);
+  const size = await save(join(images, 'walkthrough.webp'));
+  process.stdout.write(`walkthrough.webp ${Math.round(size / 1000)} kB\n`);
+  if (size > maxAnimationBytes) throw new Error('walkthrough.webp is too large for a repository');
+}
+
 mkdirSync(images, { recursive: true });
 const folder = mkdtempSync(join(tmpdir(), 'crm-screenshots-'));
 const { started, stop } = await serve(folder);
 const browser = await launch();
 try {
   await take(browser, started);
+  await walk(browser, started);
 } finally {
   await browser.close();
   await stop();

@@ -701,6 +701,16 @@ export const errorEntries = {
     hint: 'Try again later.',
     detail: (seconds: number) => ({ headers: retryAfter(seconds) }),
   },
+  /** The key of an agent has reached its limit for the day. `end` is when the limit ends. */
+  agentLimitReached: {
+    status: 429,
+    code: 'rate_limited',
+    detail: (access: 'read' | 'write', limit: number, end: Date) => ({
+      text: `This key has ${access === 'read' ? 'read' : 'written'} ${limit} records with tools today (UTC), which is its limit`,
+      hint: `Stop, and continue after ${end.toISOString()}. The instance's operator can raise mcp.limits.${access} in config.yaml.`,
+      headers: retryAfter(Math.max(1, Math.ceil((end.getTime() - Date.now()) / 1000))),
+    }),
+  },
   /** Too many jobs of the organization are queued. `limit` is their maximum number. */
   tooManyJobs: {
     status: 429,

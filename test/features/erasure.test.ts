@@ -27,6 +27,7 @@ const nobodys = [
   // Labels that administrators enter, and values that are deleted together with their records.
   'crm_custom_fields',
   'crm_custom_values',
+  'crm_agent_calls',
   'crm_api_keys',
   'crm_connected_apps',
   // Its rows are sealed and expire.

@@ -223,13 +223,13 @@ export const told = ({ status, headers, text }: Answer) => ({
 /**
  * Returns every row of every table as text, excluding the times of last use, which are updated occasionally.
  */
-export async function dump({ database }: Instance): Promise<string> {
+export async function dump({ database }: Instance, without: readonly string[] = []): Promise<string> {
   const tables = tablesOf(database);
   const { rows } = await sql<{ name: string }>`
     select table_name as name from information_schema.tables where table_schema = current_schema()
   `.execute(tables);
   const texts = [];
-  for (const { name } of rows) {
+  for (const { name } of rows.filter((table) => !without.includes(table.name))) {
     const all = await sql<{
       line: string;
     }>`select (to_jsonb(t) - 'last_seen_at' - 'last_used_at')::text as line from ${sql.table(name)} t`.execute(

@@ -14,6 +14,8 @@ export type ConnectorSettings =
   | {
       /** Whether clients without a client ID metadata document can register themselves. */
       readonly registration?: boolean;
+      /** Maximum number of records that a key can read and write with tools per day (UTC). 0 means unlimited. */
+      readonly limits?: { readonly read?: number; readonly write?: number };
     };
 
 /** Services required for OAuth. */

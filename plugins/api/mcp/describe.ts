@@ -44,7 +44,8 @@ export function describeResources(call: ToolCall): ToolResult {
         you_may: may.join(', '),
       })),
     ...(hidden.length > 0 && { no_access: hidden }),
-    next: 'Call describe with "resource" before you use a resource for the first time.',
+    run: call.runs.issue(caller.principal),
+    next: 'Call describe with "resource" before you use a resource for the first time. Pass "run" to all writes of your task.',
   };
 }
 

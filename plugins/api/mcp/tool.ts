@@ -17,6 +17,7 @@ import {
 } from '../../../engine/records/index.ts';
 import { hintForInput } from '../../../engine/yaml/index.ts';
 import { type Titles, titlesOf } from '../../admin-ui/records/index.ts';
+import type { Runs } from './runs.ts';
 
 /** The JSON Schema of a parameter. */
 export type ParameterSchema = {
@@ -34,8 +35,10 @@ export interface Tool {
   readonly description: string;
   readonly parameters: Readonly<Record<string, ParameterSchema>>;
   readonly required: readonly string[];
-  /** Whether the tool writes records. */
+  /** Whether the tool writes records. A call writes one record. */
   readonly writes?: true;
+  /** Returns the number of records that a result contains. Undefined if the tool does not read records. */
+  readonly reads?: (result: ToolResult) => number;
   /** Returns arguments that are valid for a resource, for error messages. */
   readonly example: (view: ResourceView) => Readonly<Record<string, unknown>>;
   readonly run: (call: ToolCall, values: Arguments) => Promise<ToolResult>;
@@ -50,6 +53,7 @@ export interface ToolServices {
   readonly resources: readonly Resource[];
   /** Signs the cursors of lists, as in the API. */
   readonly signing: TextSigner;
+  readonly runs: Runs;
 }
 
 /** A call of a tool on behalf of an authenticated caller. */

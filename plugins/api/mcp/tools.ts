@@ -59,6 +59,16 @@ const dry: ParameterSchema = {
   description: 'Only check the call and return what would change.',
 };
 const key = text('Repeating a call with the same key has no further effect.');
+const run = text('"run" of describe, so that writes can be undone together');
+
+/** Returns the number of items in a list of a result. */
+const countOf =
+  (list: string) =>
+  (result: ToolResult): number => {
+    const items = result[list];
+    return Array.isArray(items) ? items.length : 0;
+  };
+const one = () => 1;
 
 /** Returns a valid condition on a resource's records. */
 function exampleCondition({ definition }: ResourceView): Body {
@@ -154,7 +164,7 @@ export const tools: readonly Tool[] = [
   {
     name: 'describe',
     description:
-      'Without resource: the resources and what you may do. With resource: its fields, rules, filters and actions. Call it first.',
+      'Without resource: the resources, what you may do, and a new run. With resource: its fields, rules, filters and actions. Call it first.',
     parameters: { resource },
     required: [],
     example: ({ name }) => ({ resource: name }),
@@ -174,6 +184,7 @@ export const tools: readonly Tool[] = [
       cursor,
     },
     required: ['resource'],
+    reads: countOf('records'),
     example: (view) => ({ resource: view.name, ...exampleCondition(view), limit: 10 }),
     run: async (call, args) => {
       const view = args.view(call);
@@ -215,6 +226,7 @@ export const tools: readonly Tool[] = [
     description: 'Get one record. Empty fields are omitted; name fields to get complete long texts.',
     parameters: { resource, id, fields: names('Fields to return') },
     required: ['resource', 'id'],
+    reads: one,
     example: exampleId,
     run: async (call, args) => {
       const view = args.view(call);
@@ -241,6 +253,7 @@ export const tools: readonly Tool[] = [
       where,
     },
     required: ['resource'],
+    reads: one,
     example: (view) => ({ resource: view.name, measure: ['count()'], ...exampleCondition(view) }),
     run: async (call, args) => {
       const view = args.view(call);
@@ -267,7 +280,7 @@ export const tools: readonly Tool[] = [
   {
     name: 'create',
     description: 'Create a record.',
-    parameters: { resource, values, dry_run: dry, idempotency_key: key },
+    parameters: { resource, values, dry_run: dry, idempotency_key: key, run },
     required: ['resource', 'values'],
     writes: true,
     example: (view) => ({ resource: view.name, values: exampleValues(view), dry_run: true }),
@@ -293,7 +306,7 @@ export const tools: readonly Tool[] = [
   {
     name: 'update',
     description: 'Change some fields of a record. Null empties a field.',
-    parameters: { resource, id, values, dry_run: dry },
+    parameters: { resource, id, values, dry_run: dry, run },
     required: ['resource', 'id', 'values'],
     writes: true,
     example: (view) => ({ ...exampleId(view), values: exampleValues(view), dry_run: true }),
@@ -318,7 +331,7 @@ export const tools: readonly Tool[] = [
   {
     name: 'delete',
     description: 'Delete a record. describe says whether it can be restored.',
-    parameters: { resource, id, dry_run: dry },
+    parameters: { resource, id, dry_run: dry, run },
     required: ['resource', 'id'],
     writes: true,
     example: (view) => ({ ...exampleId(view), dry_run: true }),
@@ -342,7 +355,7 @@ export const tools: readonly Tool[] = [
   {
     name: 'restore',
     description: 'Restore a record from the trash.',
-    parameters: { resource, id, dry_run: dry },
+    parameters: { resource, id, dry_run: dry, run },
     required: ['resource', 'id'],
     writes: true,
     example: exampleId,
@@ -367,6 +380,7 @@ export const tools: readonly Tool[] = [
     description: 'Changes to a record, newest first: when, by whom, and the previous and new values.',
     parameters: { resource, id, cursor },
     required: ['resource', 'id'],
+    reads: countOf('changes'),
     example: exampleId,
     run: async (call, args) => {
       const view = args.view(call);
@@ -396,6 +410,7 @@ export const tools: readonly Tool[] = [
       input: { type: 'object' },
       dry_run: dry,
       idempotency_key: key,
+      run,
     },
     required: ['resource', 'action'],
     writes: true,

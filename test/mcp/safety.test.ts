@@ -22,7 +22,7 @@ onBothDrivers(
     });
     const tables = () => tablesOf(instance().database);
     const recordIn = ({ record }: Readonly<Record<string, unknown>>) => record as { readonly id: unknown };
-    /** Creates a key, whose calls and limits are independent of those of other tests. */
+    /** Creates a key, whose calls and limits other tests do not affect. */
     const agent = async (organization = acme) => {
       const { id, key } = await organization.makeKey();
       return {
@@ -78,6 +78,12 @@ onBothDrivers(
       await fail('get', { resource: 'tasks', id: 999_999 });
       await fail('create', { resource: 'tasks', values: { titel: 'x' } });
       assert.deepEqual(await calls(), before, 'descriptions and rejected calls are not stored');
+    });
+
+    test('a write that fails for an unknown reason is stored, because it could have been committed', async () => {
+      const { fail, calls } = await agent();
+      assert.equal((await fail('create', task('broken'))).code, 'module_failed');
+      assert.deepEqual(await calls(), [['create', 'tasks', 0, 0, null]]);
     });
 
     test('a stored call has the request ID of its changes', async () => {

@@ -20,6 +20,7 @@ import {
   customFieldsIn,
   type DeletedResult,
   exportStream,
+  findDependents,
   type Grants,
   type ImportOptions,
   type ImportSummary,
@@ -102,6 +103,8 @@ export interface Calls {
   readonly patchMany: (resource: ResourceView, ids: readonly string[], body: Body) => Promise<number>;
   /** Deletes a record with this entity tag. @throws HttpError 412 if the record's tag is different */
   readonly remove: (resource: ResourceView, id: string, tag: string) => Promise<DeletedResult>;
+  /** Returns whether a delete of a record would also delete other records. */
+  readonly hasDependents: (resource: ResourceView, id: string) => Promise<boolean>;
   /** Returns the names of the scopes to which transitions are limited and in which the member finds a record. */
   readonly transitionScopes: (resource: ResourceView, id: string) => Promise<ReadonlySet<string>>;
   /** Returns why a record is locked, or undefined if it is not. */
@@ -170,6 +173,7 @@ export function prepareCalls(
   const purgeOf = perContext(compilePurge);
   const transitionScopesOf = perContext(compileTransitionScopes);
   const findLockOf = perContext(compileFindLock);
+  const dependentsOf = perContext(findDependents);
   const lockOf = perContext((context) => compileLock(context, 'update'));
   const excerptsOf = perContext((context) =>
     compileExcerpts(context, { many: excerptLengths.many + 1, one: excerptLengths.one + 1 }),
@@ -294,6 +298,16 @@ export function prepareCalls(
           id,
           conditions: { match: [tag] },
         });
+      },
+      hasDependents: async (resource, id) => {
+        const search = dependentsOf(resource);
+        if (search === undefined) return false;
+        const { organization } = caller.principal;
+        const rows = await database.run(search.bind({ organization, caller, ids: [id] }), {
+          organization,
+          access: 'read',
+        });
+        return rows.some(([name, dependent]) => name !== resource.name || dependent !== id);
       },
       transitionScopes: (resource, id) => transitionScopesOf(resource)(database, { caller, id }),
       lockOn: (resource, id) => findLockOf(resource)(database, { caller, id }),

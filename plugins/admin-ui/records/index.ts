@@ -14,6 +14,13 @@ interface CheckServices {
 
 export { columnsOf } from './list-page.ts';
 export { viewAsCookie } from './see-as.ts';
+export {
+  type KeptChange,
+  maxUndoneChanges,
+  prepareUndo,
+  type RecordChange,
+  type UndoChanges,
+} from './undo-changes.ts';
 export { resourceNoun, resourceWords, type Titles, titlesOf } from './values.ts';
 
 /** Pages for an organization's records: lists, records, forms and CSV. */

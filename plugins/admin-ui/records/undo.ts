@@ -59,7 +59,7 @@ export async function undoablePosition(context: DataRequest, id: string): Promis
  * @throws HttpError 404 if the change cannot be undone, or 403 if the member may not undo it
  */
 export async function readUndo(
-  { resource, calls }: DataRequest,
+  { resource, calls }: Pick<DataRequest, 'resource' | 'calls'>,
   id: string,
   position: string,
 ): Promise<[ChangeValues, Body]> {
@@ -73,7 +73,7 @@ export async function readUndo(
 
 /** Creates a deleted record again, or restores it from the trash. Each deletion is undone only once. */
 export const restoreRecord = (
-  { resource, calls }: DataRequest,
+  { resource, calls }: Pick<DataRequest, 'resource' | 'calls'>,
   id: string,
   { action, position, before }: ChangeValues,
   values: Body,

@@ -1,7 +1,7 @@
 import { UserError } from '../../../engine/errors.ts';
 import { countRows, findRow } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
-import { textIn } from './catalogue.ts';
+import { type Language, type TextIn, textIn } from './catalogue.ts';
 import { type Form, idField } from './form.ts';
 import type { Placement } from './frame.ts';
 import type { ActionPage, ObjectAction, ObjectContext, ObjectDefinition, ObjectServices } from './object.ts';
@@ -74,8 +74,11 @@ async function rowOf<Row extends { readonly id: string }, Services>(
   return row;
 }
 
-const labelOf = <Row>({ label }: Pick<ObjectAction<Row, never>, 'label'>, row: Row): string =>
-  typeof label === 'string' ? label : label(row);
+const labelOf = <Row>(
+  { label }: Pick<ObjectAction<Row, never>, 'label'>,
+  row: Row,
+  language: Language,
+): string => (typeof label === 'string' ? label : label(row, language));
 
 /** Adds an action's URL, the ID of its row and the link back to its page. */
 function complete(page: ActionPage, action: string, back: string, id?: string): AnyPage & { title: string } {
@@ -92,7 +95,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
   contextOf: ContextOf<Services>,
 ): Pick<ObjectParts<Services>, 'done' | 'pages' | 'once' | 'actions'> {
   const { nameOf, pages = {}, actions = {}, rowActions = {} } = definition;
-  const done: Record<string, string> = {};
+  const done: Record<string, string | TextIn> = {};
   const once: string[] = [];
   const sectionPages: Record<string, NonNullable<Section['pages']>[string]> = {};
   const sectionActions: Record<string, Section['actions'][string]> = {};
@@ -111,7 +114,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
         const row = await read(context, form);
         if (isOffered?.(row, context) === false) {
           const subject = row === undefined ? textIn(definition.plural, context.language) : nameOf(row);
-          throw new UserError(`"${labelOf(action, row)}" is not available for ${subject}`);
+          throw new UserError(`"${labelOf(action, row, context.language)}" is not available for ${subject}`);
         }
         return complete(await page(context, form, row), context.urlOf(name), back, row?.id);
       };
@@ -149,7 +152,7 @@ function menuOf<Row extends { readonly id: string }, Services>(
   const entries = Object.entries(rowActions)
     .filter(([, { isOffered }]) => isOffered?.(row, context) !== false)
     .map(([name, { page, fields, phrase, ...action }]) => {
-      const [label, url] = [labelOf(action, row), context.urlOf(name)];
+      const [label, url] = [labelOf(action, row, context.language), context.urlOf(name)];
       const entry = { label, name: `${phrase ?? label} ${nameOf(row)}` };
       return page === undefined
         ? {
@@ -174,7 +177,7 @@ async function listOf<Row extends { readonly id: string }, Services>(
   const entries = Object.entries(definition.actions ?? {}).map(([name, action]) => ({
     ...action,
     url: context.urlOf(name),
-    label: labelOf(action, undefined),
+    label: labelOf(action, undefined, context.language),
   }));
   const [first] = entries;
   const primary = first?.page && { label: first.label, href: first.url };

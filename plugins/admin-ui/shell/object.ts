@@ -93,7 +93,7 @@ export type ActionPage =
 /** An action that administrators can perform on a row, or on the whole object if `Row` is undefined. */
 export interface ObjectAction<Row, Services> {
   /** Label for the link or button. */
-  readonly label: string | ((row: Row) => string);
+  readonly label: string | ((row: Row, language: Language) => string);
   /** Start of the accessible name, followed by the row's name. Default: the label. */
   readonly phrase?: string;
   /** Whether the action is offered for a row. Actions recheck their conditions when they run. */
@@ -109,7 +109,7 @@ export interface ObjectAction<Row, Services> {
   /** Whether a form runs the action only once, even if it is submitted twice. */
   readonly isOnce?: true;
   /** Messages shown afterwards, keyed by the code in `?done=`. `{}` is replaced with the row's name. */
-  readonly done?: Readonly<Record<string, string>>;
+  readonly done?: Readonly<Record<string, string | TextIn>>;
   /** Runs the action. If it returns no outcome, the list is shown with the action's message. */
   readonly run: (
     context: ActionContext<Services>,

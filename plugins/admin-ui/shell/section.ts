@@ -50,7 +50,7 @@ export interface Section extends Placement {
   readonly name: string;
   readonly title: string | TextIn;
   /** Messages shown after an action, keyed by the code in `?done=`. The message never comes from the URL. */
-  readonly done?: Readonly<Record<string, string>>;
+  readonly done?: Readonly<Record<string, string | TextIn>>;
   readonly load: (admin: CurrentMember, request: FastifyRequest, language: Language) => Promise<ListView>;
   /** Whether all of its texts are translated. Otherwise, its pages are in English. */
   readonly isTranslated?: true;

@@ -1,17 +1,19 @@
 // MCP: serves the resources to agents through the Model Context Protocol.
-// May import engine, secrets, identity, oauth, admin-ui/records, explorer.
+// May import engine, secrets, identity, oauth, admin-ui/shell, admin-ui/records, explorer.
 
 import { type Module, startRetention } from '../../../engine/modules/index.ts';
 import { agentCallsRetention } from './calls.ts';
+import { agentsPage, type PageServices } from './page.ts';
 import { type McpServices, mcpRoutes } from './protocol.ts';
 import { agentTables } from './tables.ts';
 
 export { agentCallsRetention } from './calls.ts';
 
 /** Tools of the Model Context Protocol with which agents read and write records, at POST /mcp. */
-export const mcpModule: Module<McpServices> = {
+export const mcpModule: Module<McpServices & PageServices> = {
   name: 'mcp',
   tables: agentTables,
+  pages: agentsPage,
   register: async (app, services) => {
     await app.register(mcpRoutes, services);
     startRetention(app, services.database, { label: 'old calls of agents', steps: [agentCallsRetention] });

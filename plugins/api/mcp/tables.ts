@@ -51,6 +51,8 @@ const calls = defineTable(
       { name: 'crm_agent_calls_at', properties: ['at'] },
     ],
     resourceColumns: ['resource'],
+    // The retention deletes the calls of all organizations.
+    placement: 'coordinator',
   },
 );
 

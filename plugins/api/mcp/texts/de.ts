@@ -1,0 +1,46 @@
+import type { TranslationOf } from '../../../admin-ui/shell/index.ts';
+import type en from './en.ts';
+
+/** German texts of the page for agents. */
+export default {
+  agents: 'Agenten',
+  rows: 'Aufrufe',
+  time: 'Zeit',
+  key: 'Schlüssel oder App',
+  tool: 'Werkzeug',
+  resource: 'Ressource',
+  read: 'Gelesen',
+  written: 'Geschrieben',
+  run: 'Lauf',
+  oneRun: 'Lauf {run}',
+  deletedKey: 'gelöschter Schlüssel',
+  all: 'Alle',
+  writes: 'Änderungen',
+  none: 'Aufrufe, mit denen Agenten Datensätze lesen oder ändern, erscheinen hier 30 Tage lang.',
+  missing: 'Der Aufruf {id} existiert nicht.',
+  undo: 'Rückgängig machen',
+  undoRun: 'Lauf rückgängig machen',
+  undoSince: 'Alles seitdem rückgängig machen',
+  undoQuestion: 'Die Änderungen dieses Aufrufs rückgängig machen?',
+  undoRunQuestion: 'Alle Änderungen dieses Laufs rückgängig machen?',
+  undoSinceQuestion: 'Alle Änderungen von {key} seit diesem Aufruf rückgängig machen?',
+  noChanges:
+    'Diese Aufrufe haben keine Datensätze geändert, oder die Änderungen wurden aus dem Änderungsprotokoll gelöscht.',
+  tooMany: 'Diese Aufrufe haben mehr als {limit} Änderungen vorgenommen. Wählen Sie einen späteren Aufruf.',
+  consequence:
+    'Die folgenden Änderungen werden mit Ihren Rechten rückgängig gemacht, die neueste zuerst. Gelöschte Datensätze werden mit neuen IDs neu angelegt, wenn sie nicht im Papierkorb sind. Datensätze, die andere seitdem geändert haben, bleiben unverändert.',
+  submit: { one: '{count} Änderung rückgängig machen', other: '{count} Änderungen rückgängig machen' },
+  more: { one: '… und {count} weitere', other: '… und {count} weitere' },
+  changes: { one: '{count} Änderung', other: '{count} Änderungen' },
+  undone: '{} rückgängig gemacht.',
+  partly: '{undone} rückgängig gemacht. Nicht rückgängig gemacht: {kept}',
+  reasonChanged: '{change}: seitdem erneut geändert',
+  reasonDependents: '{change}: auch andere Datensätze würden gelöscht',
+  reasonError: '{change}: {error}',
+  create: '{title} angelegt',
+  update: '{title} geändert',
+  delete: '{title} gelöscht',
+  trash: '{title} in den Papierkorb verschoben',
+  restore: '{title} wiederhergestellt',
+  purge: '{title} endgültig gelöscht',
+} as const satisfies TranslationOf<typeof en>;

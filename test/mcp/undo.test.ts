@@ -1,0 +1,199 @@
+// Undoing what agents did: administrators see calls, and undo the changes of a run, of a call, or of a key since a call.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { configured, useTool } from '../support/agents.ts';
+import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { hookedModules, hookedSources } from '../support/hooked.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { makePerson } from '../support/people.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const path = '/setup/o/acme/agents';
+const sources = await sourcesWith(
+  ...hookedSources,
+  {
+    file: 'resources/folders.yaml',
+    text: 'singular: folder\ndescription: A folder.\ncommon: all\nfields:\n  title: { type: string, description: The title. }\n',
+  },
+  {
+    file: 'resources/pages.yaml',
+    text: 'singular: page\ndescription: A page.\ncommon: all\nfields:\n  title: { type: string, description: The title. }\n  folder_id: { type: reference, to: folders, required: true, on_delete: cascade, description: The folder. }\n',
+  },
+);
+
+onBothDrivers(
+  'Undoing changes of agents',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    let stranger: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      const other = await instance().organization('other');
+      admin = await signIn(instance(), administratorOf(acme));
+      stranger = await signIn(instance(), administratorOf(other));
+    });
+    const api = async (request: string, body?: object) => {
+      const [method, resource] = request.split(' ');
+      return instance().call(`${method} /api/v1/${resource}`, { key: acme.key, ...(body && { body }) });
+    };
+    const make = async (resource: string, body: object): Promise<string> => {
+      const { status, json, text } = await api(`POST ${resource}`, body);
+      assert.equal(status, 201, text);
+      return String(json.id);
+    };
+    /** Creates a key, and returns functions that call tools in a new run of it. */
+    const agent = async () => {
+      const { id, key } = await acme.makeKey();
+      const { run } = await useTool(instance(), key, 'describe');
+      const use = (tool: string, input: object) => useTool(instance(), key, tool, { ...input, run });
+      return {
+        id,
+        run: String(run).split('.')[0] ?? '',
+        read: (tool: string, input: object) => useTool(instance(), key, tool, input),
+        use,
+        create: async (resource: string, values: object) =>
+          String(((await use('create', { resource, values })).record as { readonly id: unknown }).id),
+      };
+    };
+    /** Returns the IDs of the calls in a list, newest first. */
+    const callsIn = async (query: Readonly<Record<string, string>>): Promise<string[]> => {
+      const { status, text } = await admin.get(`${path}?${new URLSearchParams(query)}`);
+      assert.equal(status, 200);
+      const links = text.matchAll(/href="[^"]*\/agents\/undo\?id(?:=|&#x3D;)(\d+)/g);
+      return [...new Set([...links].map(([, id = '']) => id))];
+    };
+    const undo = async (call: string, action = 'undo', visitor = admin): Promise<Answer> => {
+      const form = `${path}/${action}?id=${call}`;
+      return visitor.submit(form, `${path}/${action}`, { id: call });
+    };
+    /** Returns the message of a successful action. */
+    const messageAfter = async (answer: Answer): Promise<string> => {
+      assert.equal(answer.status, 303, problemOf(answer));
+      return readable((await admin.get(answer.headers.get('location') ?? '')).text);
+    };
+
+    test('the page lists calls, newest first, and filters them by run and key', async () => {
+      const { id, run, read, create } = await agent();
+      await create('tasks', { title: 'listed' });
+      await read('find', { resource: 'leads' });
+      const all = readable((await admin.get(`${path}?key=${id}`)).text);
+      assert.match(all, /find[\s\S]*Leads[\s\S]*create[\s\S]*Tasks/);
+      const ofRun = readable((await admin.get(`${path}?run=${run}`)).text);
+      assert.match(ofRun, /create[\s\S]*Tasks/);
+      assert.doesNotMatch(ofRun, />find</);
+      assert.match(ofRun, new RegExp(`Run ${run}`));
+      const german = await admin.get(`${path}?key=${id}`, { 'accept-language': 'de' });
+      assert.match(readable(german.text), /<h1>Agenten<\/h1>/);
+      assert.match((await admin.get('/setup/o/acme')).text, /href="\/setup\/o\/acme\/agents"/);
+    });
+
+    test('all changes of a run are undone, newest first', async () => {
+      const { run, use, create } = await agent();
+      const updated = await make('tasks', { title: 'before', points: 1 });
+      const trashed = await make('tasks', { title: 'to the trash' });
+      const deleted = await make('leads', { last_name: 'Deleted', company: 'A' });
+      const created = await create('tasks', { title: 'created' });
+      await use('update', { resource: 'tasks', id: created, values: { title: 'created and changed' } });
+      await use('update', { resource: 'tasks', id: updated, values: { title: 'during' } });
+      await use('update', { resource: 'tasks', id: updated, values: { title: 'after', points: 2 } });
+      await use('delete', { resource: 'tasks', id: trashed });
+      await use('delete', { resource: 'leads', id: deleted });
+      const [call = ''] = await callsIn({ run });
+      const question = readable((await admin.get(`${path}/undo?id=${call}`)).text);
+      assert.match(question, /Undo all changes of this run\?/);
+      assert.match(
+        question,
+        /Deleted deleted[\s\S]*to the trash moved to the trash[\s\S]*after changed[\s\S]*during changed[\s\S]*created and changed changed[\s\S]*created created/,
+      );
+      assert.match(await messageAfter(await undo(call)), /6 changes<\/strong> undone\./);
+      assert.equal((await api(`GET tasks/${created}`)).status, 404);
+      const { title, points } = (await api(`GET tasks/${updated}`)).json;
+      assert.deepEqual([title, points], ['before', 1]);
+      assert.equal((await api(`GET tasks/${trashed}`)).status, 200);
+      const leads = (await api('GET leads?last_name=Deleted')).json.data as readonly { company: string }[];
+      assert.deepEqual(
+        leads.map(({ company }) => company),
+        ['A'],
+      );
+    });
+
+    test('a record that has been changed since stays as it is and is reported', async () => {
+      const { run, use } = await agent();
+      const [own, theirs] = [await make('tasks', { title: 'own' }), await make('tasks', { title: 'theirs' })];
+      for (const id of [own, theirs]) {
+        await use('update', { resource: 'tasks', id, values: { title: `agent ${id}` } });
+        await use('update', { resource: 'tasks', id, values: { points: 7 } });
+      }
+      await api(`PATCH tasks/${theirs}`, { hours: 3 });
+      const [call = ''] = await callsIn({ run });
+      const answer = await undo(call);
+      assert.match(
+        problemOf(answer),
+        new RegExp(`^2 changes undone\\. Not undone: agent ${theirs} changed: changed again since; `),
+      );
+      const values = async (id: string) => {
+        const { title, points, hours } = (await api(`GET tasks/${id}`)).json;
+        return [title, points, hours];
+      };
+      assert.deepEqual(await values(own), ['own', null, null]);
+      assert.deepEqual(await values(theirs), [`agent ${theirs}`, 7, 3]);
+      assert.match(problemOf(await undo(call)), /^0 changes undone/, 'nothing is undone twice');
+      assert.deepEqual(await values(own), ['own', null, null]);
+    });
+
+    test('a created record is kept if other records would be deleted with it', async () => {
+      const { run, create } = await agent();
+      const folder = await create('folders', { title: 'Shared' });
+      const own = await create('pages', { title: 'of the agent', folder_id: Number(folder) });
+      const page = await make('pages', { title: 'of a member', folder_id: Number(folder) });
+      const [call = ''] = await callsIn({ run });
+      assert.match(
+        problemOf(await undo(call)),
+        /^1 change undone\. Not undone: Shared created: other records would be deleted, too$/,
+      );
+      assert.equal((await api(`GET pages/${page}`)).status, 200);
+      assert.equal((await api(`GET pages/${own}`)).status, 404);
+    });
+
+    test('a change whose undo the API rejects is reported with the error', async () => {
+      const { run, use } = await agent();
+      const record = await make('tasks', { title: 'coded', code: 'A1' });
+      await use('update', { resource: 'tasks', id: record, values: { code: null } });
+      await make('tasks', { title: 'same code', code: 'A1' });
+      const [call = ''] = await callsIn({ run });
+      assert.match(problemOf(await undo(call)), /^0 changes undone\. Not undone: coded changed: .*code/);
+      assert.equal((await api(`GET tasks/${record}`)).json.code, null);
+    });
+
+    test('the changes of a key since a call are undone', async () => {
+      const { id, use } = await agent();
+      const record = await make('tasks', { title: 'zero' });
+      for (const title of ['one', 'two', 'three'])
+        await use('update', { resource: 'tasks', id: record, values: { title } });
+      const [, second = ''] = await callsIn({ key: id });
+      assert.match(await messageAfter(await undo(second, 'undo-since')), /2 changes<\/strong> undone/);
+      assert.equal((await api(`GET tasks/${record}`)).json.title, 'one');
+    });
+
+    test('only administrators of the organization see and undo calls', async () => {
+      const { run, create } = await agent();
+      const record = await create('tasks', { title: 'kept' });
+      const [call = ''] = await callsIn({ run });
+      const grants = [{ object: '*', actions: ['*'] }] as const;
+      const member = await signIn(instance(), await makePerson(instance(), [{ organization: acme, grants }]));
+      for (const visitor of [member, stranger]) {
+        assert.equal((await visitor.get(`${path}?run=${run}`)).status, 403);
+        const _csrf = await visitor.token('/setup/me');
+        assert.equal((await visitor.post(`${path}/undo`, { _csrf, id: call })).status, 403);
+      }
+      const own = '/setup/o/other/agents';
+      assert.match((await stranger.get(`${own}?run=${run}`)).text, /No calls match the filter/);
+      const _csrf = await stranger.token('/setup/me');
+      const answer = await stranger.post(`${own}/undo`, { _csrf, id: call });
+      assert.match(problemOf(answer), /does not exist/);
+      assert.equal((await api(`GET tasks/${record}`)).status, 200);
+    });
+  },
+  { sources, modules: hookedModules([]), environment: configured('undo', 'mcp: true\n') },
+);

@@ -81,7 +81,7 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
     isTranslated: true,
     plural: later('rows'),
     source: jobRows,
-    missing: (id) => jobsTexts('en')('missing', { id }),
+    missing: (id) => later('missing', { id }),
     nameOf: ({ id }) => id,
     intro: ({ language }) => {
       const t = jobsTexts(language);

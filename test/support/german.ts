@@ -45,7 +45,7 @@ const isIn = (patterns: readonly RegExp[], text: string) => patterns.some((patte
 const visibleTexts = ({ text }: Pick<Answer, 'text'>): readonly string[] =>
   [
     ...text
-      .replace(/<(script|style|option|kbd|time)\b[\s\S]*?<\/\1>/g, '')
+      .replace(/<(script|style|option|kbd|time|textarea|pre)\b[\s\S]*?<\/\1>/g, '')
       .replace(/<\/?(?:strong|code)>/g, '')
       .split(/<[^>]*>/),
     ...[...text.matchAll(/\s(?:title|aria-label|placeholder|alt)="([^"]*)"/g)].map(([, value = '']) => value),
@@ -53,6 +53,7 @@ const visibleTexts = ({ text }: Pick<Answer, 'text'>): readonly string[] =>
     .map((words) =>
       readable(words)
         .replace(/ – acme$/, '')
+        .replace(/ \(\d+\)$/, '')
         .trim(),
     )
     .filter((words) => /\p{L}{2}/u.test(words));

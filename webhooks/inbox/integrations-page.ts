@@ -212,7 +212,7 @@ const integrations = (channels: Channels) =>
     rowActions: {
       secrets: {
         label: 'Change secrets',
-        phrase: 'Change secrets for',
+        accessibleName: (name) => `Change secrets for ${name}`,
         page: (_context, _form, { name, provider }) => {
           const channel = ownProperty(channels, provider);
           if (channel === undefined) throw new UserError('this provider does not exist');
@@ -244,7 +244,7 @@ const integrations = (channels: Channels) =>
           transact((tables) => removeIntegration(tables, actor, organization, id)),
       },
       switch: {
-        label: ({ enabled }) => (enabled ? 'Disable' : 'Enable'),
+        label: (_language, { enabled }) => (enabled ? 'Disable' : 'Enable'),
         fields: ({ enabled }) => [{ name: 'to', value: enabled ? 'off' : 'on' }],
         done: {
           'integration-on': '{} enabled.',

@@ -133,7 +133,7 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
     },
     rowActions: {
       replay: {
-        label: (item) => (isRetrying(item) ? 'Retry now' : 'Replay'),
+        label: (_language, item) => (isRetrying(item) ? 'Retry now' : 'Replay'),
         isOffered: (item) => item.status !== 'waiting' || isRetrying(item),
         done: { [`${name}-replayed`]: '{} queued again.' },
         run: ({ organization, actor, transact }, _form, { id }) =>

@@ -269,7 +269,7 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
   rowActions: {
     rotate: {
       label: 'New secret',
-      phrase: 'New secret for',
+      accessibleName: (name) => `New secret for ${name}`,
       isOnce: true,
       page: (_context, _form, { url }) => ({
         kind: 'confirm',
@@ -300,7 +300,7 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
     },
     test: {
       label: 'Send test event',
-      phrase: 'Send test event to',
+      accessibleName: (name) => `Send test event to ${name}`,
       isOffered: ({ state }) => state === 'on',
       isOnce: true,
       done: { 'subscription-test': 'Test event for {} queued. See its delivery for the response.' },
@@ -309,7 +309,7 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
       },
     },
     switch: {
-      label: ({ state }) => (state === 'on' ? 'Disable' : 'Enable'),
+      label: (_language, { state }) => (state === 'on' ? 'Disable' : 'Enable'),
       fields: ({ state }) => [{ name: 'to', value: state === 'on' ? 'off' : 'on' }],
       done: {
         'subscription-on': '{} enabled. It continues where it stopped.',

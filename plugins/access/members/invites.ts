@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { countRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
+import { TranslatedError } from '../../admin-ui/shell/index.ts';
 import {
   addMembership,
   changeName,
@@ -18,6 +19,7 @@ import {
 } from '../identity/index.ts';
 import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets/index.ts';
 import { memberRows } from './members.ts';
+import { membersTexts } from './texts/index.ts';
 
 /** An invitation as listed for administrators. */
 export interface Invite {
@@ -61,7 +63,7 @@ export async function invite(
   const email = normalEmail(invitation.email);
   const where = [sql`u.email = ${email}`];
   if ((await countRows(tables, memberRows, organization, { where })) > 0) {
-    throw new UserError(`${email} is already a member of this organization`);
+    throw new TranslatedError(membersTexts.later('alreadyMember', { email }));
   }
   const publicId = generatePublicId();
   const code = generateCode();
@@ -118,7 +120,7 @@ export const inviteRows: RowSource<Invite> = {
 };
 
 /** Message for an invitation that does not exist, was used or has expired. */
-export const closedInvite = 'this invitation is no longer open';
+export const closedInvite = membersTexts.later('closedInvitation');
 
 /** Cancels an invitation. @throws UserError if it is no longer open */
 export async function cancelInvite(
@@ -134,7 +136,7 @@ export async function cancelInvite(
     .where('used_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(closedInvite);
+  if (row === undefined) throw new TranslatedError(closedInvite);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 

@@ -1,9 +1,10 @@
 import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { listRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
+import { TranslatedError } from '../../admin-ui/shell/index.ts';
 import { revokeKeysOnBehalfOf } from '../api-keys/index.ts';
+import { membersTexts } from './texts/index.ts';
 
 /** A member as listed for administrators. */
 export interface MemberInfo {
@@ -35,7 +36,7 @@ export const memberRows: RowSource<MemberInfo> = {
 };
 
 /** Message for a member who does not exist. */
-export const missingMember = 'this member does not exist';
+export const missingMember = membersTexts.later('missing');
 
 /** Changes a member's profile. @throws UserError if the member does not exist or is the last administrator */
 export async function changeMember(
@@ -53,7 +54,7 @@ export async function changeMember(
     .where('user_id', '=', user)
     .returning('user_id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingMember);
+  if (row === undefined) throw new TranslatedError(missingMember);
   await assertHasAdministrator(tables, organization);
   await recordChanges(tables, actor, { organization, action: 'update', object: 'member', objectId: user });
 }
@@ -73,7 +74,7 @@ export async function removeMember(
     .where('user_id', '=', user)
     .returning('user_id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingMember);
+  if (row === undefined) throw new TranslatedError(missingMember);
   await assertHasAdministrator(tables, organization);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'member', objectId: user });
 }
@@ -92,6 +93,6 @@ async function assertHasAdministrator(tables: Tables, organization: string): Pro
   const where = [sql`p.name = ${administratorProfile}`];
   const [administrator] = await listRows(tables, memberRows, organization, { where, limit: 1 });
   if (administrator === undefined) {
-    throw new UserError('this is the last administrator. Make another member an administrator first.');
+    throw new TranslatedError(membersTexts.later('lastAdministrator'));
   }
 }

@@ -8,7 +8,6 @@ import {
   addObjects,
   defineObject,
   field,
-  languageOf,
   languages,
   plainText,
   type SecretNotice,
@@ -38,72 +37,77 @@ interface MemberServices {
 
 /** Returns a notice that contains a link and its code, which the administrator passes on. */
 const linkAndCode = (
-  title: string,
-  text: string,
+  t: ReturnType<typeof membersTexts>,
+  { title, text }: Pick<SecretNotice, 'title' | 'text'>,
   ids: readonly [string, string],
   [link, code]: readonly [string, string],
 ): SecretNotice => ({
   title,
   text,
   values: [
-    { id: ids[0], label: 'Link', value: link, copy: 'Copy link' },
-    { id: ids[1], label: 'Code', value: code, copy: 'Copy code' },
+    { id: ids[0], label: t('link'), value: link, copy: t('copyLink') },
+    { id: ids[1], label: t('code'), value: code, copy: t('copyCode') },
   ],
 });
 
-const profileHelp = 'Determines what this person can do.';
+const { later } = membersTexts;
 
 /** Members, and the form for inviting them. */
 const members = defineObject<MemberInfo, MemberServices>({
   name: 'members',
-  title: membersTexts.later('members'),
+  title: later('members'),
   group: 'Access',
   icon: 'users',
-  plural: 'members',
+  isTranslated: true,
+  plural: later('memberRows'),
   source: memberRows,
   missing: () => missingMember,
   nameOf: ({ email }) => email,
   columns: [
     {
-      title: 'Name',
+      title: later('name'),
       cell: personLines,
       by: 'lower(coalesce(u.name, u.email))',
     },
-    { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
-    { title: 'Since', cell: ({ since }) => ({ time: since }), by: 'm.created_at' },
+    { title: later('profile'), cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    { title: later('since'), cell: ({ since }) => ({ time: since }), by: 'm.created_at' },
   ],
-  empty: 'Members can log in and work with the records that their profile permits.',
+  empty: later('noMembers'),
   actions: {
     invite: {
-      label: 'Invite member',
+      label: later('inviteMember'),
       isOnce: true,
-      page: async (context, form) => ({
-        kind: 'form',
-        title: 'Invite a member',
-        inputs: [
-          {
-            kind: 'email',
-            name: 'email',
-            label: 'Email address',
-            required: true,
-            value: field(form, 'email').slice(0, 254),
-            focus: true,
-          },
-          {
-            kind: 'line',
-            name: 'name',
-            label: 'Name',
-            maxLength: maxPersonName,
-            value: field(form, 'name').slice(0, maxPersonName),
-            help: 'Optional. The invited person can change it.',
-          },
-          await profileChoice(context, field(form, 'profile'), profileHelp),
-        ],
-        submit: 'Invite member',
-      }),
-      done: { 'invite-mailed': 'Invitation sent to {}.' },
+      page: async (context, form) => {
+        const t = membersTexts(context.language);
+        return {
+          kind: 'form',
+          title: t('inviteAMember'),
+          inputs: [
+            {
+              kind: 'email',
+              name: 'email',
+              label: t('email'),
+              required: true,
+              value: field(form, 'email').slice(0, 254),
+              focus: true,
+            },
+            {
+              kind: 'line',
+              name: 'name',
+              label: t('name'),
+              maxLength: maxPersonName,
+              value: field(form, 'name').slice(0, maxPersonName),
+              help: t('nameHelp'),
+            },
+            await profileChoice(context, field(form, 'profile'), t('profileHelp')),
+          ],
+          submit: t('inviteMember'),
+        };
+      },
+      done: { 'invite-mailed': later('invitationMailed') },
       run: async (context, form) => {
         const { app, request, membership, actor, transact, services } = context;
+        const t = membersTexts(context.language);
         const { mailer, database } = services;
         const { organization, name } = membership;
         const mailed = mailer.sendsLinks();
@@ -121,7 +125,7 @@ const members = defineObject<MemberInfo, MemberServices>({
           const { code } = invitation;
           // Without an account, the invited person probably has the same language as the inviter.
           const known = (await findUsers(tablesOf(database), email)).map(({ language }) => language);
-          const language = languages.find((candidate) => known.includes(candidate)) ?? languageOf(request);
+          const language = languages.find((candidate) => known.includes(candidate)) ?? context.language;
           const data = { organization: name, link: linkWithCode(link, code), code };
           const mail = inviteMail(email, language, data);
           if (await mailer.send(mail)) return { done: 'invite-mailed', name: email };
@@ -132,12 +136,10 @@ const members = defineObject<MemberInfo, MemberServices>({
           : invitation.code;
         return {
           view: {
-            ...(mailed && {
-              problem: 'The email could not be sent. Send the link and the code yourself.',
-            }),
+            ...(mailed && { problem: t('mailFailed') }),
             made: linkAndCode(
-              `Invitation for ${email}`,
-              'Send the link and the code. The code is shown only once. The invitation can be used once, within 7 days.',
+              t,
+              { title: t('invitationFor', { email }), text: t('invitationOnce') },
               ['link', 'invitation-code'],
               [link, code],
             ),
@@ -148,16 +150,20 @@ const members = defineObject<MemberInfo, MemberServices>({
   },
   rowActions: {
     change: {
-      label: 'Change profile',
-      phrase: 'Change profile for',
-      page: async (context, form, { id, email, profile_id }) => ({
-        kind: 'form',
-        title: `Change profile for ${email}`,
-        inputs: [await profileChoice(context, field(form, 'profile') || profile_id, profileHelp)],
-        submit: 'Change profile',
-        danger: { label: 'Remove member', href: `${context.urlOf('remove')}?id=${id}` },
-      }),
-      done: { 'member-changed': 'Profile changed for {}.' },
+      label: later('changeProfile'),
+      accessibleName: (email) => later('changeProfileFor', { email }),
+      page: async (context, form, { id, email, profile_id }) => {
+        const t = membersTexts(context.language);
+        const selectedId = field(form, 'profile') || profile_id;
+        return {
+          kind: 'form',
+          title: t('changeProfileFor', { email }),
+          inputs: [await profileChoice(context, selectedId, t('profileHelp'))],
+          submit: t('changeProfile'),
+          danger: { label: t('removeMember'), href: `${context.urlOf('remove')}?id=${id}` },
+        };
+      },
+      done: { 'member-changed': later('profileChanged') },
       run: (context, form, { id }) =>
         context.transact(async (tables) => {
           const profile = await chosenProfile(tables, context, form);
@@ -165,25 +171,28 @@ const members = defineObject<MemberInfo, MemberServices>({
         }),
     },
     reset: {
-      label: 'Reset password',
-      phrase: 'Reset password for',
+      label: later('resetPassword'),
+      accessibleName: (email) => later('resetPasswordFor', { email }),
       isOffered: (_member, { services: { mailer } }) => !mailer.sendsLinks(),
       isOnce: true,
-      page: (_context, _form, { email }) => ({
-        kind: 'confirm',
-        title: `Create a reset link for ${email}?`,
-        consequence:
-          'Anyone with the link and its code can choose a new password for this member. Send both only to this member.',
-        submit: 'Create reset link',
-        isSafe: true,
-      }),
-      run: async ({ app, request, organization, actor, transact }, _form, { id }) => {
+      page: ({ language }, _form, { email }) => {
+        const t = membersTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('resetQuestion', { email }),
+          consequence: t('resetConsequence'),
+          submit: t('createResetLink'),
+          isSafe: true,
+        };
+      },
+      run: async ({ app, request, organization, actor, transact, language }, _form, { id }) => {
+        const t = membersTexts(language);
         const { publicId, email, code } = await transact((tables) =>
           createMemberReset(tables, actor, organization, id),
         );
         const made = linkAndCode(
-          `Reset link for ${email}`,
-          'Send the link and the code. The code is shown only once. The link can be used once, within 24 hours.',
+          t,
+          { title: t('resetLinkFor', { email }), text: t('resetLinkOnce') },
           ['reset-link', 'reset-code'],
           [`${app.site.origin(request)}/setup/reset/${publicId}`, code],
         );
@@ -191,14 +200,18 @@ const members = defineObject<MemberInfo, MemberServices>({
       },
     },
     remove: {
-      label: 'Remove',
-      page: ({ membership }, _form, { email }) => ({
-        kind: 'confirm',
-        title: `Remove ${email}?`,
-        consequence: `This member immediately loses access to ${membership.name}, and API keys on their behalf are revoked. Their past changes remain under their name.`,
-        submit: 'Remove member',
-      }),
-      done: { 'member-removed': '{} removed.' },
+      label: later('remove'),
+      accessibleName: (email) => later('removeName', { email }),
+      page: ({ membership, language }, _form, { email }) => {
+        const t = membersTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('removeQuestion', { email }),
+          consequence: t('removeConsequence', { organization: membership.name }),
+          submit: t('removeMember'),
+        };
+      },
+      done: { 'member-removed': later('memberRemoved') },
       run: ({ organization, actor, transact }, _form, { id }) =>
         transact((tables) => removeMember(tables, actor, organization, id)),
     },
@@ -208,28 +221,32 @@ const members = defineObject<MemberInfo, MemberServices>({
 /** Open invitations. */
 const invitations = defineObject<Invite, MemberServices>({
   name: 'invitations',
-  title: membersTexts.later('pendingInvitations'),
-  plural: 'invitations',
+  title: later('pendingInvitations'),
+  isTranslated: true,
+  plural: later('invitationRows'),
   source: inviteRows,
   missing: () => closedInvite,
   nameOf: ({ email }) => email,
   columns: [
-    { title: 'For', cell: ({ email }) => ({ text: email }), by: 'i.email' },
-    { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
-    { title: 'Until', cell: ({ expires_at }) => ({ time: expires_at }), by: 'i.expires_at' },
+    { title: later('for'), cell: ({ email }) => ({ text: email }), by: 'i.email' },
+    { title: later('profile'), cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    { title: later('until'), cell: ({ expires_at }) => ({ time: expires_at }), by: 'i.expires_at' },
   ],
-  empty: 'No pending invitations.',
+  empty: later('noInvitations'),
   rowActions: {
     cancel: {
-      label: 'Cancel invitation',
-      phrase: 'Cancel the invitation for',
-      page: (_context, _form, { email }) => ({
-        kind: 'confirm',
-        title: `Cancel the invitation for ${email}?`,
-        consequence: 'Its link and code stop working immediately.',
-        submit: 'Cancel invitation',
-      }),
-      done: { 'invite-cancelled': 'Invitation for {} canceled.' },
+      label: later('cancelInvitation'),
+      accessibleName: (email) => later('cancelInvitationFor', { email }),
+      page: ({ language }, _form, { email }) => {
+        const t = membersTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('cancelInvitationQuestion', { email }),
+          consequence: t('cancelsInvitation'),
+          submit: t('cancelInvitation'),
+        };
+      },
+      done: { 'invite-cancelled': later('invitationCanceled') },
       run: ({ organization, actor, transact }, _form, { id }) =>
         transact((tables) => cancelInvite(tables, actor, organization, id)),
     },
@@ -240,7 +257,7 @@ const invitations = defineObject<Invite, MemberServices>({
 export function memberPages(app: FastifyInstance, services: MemberServices): void {
   addObjects(app, services, [members, invitations]);
   addHomeStep(app, {
-    label: membersTexts.later('inviteColleague'),
+    label: later('inviteColleague'),
     path: 'members/invite',
     isDone: async ({ membership: { organization } }) => {
       const tables = tablesOf(services.database);

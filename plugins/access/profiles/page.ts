@@ -222,7 +222,7 @@ const profiles = defineObject<Profile, ProfileServices>({
     },
     'view-as': {
       label: 'View records as this profile',
-      phrase: 'View records as',
+      accessibleName: (name) => `View records as ${name}`,
       page: (_context, _form, { name }) => ({
         kind: 'confirm',
         title: `View records as ${name}?`,

@@ -15,8 +15,16 @@ import {
 } from '../../../engine/records/index.ts';
 import { literal } from '../../../engine/sql/index.ts';
 import { displayName, findRow, listRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
-import { type Form, field, type Input, idField } from '../../admin-ui/shell/index.ts';
+import {
+  type Form,
+  field,
+  type Input,
+  idField,
+  type Language,
+  TranslatedError,
+} from '../../admin-ui/shell/index.ts';
 import { type Grant, type GrantableObject, grantIssue, grantText, storedGrant } from './grants.ts';
+import { profilesTexts } from './texts/index.ts';
 
 /** Profiles that every organization has from the start. */
 export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
@@ -101,7 +109,7 @@ export const profileRows: RowSource<Profile> = {
 };
 
 /** Message for a profile that does not exist. */
-export const missingProfile = 'this profile does not exist';
+export const missingProfile = profilesTexts.later('missing');
 
 /** Replaces a profile's grants. @throws UserError if the profile does not exist or is built in */
 export async function changeProfile(
@@ -220,7 +228,7 @@ async function assertCustom(tables: Tables, organization: string, id: string): P
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingProfile);
+  if (row === undefined) throw new TranslatedError(missingProfile);
   if (Object.hasOwn(builtInProfiles, row.name))
     throw new UserError(`the profile "${row.name}" cannot be changed`);
 }
@@ -246,17 +254,21 @@ export async function profileId(tables: Tables, organization: string, name: stri
  * deliberately. The administrator profile is last.
  */
 export const profileChoice = async (
-  { tables, organization }: { readonly tables: Tables; readonly organization: string },
+  {
+    tables,
+    organization,
+    language,
+  }: { readonly tables: Tables; readonly organization: string; readonly language: Language },
   selectedId: string,
   help: string,
 ): Promise<Input> => ({
   kind: 'choice',
   name: 'profile',
-  label: 'Profile',
+  label: profilesTexts(language)('profile'),
   required: true,
   help,
   options: [
-    { value: '', label: 'Choose a profile' },
+    { value: '', label: profilesTexts(language)('chooseAProfile') },
     ...(await listRows(tables, profileRows, organization))
       .sort((a, b) => Number(a.name === administratorProfile) - Number(b.name === administratorProfile))
       .map(({ id, name }) => ({ value: id, label: name, selected: id === selectedId })),
@@ -281,7 +293,7 @@ export function assertGrantable({ membership, services }: Grantor, grants: Itera
     (text) => storedGrant(text).object !== eventsObject,
   );
   if (uncovered.length > 0) {
-    throw new UserError(`you cannot grant more than your own profile grants: ${uncovered.join(', ')}`);
+    throw new TranslatedError(profilesTexts.later('grantsMore', { grants: uncovered.join(', ') }));
   }
 }
 
@@ -303,7 +315,7 @@ export async function coveredProfiles(
  *   administrator's own profile
  */
 export async function chosenProfile(tables: Tables, grantor: Grantor, form: Form): Promise<string> {
-  if (field(form, 'profile') === '') throw new UserError('choose a profile');
+  if (field(form, 'profile') === '') throw new TranslatedError(profilesTexts.later('chooseProfile'));
   const id = idField(form, 'profile');
   await assertProfileGrantable(tables, grantor, id);
   return id;
@@ -315,6 +327,6 @@ export async function chosenProfile(tables: Tables, grantor: Grantor, form: Form
  */
 export async function assertProfileGrantable(tables: Tables, grantor: Grantor, id: string): Promise<void> {
   const profile = await findRow(tables, profileRows, grantor.organization, id);
-  if (profile === undefined) throw new UserError(missingProfile);
+  if (profile === undefined) throw new TranslatedError(missingProfile);
   assertGrantable(grantor, profile.grants.map(storedGrant));
 }

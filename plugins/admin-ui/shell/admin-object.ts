@@ -7,6 +7,8 @@ import type { Placement } from './frame.ts';
 import type { ActionPage, ObjectAction, ObjectContext, ObjectDefinition, ObjectServices } from './object.ts';
 import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
 import type { Section } from './section.ts';
+import { shellTexts } from './texts/index.ts';
+import { TranslatedError } from './translated-error.ts';
 import type { AnyPage, ListView } from './views.ts';
 
 type Request = Parameters<Section['load']>[1];
@@ -65,20 +67,20 @@ export function defineObject<Row extends { readonly id: string }, Services exten
 /** Reads the row whose ID is in a form. @throws UserError if the row does not exist */
 async function rowOf<Row extends { readonly id: string }, Services>(
   { source, missing }: ObjectDefinition<Row, Services>,
-  { tables, owner }: ObjectContext<Services>,
+  { tables, owner, language }: ObjectContext<Services>,
   form: Form,
 ): Promise<Row> {
   const id = idField(form, 'id');
   const row = await findRow(tables, source, owner, id);
-  if (row === undefined) throw new UserError(missing(id));
+  if (row === undefined) throw new UserError(textIn(missing(id), language));
   return row;
 }
 
 const labelOf = <Row>(
   { label }: Pick<ObjectAction<Row, never>, 'label'>,
-  row: Row,
   language: Language,
-): string => (typeof label === 'string' ? label : label(row, language));
+  row: Row,
+): string => (typeof label === 'string' ? label : label(language, row));
 
 /** Adds an action's URL, the ID of its row and the link back to its page. */
 function complete(page: ActionPage, action: string, back: string, id?: string): AnyPage & { title: string } {
@@ -114,7 +116,8 @@ function partsOf<Row extends { readonly id: string }, Services>(
         const row = await read(context, form);
         if (isOffered?.(row, context) === false) {
           const subject = row === undefined ? textIn(definition.plural, context.language) : nameOf(row);
-          throw new UserError(`"${labelOf(action, row, context.language)}" is not available for ${subject}`);
+          const label = labelOf(action, context.language, row);
+          throw new TranslatedError(shellTexts.later('notAvailable', { action: label, name: subject }));
         }
         return complete(await page(context, form, row), context.urlOf(name), back, row?.id);
       };
@@ -151,9 +154,11 @@ function menuOf<Row extends { readonly id: string }, Services>(
   const { links = [], buttons = [] } = menu?.(row, context) ?? {};
   const entries = Object.entries(rowActions)
     .filter(([, { isOffered }]) => isOffered?.(row, context) !== false)
-    .map(([name, { page, fields, phrase, ...action }]) => {
-      const [label, url] = [labelOf(action, row, context.language), context.urlOf(name)];
-      const entry = { label, name: `${phrase ?? label} ${nameOf(row)}` };
+    .map(([name, { page, fields, accessibleName, ...action }]) => {
+      const [label, url] = [labelOf(action, context.language, row), context.urlOf(name)];
+      const rowName = nameOf(row);
+      const fullName = accessibleName?.(rowName) ?? `${label} ${rowName}`;
+      const entry = { label, name: textIn(fullName, context.language) };
       return page === undefined
         ? {
             ...entry,
@@ -177,7 +182,7 @@ async function listOf<Row extends { readonly id: string }, Services>(
   const entries = Object.entries(definition.actions ?? {}).map(([name, action]) => ({
     ...action,
     url: context.urlOf(name),
-    label: labelOf(action, undefined, context.language),
+    label: labelOf(action, context.language, undefined),
   }));
   const [first] = entries;
   const primary = first?.page && { label: first.label, href: first.url };

@@ -1,7 +1,8 @@
-import { UserError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { hashSecret } from '../../access/secrets/index.ts';
+import { shellTexts } from './texts/index.ts';
+import { TranslatedError } from './translated-error.ts';
 
 /** A submitted form's fields, by name. */
 export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -21,7 +22,7 @@ export const fields = (form: Form, name: string): readonly string[] => {
 /** Returns the ID in a form field. @throws UserError if the value is not an ID */
 export function idField(form: Form, name: string): string {
   const id = field(form, name);
-  if (!isRowId(id)) throw new UserError('this item no longer exists');
+  if (!isRowId(id)) throw new TranslatedError(shellTexts.later('itemMissing'));
   return id;
 }
 
@@ -55,8 +56,6 @@ export async function claimForm(tables: Tables, form: string): Promise<void> {
     .returning('form')
     .executeTakeFirst();
   if (row === undefined) {
-    throw new UserError(
-      'this form was already submitted. Its result was shown only once. Revoke it if you did not save it.',
-    );
+    throw new TranslatedError(shellTexts.later('alreadySubmitted'));
   }
 }

@@ -58,6 +58,7 @@ export {
 } from './render.ts';
 export { redirectGetToForm, section } from './section.ts';
 export { exactTime, registerPages } from './templates.ts';
+export { messageIn, TranslatedError } from './translated-error.ts';
 export * from './views.ts';
 
 /** The shell of the admin UI, to which other modules add their pages. */

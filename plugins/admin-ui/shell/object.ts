@@ -93,9 +93,9 @@ export type ActionPage =
 /** An action that administrators can perform on a row, or on the whole object if `Row` is undefined. */
 export interface ObjectAction<Row, Services> {
   /** Label for the link or button. */
-  readonly label: string | ((row: Row, language: Language) => string);
-  /** Start of the accessible name, followed by the row's name. Default: the label. */
-  readonly phrase?: string;
+  readonly label: string | ((language: Language, row: Row) => string);
+  /** Returns the accessible name for a row with this name. Default: the label and the row's name. */
+  readonly accessibleName?: (name: string) => string | TextIn;
   /** Whether the action is offered for a row. Actions recheck their conditions when they run. */
   readonly isOffered?: (row: Row, context: ObjectContext<Services>) => boolean;
   /** The form or confirmation. An action that can be undone does not need one and runs directly. */
@@ -130,7 +130,7 @@ export interface ObjectDefinition<Row extends { readonly id: string }, Services>
   /** Plural noun, as a title. */
   readonly title: string | TextIn;
   /** Returns the message for a row that does not exist. */
-  readonly missing: (id: string) => string;
+  readonly missing: (id: string) => string | TextIn;
   /** Returns a row's name for messages. */
   readonly nameOf: (row: Row) => string;
   /** Pages about a row, keyed by the last segment of their URL. */

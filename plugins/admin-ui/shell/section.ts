@@ -10,6 +10,7 @@ import { iconNames } from './icon.ts';
 import { addedFilter, filterLink } from './listing.ts';
 import { languageOf } from './locale.ts';
 import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
+import { messageIn } from './translated-error.ts';
 import type { AnyPage, ListView } from './views.ts';
 
 /** A form submitted by an administrator. */
@@ -166,7 +167,7 @@ export function section(
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         reply.code(404);
-        return showList(admin, request, reply, { problem: error.message });
+        return showList(admin, request, reply, { problem: messageIn(error, languageFor(request)) });
       }
     });
   }
@@ -194,7 +195,7 @@ export function section(
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         reply.code(400);
-        const problem = { problem: error.message };
+        const problem = { problem: messageIn(error, languageFor(request)) };
         if (!Object.hasOwn(pages, action)) return showList(admin, request, reply, problem);
         try {
           return await showPage(admin, action, [request, reply], form, problem);

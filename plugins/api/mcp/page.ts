@@ -148,7 +148,7 @@ export function agentsPage(app: FastifyInstance, services: PageServices): void {
   };
   /** Returns the action that undoes the changes of a group of calls. */
   const undoing = (group: Group) => ({
-    label: ({ run }: CallRow, language: Language): string => {
+    label: (language: Language, { run }: CallRow): string => {
       const t = agentsTexts(language);
       if (group === 'since') return t('undoSince');
       return run === null ? t('undo') : t('undoRun');

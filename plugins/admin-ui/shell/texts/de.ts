@@ -45,6 +45,10 @@ export default {
   tryIt: 'Zum Ausprobieren:',
   exampleCommand: 'Beispielbefehl',
   grantedObject: 'Objekt',
+  notAvailable: '„{action}“ ist für {name} nicht verfügbar.',
+  itemMissing: 'Dieser Eintrag existiert nicht mehr.',
+  alreadySubmitted:
+    'Dieses Formular wurde bereits gesendet. Sein Ergebnis wurde nur einmal angezeigt. Widerrufen Sie es, wenn Sie es nicht gespeichert haben.',
   // Lists and boards
   views: 'Ansichten',
   sharedView: 'Gemeinsame Ansicht',

@@ -43,6 +43,10 @@ export default {
   tryIt: 'Try it:',
   exampleCommand: 'Example command',
   grantedObject: 'Object',
+  notAvailable: '"{action}" is not available for {name}',
+  itemMissing: 'this item no longer exists',
+  alreadySubmitted:
+    'this form was already submitted. Its result was shown only once. Revoke it if you did not save it.',
   // Lists and boards
   views: 'Views',
   sharedView: 'Shared view',

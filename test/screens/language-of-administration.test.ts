@@ -1,6 +1,7 @@
 // The administrative pages are in the browser's language: all words on them are German texts of the catalogues or names.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { resourceLabel } from '../../engine/definition/index.ts';
 import { administratorOf, optionOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { assertGerman, namesIn } from '../support/german.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -10,7 +11,7 @@ const german = { 'accept-language': 'de' };
 /** Names of people, organizations and profiles in this test. */
 const people = [
   ...['acme', 'admin', 'admin@acme.example', 'ada@acme.example', 'Ada'],
-  ...['administrator', 'read-only'],
+  ...['administrator', 'read-only', 'Website', 'Sales'],
 ];
 
 onBothDrivers('the language of the administrative pages', (instance) => {
@@ -24,7 +25,7 @@ onBothDrivers('the language of the administrative pages', (instance) => {
   /** Returns the ID of the only row in a list. */
   const idIn = async (path: string): Promise<string> => {
     const { text } = await admin.get(path);
-    return /[?&]id=(\d+)"/.exec(readable(text))?.[1] ?? assert.fail(`${path} has no row`);
+    return /[?&]id=(\d+)/.exec(readable(text))?.[1] ?? assert.fail(`${path} has no row`);
   };
   /** Submits a form in English, and returns the page with the result in German. */
   const submit = async (path: string, fields: Readonly<Record<string, string>>): Promise<Answer> => {
@@ -36,7 +37,13 @@ onBothDrivers('the language of the administrative pages', (instance) => {
   };
 
   before(async () => {
-    names = namesIn(instance(), people);
+    const { resources } = instance();
+    const actions = ['create', 'delete', 'import', 'list', 'read', 'restore', 'update', 'merge', '*'];
+    const labels = resources.map(({ definition }) => `${resourceLabel(definition)}: list, read`);
+    names = new Set([
+      ...namesIn(instance(), [...people, ...actions, 'list, read', labels.join('; ')]),
+      ...resources.map(({ name }) => name),
+    ]);
     acme = await instance().organization('acme');
     admin = await signIn(instance(), administratorOf(acme));
   });
@@ -71,5 +78,65 @@ onBothDrivers('the language of the administrative pages', (instance) => {
       const missing = await admin.get(`${setup}/members/change?id=999`, german);
       assert.equal(problemOf(missing), 'Dieses Mitglied existiert nicht.');
     });
+  });
+
+  test('API keys', async () => {
+    const views = ['expired', 'revoked', 'all'].map((view) => `keys?show=${view}`);
+    await assertPages(['keys', ...views, 'keys?q=nothing', 'keys/create']);
+    const create = (fields: Readonly<Record<string, string>>) => submit('keys/create', fields);
+    assert.equal(problemOf(await create({ name: 'Website' })), 'Wählen Sie aus, wann der Schlüssel abläuft.');
+    assert.equal(problemOf(await create({ name: 'Website', expires: '90' })), 'Wählen Sie ein Profil aus.');
+    const profile = await optionOf(admin, `${setup}/keys/create`, 'read-only');
+    assertGerman(await create({ name: 'Website', expires: '90', profile }), names);
+    assertGerman(await create({ name: 'Website', expires: 'never', profile }), names);
+    const id = await idIn(`${setup}/keys`);
+    await assertPages(['keys', `keys/rotate?id=${id}`, `keys/revoke?id=${id}`]);
+    assertGerman(await submit(`keys/rotate?id=${id}`, { overlap: '1d' }), names);
+    assert.match(
+      readable((await submit(`keys/revoke?id=${id}`, {})).text),
+      /<strong>Website<\/strong> widerrufen\. Alle Knoten/,
+    );
+    await assertPages(views);
+    const missing = await admin.get(`${setup}/keys/rotate?id=999`, german);
+    assert.equal(problemOf(missing), 'Der Schlüssel 999 existiert in dieser Organisation nicht.');
+    const revoked = await admin.get(`${setup}/keys/rotate?id=${id}`, german);
+    assert.equal(problemOf(revoked), '„Rotieren“ ist für Website nicht verfügbar.');
+  });
+
+  test('profiles', async () => {
+    await assertPages(['profiles', 'profiles/create']);
+    assertGerman(await submit('profiles/create', { name: 'Sales' }), names);
+    const id = await idIn(`${setup}/profiles?q=Sales`);
+    const readOnly = await idIn(`${setup}/profiles?q=read-only`);
+    await assertPages([
+      'profiles',
+      `profiles/built-in?id=${readOnly}`,
+      ...['change', 'view-as', 'delete'].map((page) => `profiles/${page}?id=${id}`),
+    ]);
+    const again = await submit('profiles/create', { name: 'Sales' });
+    assert.equal(problemOf(again), 'Ein Profil mit dem Namen „Sales“ existiert bereits.');
+    const withoutGrants = await submit(`profiles/view-as?id=${id}`, {});
+    assert.equal(problemOf(withoutGrants), 'Dieses Profil darf keine Datensätze auflisten.');
+    assertGerman(await submit(`profiles/delete?id=${id}`, {}), names);
+  });
+
+  test('teams', async () => {
+    await assertPages(['teams', 'teams?show=team-members', 'teams/create', 'teams/add']);
+    assertGerman(await submit('teams/create', { name: 'Sales' }), names);
+    const team = await idIn(`${setup}/teams`);
+    assert.equal(problemOf(await submit('teams/add', { team })), 'Wählen Sie ein Mitglied aus.');
+    const again = await submit('teams/create', { name: 'Sales' });
+    assert.equal(problemOf(again), 'Ein Team mit dem Namen „Sales“ existiert bereits.');
+    const member = await optionOf(admin, `${setup}/teams/add`, 'admin@acme.example');
+    assertGerman(await submit('teams/add', { team, member }), names);
+    const id = await idIn(`${setup}/teams?show=team-members`);
+    await assertPages([
+      ...['teams', 'teams?show=team-members', `teams?show=team-members&team=${team}`],
+      ...[`teams/rename?id=${team}`, `teams/delete?id=${team}`, `teams/remove?id=${id}`],
+    ]);
+    assert.match(
+      readable((await submit(`teams/remove?id=${id}`, {})).text),
+      /<strong>admin@acme\.example<\/strong> aus dem Team entfernt\./,
+    );
   });
 });

@@ -156,6 +156,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     '/setup/me/end-session': async (own) => ({ id: (await logIn(instance, own)).session }),
     '/setup/me/logout-everywhere': async () => ({}),
     '/setup/me/name': async () => ({ name: 'Ada Lovelace' }),
+    '/setup/me/language': async () => ({ language: 'en' }),
     '/setup/me/password': async ({ password }) => ({
       current: password,
       new: 'another password',
@@ -252,6 +253,7 @@ export const formNames = [
   '/setup/me/end-session',
   '/setup/me/logout-everywhere',
   '/setup/me/name',
+  '/setup/me/language',
   '/setup/me/password',
   '/setup/o/acme/keys/create',
   '/setup/o/acme/keys/rotate',

@@ -1,6 +1,5 @@
 import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import {
   countRows,
   displayName,
@@ -8,7 +7,9 @@ import {
   type RowSource,
   type Tables,
 } from '../../../engine/tables/index.ts';
+import { type TextIn, TranslatedError } from '../../admin-ui/shell/index.ts';
 import { generateKey } from './key-format.ts';
+import { apiKeysTexts } from './texts/index.ts';
 
 /** An API key as listed for administrators. */
 export interface KeyInfo {
@@ -147,8 +148,7 @@ async function lockMember(tables: Tables, organization: string, user: string): P
     .where('organization_id', '=', organization)
     .where('user_id', '=', user)
     .executeTakeFirst();
-  if (row === undefined)
-    throw new UserError('the key can only act on behalf of a member of this organization');
+  if (row === undefined) throw new TranslatedError(apiKeysTexts.later('notMember'));
 }
 
 /**
@@ -166,12 +166,11 @@ export async function assertKeyQuota(tables: Tables, organization: string, quota
     .forNoKeyUpdate()
     .execute();
   const live = await countRows(tables, keyRows, organization, { where: [sql.raw(keyStates.live)] });
-  if (live >= quota)
-    throw new UserError(`the organization has reached its limit of ${quota} API keys. Revoke an unused key.`);
+  if (live >= quota) throw new TranslatedError(apiKeysTexts.later('quotaReached', { quota: String(quota) }));
 }
 
 /** Returns the message for a key that does not exist. */
-export const missingKey = (id: string): string => `key ${id} does not exist in this organization`;
+export const missingKey = (id: string): TextIn => apiKeysTexts.later('missing', { id });
 
 /** Permanently revokes an organization's key. @throws UserError if it does not exist or is already revoked */
 export async function revokeKey(
@@ -194,7 +193,9 @@ export async function revokeKey(
     return;
   }
   const existing = await findRow(tables, keyRows, organization, id);
-  throw new UserError(existing === undefined ? missingKey(id) : `key ${id} is already revoked`);
+  throw new TranslatedError(
+    existing === undefined ? missingKey(id) : apiKeysTexts.later('alreadyRevoked', { id }),
+  );
 }
 
 /**
@@ -252,8 +253,7 @@ export async function rotateKey(
   previous: { readonly organization: string; readonly id: string; readonly overlapMs: number },
 ): Promise<NewApiKey> {
   const key = await findRow(tables, keyRows, previous.organization, previous.id);
-  if (key === undefined || keyState(key) !== 'live')
-    throw new UserError('this key does not exist or is not live');
+  if (key === undefined || keyState(key) !== 'live') throw new TranslatedError(apiKeysTexts.later('notLive'));
   const overlapEnd = new Date(Date.now() + previous.overlapMs);
   const expiresAt = key.expires_at;
   const row = await tables
@@ -265,7 +265,7 @@ export async function rotateKey(
     .where('revoked_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this key does not exist or is not live');
+  if (row === undefined) throw new TranslatedError(apiKeysTexts.later('notLive'));
   const entry = { organization: previous.organization, object: 'key', objectId: previous.id };
   await recordChanges(tables, actor, { ...entry, action: 'rotate' });
   return createKey(tables, actor, prefix, {

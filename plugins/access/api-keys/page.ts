@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { apiPrefix } from '../../../engine/http/index.ts';
 import { allows, membersObject } from '../../../engine/records/index.ts';
 import { countRows, listRows, slugsOf, tablesOf } from '../../../engine/tables/index.ts';
@@ -16,9 +15,12 @@ import {
   field,
   type Input,
   idField,
+  type Language,
   nameInput,
   type ObjectContext,
   type SecretNotice,
+  type TextIn,
+  TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { type QuotaSettings, quotaLine, quotaOf } from '../../tenants/quotas/index.ts';
 import { listMembers, personDetail, personLabel, personLine, personLines } from '../identity/index.ts';
@@ -39,24 +41,34 @@ import {
 } from './keys.ts';
 import { apiKeysTexts } from './texts/index.ts';
 
+const { later } = apiKeysTexts;
+
 const dayMs = 86_400_000;
 /** Lifetimes, keyed by form value. The first one is preselected, and null means that the key does not expire. */
-const lifetimes: ReadonlyMap<string, { readonly label: string; readonly ms: number | null }> = new Map([
-  ['90', { label: 'in 90 days', ms: 90 * dayMs }],
-  ['30', { label: 'in 30 days', ms: 30 * dayMs }],
-  ['365', { label: 'in a year', ms: 365 * dayMs }],
-  ['never', { label: 'never', ms: null }],
+const lifetimes: ReadonlyMap<string, { readonly label: TextIn; readonly ms: number | null }> = new Map([
+  ['90', { label: later('in90Days'), ms: 90 * dayMs }],
+  ['30', { label: later('in30Days'), ms: 30 * dayMs }],
+  ['365', { label: later('inAYear'), ms: 365 * dayMs }],
+  ['never', { label: later('never'), ms: null }],
 ]);
 /** How long the old key stays valid after a rotation, keyed by form value. */
-const overlaps: ReadonlyMap<string, { readonly label: string; readonly ms: number }> = new Map([
-  ['1h', { label: '1 hour', ms: dayMs / 24 }],
-  ['1d', { label: '1 day', ms: dayMs }],
-  ['7d', { label: '7 days', ms: 7 * dayMs }],
+const overlaps: ReadonlyMap<string, { readonly label: TextIn; readonly ms: number }> = new Map([
+  ['1h', { label: later('hour'), ms: dayMs / 24 }],
+  ['1d', { label: later('day'), ms: dayMs }],
+  ['7d', { label: later('sevenDays'), ms: 7 * dayMs }],
 ]);
 /** Maximum number of expiring keys that the home page lists individually. */
 const maxListed = 3;
-const optionsOf = (choices: ReadonlyMap<string, { readonly label: string }>, selectedValue: string) =>
-  [...choices].map(([value, { label }]) => ({ value, label, selected: value === selectedValue }));
+const optionsOf = (
+  choices: ReadonlyMap<string, { readonly label: TextIn }>,
+  selectedValue: string,
+  language: Language,
+) =>
+  [...choices].map(([value, { label }]) => ({
+    value,
+    label: label(language),
+    selected: value === selectedValue,
+  }));
 
 interface KeyServices {
   readonly config: KeyConfig;
@@ -70,13 +82,14 @@ const labelOf = ({ name, last_four }: KeyInfo): string => `${name} (…${last_fo
 
 /** Shows a new key only once. */
 const showOnce = (
-  { app, request, services: { resources } }: ObjectContext<KeyServices>,
+  { app, request, language, services: { resources } }: ObjectContext<KeyServices>,
   { id, name, plaintext }: NewApiKey,
 ) => {
+  const t = apiKeysTexts(language);
   const made: SecretNotice = {
-    title: `${name} created`,
-    text: 'Copy the key now. It will not be shown again.',
-    values: [{ id: 'plaintext', label: 'API key', value: plaintext, copy: 'Copy key' }],
+    title: t('createdTitle', { name }),
+    text: t('copyNow'),
+    values: [{ id: 'plaintext', label: t('apiKey'), value: plaintext, copy: t('copyKey') }],
     command: `curl -H 'Authorization: Bearer ${plaintext}' ${app.site.origin(request)}${apiPrefix}/${resources[0]?.name ?? ''}`,
   };
   return { view: { made, marked: id } };
@@ -89,15 +102,16 @@ const canDelegate = ({ membership }: ObjectContext<KeyServices>): boolean =>
 /** Returns the form input for selecting a member on whose behalf a key acts; none if the administrator may not. */
 async function memberChoice(context: ObjectContext<KeyServices>, selectedId: string): Promise<Input[]> {
   if (!canDelegate(context)) return [];
+  const t = apiKeysTexts(context.language);
   const members = await listMembers(context.tables, context.organization);
   return [
     {
       kind: 'choice',
       name: 'on_behalf_of',
-      label: 'On behalf of',
-      help: 'Optional. The key can do only what both its profile and this member’s profile permit, and ends with the membership.',
+      label: t('onBehalfOf'),
+      help: t('onBehalfOfHelp'),
       options: [
-        { value: '', label: 'Nobody' },
+        { value: '', label: t('nobody') },
         ...members.map((member) => ({
           value: member.id,
           label: personLine(member),
@@ -110,8 +124,7 @@ async function memberChoice(context: ObjectContext<KeyServices>, selectedId: str
 
 /** Checks that an administrator can create a key on behalf of a member. @throws UserError if not */
 function assertCanDelegate(context: ObjectContext<KeyServices>): void {
-  if (!canDelegate(context))
-    throw new UserError('creating a key on behalf of a member requires the grant members:update');
+  if (!canDelegate(context)) throw new TranslatedError(later('cannotDelegate'));
 }
 
 const isLive = (key: KeyInfo): boolean => keyState(key) === 'live';
@@ -119,31 +132,32 @@ const isLive = (key: KeyInfo): boolean => keyState(key) === 'live';
 /** API keys. A key's plaintext is shown only once. */
 const apiKeys = defineObject<KeyInfo, KeyServices>({
   name: 'keys',
-  title: apiKeysTexts.later('apiKeys'),
+  title: later('apiKeys'),
   group: 'Access',
   icon: 'key-round',
-  plural: 'keys',
+  isTranslated: true,
+  plural: later('rows'),
   source: keyRows,
   missing: missingKey,
   nameOf: ({ name }) => name,
   views: {
-    live: { label: 'Live', where: keyStates.live },
-    expired: { label: 'Expired', where: keyStates.expired },
-    revoked: { label: 'Revoked', where: keyStates.revoked },
-    all: { label: 'All' },
+    live: { label: later('live'), where: keyStates.live },
+    expired: { label: later('expired'), where: keyStates.expired },
+    revoked: { label: later('revoked'), where: keyStates.revoked },
+    all: { label: later('all') },
   },
   columns: [
-    { title: 'Name', cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
-    { title: 'Key', cell: ({ last_four }) => ({ code: `…${last_four}` }) },
-    { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    { title: later('name'), cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
+    { title: later('key'), cell: ({ last_four }) => ({ code: `…${last_four}` }) },
+    { title: later('profile'), cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
     {
-      title: 'On behalf of',
+      title: later('onBehalfOf'),
       cell: ({ on_behalf_of: email, on_behalf_of_name: name }) =>
         email === null ? { text: '' } : personLines({ name, email }),
       by: 'lower(coalesce(b.name, b.email))',
     },
     {
-      title: 'Created',
+      title: later('created'),
       cell: ({ created_at, created_by: email, created_by_name: name }) => ({
         time: created_at,
         ...(email !== null && { below: personLabel({ name, email }), title: personDetail({ name, email }) }),
@@ -151,40 +165,43 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
       by: 'k.created_at',
     },
     {
-      title: 'Last used',
-      cell: ({ id, last_used_at }, { app }) => {
+      title: later('lastUsed'),
+      cell: ({ id, last_used_at }, { app, language }) => {
         const time = app.keyLastUsed(id) ?? last_used_at;
-        return time === null ? { text: 'never' } : { time };
+        return time === null ? { text: apiKeysTexts(language)('never') } : { time };
       },
       by: 'k.last_used_at',
     },
-    { title: 'State', cell: stateCell, by: 'k.expires_at' },
+    { title: later('state'), cell: stateCell, by: 'k.expires_at' },
   ],
-  empty: 'An API key lets a program read and write the records that its profile permits.',
+  empty: later('none'),
   actions: {
     create: {
-      label: 'Create key',
+      label: later('create'),
       isOnce: true,
-      page: async (context, form) => ({
-        kind: 'form',
-        title: 'Create an API key',
-        inputs: [
-          nameInput(field(form, 'name'), 'The program that will use the key, for example “Website”.'),
-          await profileChoice(context, field(form, 'profile'), 'Determines what the program can do.'),
-          ...(await memberChoice(context, field(form, 'on_behalf_of'))),
-          {
-            kind: 'choice',
-            name: 'expires',
-            label: 'Expires',
-            options: optionsOf(lifetimes, field(form, 'expires') || '90'),
-          },
-        ],
-        submit: 'Create key',
-      }),
+      page: async (context, form) => {
+        const t = apiKeysTexts(context.language);
+        return {
+          kind: 'form',
+          title: t('createKey'),
+          inputs: [
+            nameInput(field(form, 'name'), t('nameHelp')),
+            await profileChoice(context, field(form, 'profile'), t('profileHelp')),
+            ...(await memberChoice(context, field(form, 'on_behalf_of'))),
+            {
+              kind: 'choice',
+              name: 'expires',
+              label: t('expires'),
+              options: optionsOf(lifetimes, field(form, 'expires') || '90', context.language),
+            },
+          ],
+          submit: t('create'),
+        };
+      },
       run: async (context, form) => {
         const { organization, person, actor, transact, services } = context;
         const lifetime = lifetimes.get(field(form, 'expires'));
-        if (lifetime === undefined) throw new UserError('choose when the key expires');
+        if (lifetime === undefined) throw new TranslatedError(later('chooseExpiry'));
         const onBehalfOf = field(form, 'on_behalf_of') === '' ? null : idField(form, 'on_behalf_of');
         if (onBehalfOf !== null) assertCanDelegate(context);
         const key = await transact(async (tables) => {
@@ -205,30 +222,33 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
   },
   rowActions: {
     rotate: {
-      label: 'Rotate',
+      label: later('rotate'),
+      accessibleName: (name) => later('rotateKey', { name }),
       isOffered: isLive,
       isOnce: true,
-      page: (_context, form, key) => ({
-        kind: 'confirm',
-        title: `Rotate ${labelOf(key)}?`,
-        consequence:
-          'A new key with the same name, profile and expiry is created. The old key stays valid for a while, so that programs can switch to the new key.',
-        inputs: [
-          {
-            kind: 'choice',
-            name: 'overlap',
-            label: 'Keep the old key valid for',
-            options: optionsOf(overlaps, field(form, 'overlap') || '1d'),
-          },
-        ],
-        submit: 'Rotate key',
-        isSafe: true,
-      }),
+      page: ({ language }, form, key) => {
+        const t = apiKeysTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('rotateQuestion', { key: labelOf(key) }),
+          consequence: t('rotateConsequence'),
+          inputs: [
+            {
+              kind: 'choice',
+              name: 'overlap',
+              label: t('overlap'),
+              options: optionsOf(overlaps, field(form, 'overlap') || '1d', language),
+            },
+          ],
+          submit: t('rotateSubmit'),
+          isSafe: true,
+        };
+      },
       run: async (context, form, { id, on_behalf_of_id, profile_id }) => {
         if (on_behalf_of_id !== null) assertCanDelegate(context);
         const { organization, actor, transact, services } = context;
         const overlap = overlaps.get(field(form, 'overlap'));
-        if (overlap === undefined) throw new UserError('choose how long the old key stays valid');
+        if (overlap === undefined) throw new TranslatedError(later('chooseOverlap'));
         const key = await transact(async (tables) => {
           await assertProfileGrantable(tables, context, profile_id);
           return rotateKey(tables, actor, services.config.keyPrefix, {
@@ -241,15 +261,19 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
       },
     },
     revoke: {
-      label: 'Revoke',
+      label: later('revoke'),
+      accessibleName: (name) => later('revokeName', { name }),
       isOffered: isLive,
-      page: (_context, _form, key) => ({
-        kind: 'confirm',
-        title: `Revoke ${labelOf(key)}?`,
-        consequence: 'Programs using it get 401 immediately. Revoking a key cannot be undone.',
-        submit: 'Revoke key',
-      }),
-      done: { 'key-revoked': '{} revoked. Every node rejects it within a second.' },
+      page: ({ language }, _form, key) => {
+        const t = apiKeysTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('revokeQuestion', { key: labelOf(key) }),
+          consequence: t('revokeConsequence'),
+          submit: t('revokeSubmit'),
+        };
+      },
+      done: { 'key-revoked': later('keyRevoked') },
       run: ({ organization, actor, transact }, _form, { id }) =>
         transact((tables) => revokeKey(tables, actor, organization, id)),
     },
@@ -260,7 +284,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
 export function keyPages(app: FastifyInstance, services: KeyServices): void {
   const { database, settings } = services;
   addHomeStep(app, {
-    label: apiKeysTexts.later('createKey'),
+    label: later('createKey'),
     path: 'keys/create',
     isDone: async ({ membership: { organization } }) =>
       (await countRows(tablesOf(database), keyRows, organization)) > 0,
@@ -302,11 +326,12 @@ export function keyPages(app: FastifyInstance, services: KeyServices): void {
   addObjects(app, services, [apiKeys]);
 }
 
-function stateCell(key: KeyInfo): DisplayValue {
+function stateCell(key: KeyInfo, { language }: ObjectContext<KeyServices>): DisplayValue {
+  const t = apiKeysTexts(language);
   const { expires_at, revoked_at } = key;
   const state = keyState(key);
-  if (state === 'revoked') return { text: 'revoked', time: revoked_at, state: 'quiet' };
-  if (state === 'expired') return { text: 'expired', time: expires_at, state: 'quiet' };
-  if (expires_at === null) return { text: 'live', state: 'good' };
-  return { text: 'live, expires', time: expires_at, state: 'good' };
+  if (state === 'revoked') return { text: t('stateRevoked'), time: revoked_at, state: 'quiet' };
+  if (state === 'expired') return { text: t('stateExpired'), time: expires_at, state: 'quiet' };
+  if (expires_at === null) return { text: t('stateLive'), state: 'good' };
+  return { text: t('stateLiveExpires'), time: expires_at, state: 'good' };
 }

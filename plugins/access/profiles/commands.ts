@@ -63,14 +63,14 @@ export function profileCommands(
         const { grants = [], builtIn = false } = (await findRow(tables, profileRows, organization, id)) ?? {};
         const objects = grantableObjects(resources);
         const descriptions = objects.flatMap((object) => {
-          const actions = describeActions(grants, object);
+          const actions = describeActions(grants, object, 'en');
           return actions === '' ? [] : [[object.name, actions] as const];
         });
         return {
           json: { id, name, built_in: builtIn, grants, description: Object.fromEntries(descriptions) },
           text:
             descriptions.length === 0
-              ? describeGrants(grants, objects)
+              ? describeGrants(grants, objects, 'en')
               : formatTable(['object', 'actions'], descriptions),
         };
       }),

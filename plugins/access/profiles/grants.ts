@@ -5,12 +5,15 @@ import {
   actionNames,
   actionsOf,
   actionsOfAll,
+  eventsObject,
   fieldGroups,
+  fieldsObject,
   type GrantedResource,
   groupActions,
   groupObject,
   isCoveredByWildcard,
   type ModuleAction,
+  membersObject,
   otherObjects,
   ownGrants,
   type StoredGrant,
@@ -18,6 +21,8 @@ import {
   wildcard,
 } from '../../../engine/records/index.ts';
 import { suggestion } from '../../../engine/yaml/index.ts';
+import { type Language, type TextIn, textIn } from '../../admin-ui/shell/index.ts';
+import { profilesTexts } from './texts/index.ts';
 
 /** An action or all actions, on all records or on those of a scope. */
 type GrantedAction = string;
@@ -32,7 +37,7 @@ export interface Grant {
 export interface GrantableObject {
   readonly name: string;
   /** Name that people see. */
-  readonly label: string;
+  readonly label: string | TextIn;
   readonly actions: readonly string[];
   /** Names of the scopes to which an action can be limited. */
   readonly scopes: readonly string[];
@@ -41,6 +46,15 @@ export interface GrantableObject {
 }
 
 const namesOf = (values: readonly { readonly name: string }[]): string[] => values.map(({ name }) => name);
+
+const { later } = profilesTexts;
+
+/** Names of objects that are not resources. */
+const otherLabels: Readonly<Record<string, TextIn>> = {
+  [eventsObject]: later('events'),
+  [membersObject]: later('members'),
+  [fieldsObject]: later('fields'),
+};
 
 type LabelledResource = GrantedResource & Pick<ResourceDefinition, 'label'>;
 
@@ -52,7 +66,7 @@ export const grantableObjects = (
   return [
     {
       name: wildcard,
-      label: 'Everything',
+      label: later('everything'),
       actions: actionsOfAll(definitions),
       scopes: namesOf(scopesOf(definitions)),
       unscoped: [],
@@ -75,7 +89,7 @@ export const grantableObjects = (
     ]),
     ...otherObjects(definitions).map((name) => ({
       name,
-      label: humanize(name),
+      label: otherLabels[name] ?? humanize(name),
       actions: actionNames,
       scopes: [],
       unscoped: [],
@@ -190,23 +204,35 @@ export const extentOf = (grants: readonly string[], object: GrantableObject, act
  * Describes the grants on an object, for example "list, read" or, for a resource with scopes, "read all, update own".
  * Empty if nothing is granted.
  */
-export const describeActions = (grants: readonly string[], object: GrantableObject): string =>
-  object.actions
+export const describeActions = (
+  grants: readonly string[],
+  object: GrantableObject,
+  language: Language,
+): string => {
+  const t = profilesTexts(language);
+  return object.actions
     .flatMap((action) => {
       const extent = extentOf(grants, object, action);
-      if (extent === 'all') return scopesFor(object, action).length === 0 ? [action] : [`${action} all`];
-      return extent.length === 0 ? [] : [`${action} ${extent.join(' or ')}`];
+      if (extent === 'all')
+        return scopesFor(object, action).length === 0 ? [action] : [t('onAll', { action })];
+      return extent.length === 0 ? [] : [t('inScopes', { action, scopes: extent.join(` ${t('or')} `) })];
     })
     .join(', ');
+};
 
 /** Describes grants in one line. */
-export function describeGrants(grants: readonly string[], objects: readonly GrantableObject[]): string {
+export function describeGrants(
+  grants: readonly string[],
+  objects: readonly GrantableObject[],
+  language: Language,
+): string {
+  const t = profilesTexts(language);
   const listed = objects.filter(({ name }) => name !== wildcard);
   const entries = listed.flatMap((object) => {
-    const actions = describeActions(grants, object);
-    return actions === '' ? [] : [`${object.label}: ${actions}`];
+    const actions = describeActions(grants, object, language);
+    return actions === '' ? [] : [`${textIn(object.label, language)}: ${actions}`];
   });
-  if (entries.length === 0) return 'nothing yet';
+  if (entries.length === 0) return t('nothingYet');
   const granted = [...new Set(listed.flatMap(({ actions }) => actions))].filter((action) =>
     listed.some((object) => object.actions.includes(action) && isGranted(grants, object, action)),
   );
@@ -216,5 +242,5 @@ export function describeGrants(grants: readonly string[], objects: readonly Gran
       return granted.includes(action) ? extent === 'all' : extent.length === 0;
     }),
   );
-  return isSame ? `${granted.join(', ')} on everything` : entries.join('; ');
+  return isSame ? t('onEverything', { actions: granted.join(', ') }) : entries.join('; ');
 }

@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { recordChanges } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { allows, eventsObject, membersObject, wildcard } from '../../../engine/records/index.ts';
 import { viewAsCookie } from '../../admin-ui/records/index.ts';
 import {
@@ -11,8 +10,13 @@ import {
   field,
   fields,
   type Input,
+  joinTexts,
+  type Language,
   nameInput,
   type ObjectContext,
+  type TextIn,
+  TranslatedError,
+  textIn,
 } from '../../admin-ui/shell/index.ts';
 import { profileGrants } from '../identity/index.ts';
 import {
@@ -45,15 +49,20 @@ interface ProfileServices {
   readonly resources: readonly Resource[];
 }
 
-const labels: Readonly<Record<string, string>> = {
-  [wildcard]: 'everything, including future resources',
-  [eventsObject]: 'events: subscriptions to changes (not included in “everything”)',
-  [membersObject]: 'members: names and email addresses (not included in “everything”)',
+const { later } = profilesTexts;
+
+const labels: Readonly<Record<string, TextIn>> = {
+  [wildcard]: later('allObjectsRow'),
+  [eventsObject]: later('eventsRow'),
+  [membersObject]: later('membersRow'),
 };
 
 /** Returns the label of a row of the grants matrix. */
-const labelOf = ({ name }: GrantableObject, scope?: string): string =>
-  scope === undefined ? (labels[name] ?? name) : `${name === wildcard ? 'everything' : name}, only ${scope}`;
+const labelOf = ({ name }: GrantableObject, language: Language, scope?: string): string => {
+  const t = profilesTexts(language);
+  if (scope === undefined) return labels[name]?.(language) ?? name;
+  return t('onlyScope', { object: name === wildcard ? t('allObjects') : name, scope });
+};
 
 /**
  * Renders the grants matrix. Each scope has its own row, in which actions are granted on the scope's records. Grants on
@@ -62,20 +71,23 @@ const labelOf = ({ name }: GrantableObject, scope?: string): string =>
 function matrix(
   { name: profileName, grants }: Profile,
   submittedGrants: readonly string[],
-  objects: readonly GrantableObject[],
+  { services: { resources }, language }: ObjectContext<ProfileServices>,
 ): Input {
+  const t = profilesTexts(language);
+  const objects = grantableObjects(resources);
   const draft = submittedGrants.length === 0 ? grants : submittedGrants;
   const actions = [...new Set(objects.flatMap((object) => object.actions))];
   const row = (object: GrantableObject, scope?: string) => ({
-    label: labelOf(object, scope),
+    label: labelOf(object, language, scope),
     cells: actions.map((action) => {
       if (!object.actions.includes(action)) return {};
       if (scope !== undefined && !scopesFor(object, action).includes(scope)) return {};
       const fixed = isImplied(draft, object, action, scope);
       const suffix = scope === undefined ? '' : `:${scope}`;
+      const names = { profile: profileName, action, object: labelOf(object, language, scope) };
       return {
         value: `${object.name}:${action}${suffix}`,
-        name: `${profileName}: ${action} on ${labelOf(object, scope)}${fixed ? ', granted on everything' : ''}`,
+        name: fixed ? t('impliedGrant', names) : t('grant', names),
         granted: isGranted(draft, object, action, scope),
         fixed,
       };
@@ -84,7 +96,7 @@ function matrix(
   return {
     kind: 'grants',
     name: 'grant',
-    label: `Grants for ${profileName}`,
+    label: t('grantsFor', { profile: profileName }),
     actions,
     objects: objects.flatMap((object) => [row(object), ...object.scopes.map((scope) => row(object, scope))]),
   };
@@ -108,24 +120,21 @@ const withoutRedundantScopes = (
     );
   });
 
-/** Returns the text that lists grants naming objects, actions or scopes that do not exist. */
-function issuesText({ grants }: Profile, objects: readonly GrantableObject[]): string {
+/** Returns the introduction to the matrix, which lists grants naming objects, actions or scopes that do not exist. */
+function introOf({ grants }: Profile, { services, language }: ObjectContext<ProfileServices>): string {
+  const t = profilesTexts(language);
+  const objects = grantableObjects(services.resources);
   const invalid = grants.filter((text) => grantIssue(storedGrant(text), objects) !== undefined);
-  return invalid.length === 0
-    ? ''
-    : ` These grants name something that does not exist, so they allow nothing, and saving removes them: ${invalid.join(', ')}.`;
+  return joinTexts([
+    t('matrixIntro'),
+    ...(objects.some(({ scopes }) => scopes.length > 0) ? [t('scopesIntro')] : []),
+    ...(invalid.length > 0 ? [t('invalidGrants', { grants: invalid.join(', ') })] : []),
+  ]);
 }
 
-const introOf = (profile: Profile, objects: readonly GrantableObject[]): string => {
-  const scopes = objects.some((object) => object.scopes.length > 0)
-    ? ' A row with “only” limits actions to the records of a scope. Scopes of the same action add up.'
-    : '';
-  return `Select the actions that members and keys with this profile can perform. A check mark in the first row applies to every row.${scopes}${issuesText(profile, objects)}`;
-};
-
 /** Returns the link to the page on which an administrator starts to view records as a profile. */
-const viewLink = ({ urlOf }: ObjectContext<ProfileServices>, { id }: Profile) => ({
-  label: 'View records as this profile',
+const viewLink = ({ urlOf, language }: ObjectContext<ProfileServices>, { id }: Profile) => ({
+  label: profilesTexts(language)('viewAsThis'),
   href: `${urlOf('view-as')}?id=${id}`,
 });
 
@@ -134,16 +143,17 @@ const isCustom = ({ builtIn }: Profile): boolean => !builtIn;
 /** Profiles. A profile is edited as a matrix of objects and actions. */
 const profiles = defineObject<Profile, ProfileServices>({
   name: 'profiles',
-  title: profilesTexts.later('profiles'),
+  title: later('profiles'),
   group: 'Access',
   icon: 'shield-check',
-  plural: 'profiles',
+  isTranslated: true,
+  plural: later('rows'),
   source: profileRows,
   missing: () => missingProfile,
   nameOf: ({ name }) => name,
   columns: [
     {
-      title: 'Name',
+      title: later('name'),
       cell: ({ id, name, builtIn }, { urlOf }) => ({
         text: name,
         href: `${urlOf(builtIn ? 'built-in' : 'change')}?id=${id}`,
@@ -151,41 +161,49 @@ const profiles = defineObject<Profile, ProfileServices>({
       by: 'lower(p.name)',
     },
     {
-      title: 'Grants',
-      cell: (profile, { services }) => ({
-        text: describeGrants(profile.grants, grantableObjects(services.resources)),
+      title: later('grants'),
+      cell: ({ grants }, { services, language }) => ({
+        text: describeGrants(grants, grantableObjects(services.resources), language),
       }),
     },
-    { title: 'Kind', cell: ({ builtIn }) => ({ text: builtIn ? 'built in' : 'custom' }) },
+    {
+      title: later('kind'),
+      cell: ({ builtIn }, { language }) => ({
+        text: builtIn ? profilesTexts(language)('builtIn') : profilesTexts(language)('custom'),
+      }),
+    },
   ],
-  empty: 'A profile defines what its members and keys can do.',
+  empty: later('none'),
   pages: {
     'built-in': async (context, profile) => ({
       kind: 'record',
       title: profile.name,
       primary: viewLink(context, profile),
-      intro: 'This profile is built in and cannot be changed.',
+      intro: profilesTexts(context.language)('builtInIntro'),
       values: grantableObjects(context.services.resources)
         .filter(({ name }) => name !== wildcard)
         .map((object) => ({
-          label: object.label,
-          text: describeActions(profile.grants, object) || 'nothing',
+          label: textIn(object.label, context.language),
+          text:
+            describeActions(profile.grants, object, context.language) ||
+            profilesTexts(context.language)('nothing'),
         })),
     }),
   },
   actions: {
     create: {
-      label: 'Create profile',
+      label: later('create'),
       isOnce: true,
-      page: (_context, form) => ({
-        kind: 'form',
-        title: 'Create a profile',
-        inputs: [
-          nameInput(field(form, 'name'), 'A new profile has no grants. You add them in the next step.'),
-        ],
-        submit: 'Create profile',
-      }),
-      done: { 'profile-created': '{} created. Choose its grants.' },
+      page: ({ language }, form) => {
+        const t = profilesTexts(language);
+        return {
+          kind: 'form',
+          title: t('createAProfile'),
+          inputs: [nameInput(field(form, 'name'), t('nameHelp'))],
+          submit: t('create'),
+        };
+      },
+      done: { 'profile-created': later('created') },
       run: async ({ organization, actor, transact }, form) => {
         const name = field(form, 'name');
         const id = await transact((tables) => createProfile(tables, actor, organization, name, []));
@@ -195,22 +213,26 @@ const profiles = defineObject<Profile, ProfileServices>({
   },
   rowActions: {
     change: {
-      label: 'Change',
+      label: later('change'),
+      accessibleName: (name) => later('changeName', { name }),
       isOffered: isCustom,
-      page: (context, form, profile) => ({
-        kind: 'form',
-        title: profile.name,
-        primary: viewLink(context, profile),
-        intro: introOf(profile, grantableObjects(context.services.resources)),
-        inputs: [matrix(profile, fields(form, 'grant'), grantableObjects(context.services.resources))],
-        submit: 'Save profile',
-        danger: { label: 'Delete profile', href: `${context.urlOf('delete')}?id=${profile.id}` },
-      }),
-      done: { 'profile-changed': '{} updated.' },
+      page: (context, form, profile) => {
+        const t = profilesTexts(context.language);
+        return {
+          kind: 'form',
+          title: profile.name,
+          primary: viewLink(context, profile),
+          intro: introOf(profile, context),
+          inputs: [matrix(profile, fields(form, 'grant'), context)],
+          submit: t('save'),
+          danger: { label: t('deleteProfile'), href: `${context.urlOf('delete')}?id=${profile.id}` },
+        };
+      },
+      done: { 'profile-changed': later('changed') },
       run: async (context, form, { id }) => {
         const { organization, actor, transact, services } = context;
         const texts = fields(form, 'grant');
-        if (texts.length > 1000) throw new UserError('too many grants');
+        if (texts.length > 1000) throw new TranslatedError(later('tooManyGrants'));
         const objects = grantableObjects(services.resources);
         const grants = withoutRedundantScopes(texts, objects).map((text): Grant => parseGrant(text, objects));
         assertGrantable(
@@ -221,21 +243,23 @@ const profiles = defineObject<Profile, ProfileServices>({
       },
     },
     'view-as': {
-      label: 'View records as this profile',
-      accessibleName: (name) => `View records as ${name}`,
-      page: (_context, _form, { name }) => ({
-        kind: 'confirm',
-        title: `View records as ${name}?`,
-        consequence:
-          'The pages of records show only what this profile can list and read, until you select “Stop” or log out. Nothing can be changed there. In scopes, “me” stands for you and “my_team” for your teams. The activity page shows that you viewed records as this profile.',
-        submit: 'View records',
-        isSafe: true,
-      }),
+      label: later('viewAsThis'),
+      accessibleName: (name) => later('viewAs', { name }),
+      page: ({ language }, _form, { name }) => {
+        const t = profilesTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('viewAsQuestion', { name }),
+          consequence: t('viewAsConsequence'),
+          submit: t('viewRecords'),
+          isSafe: true,
+        };
+      },
       run: async (context, _form, { id }) => {
         const { organization, slug, actor, transact, services, tables } = context;
         const grants = await profileGrants(tables, organization, id);
         const first = services.resources.find(({ definition }) => allows(grants, definition, 'list'));
-        if (first === undefined) throw new UserError('this profile cannot list any records');
+        if (first === undefined) throw new TranslatedError(later('listsNothing'));
         await transact((transaction) =>
           recordChanges(transaction, actor, {
             organization,
@@ -248,16 +272,19 @@ const profiles = defineObject<Profile, ProfileServices>({
       },
     },
     delete: {
-      label: 'Delete',
+      label: later('delete'),
+      accessibleName: (name) => later('deleteName', { name }),
       isOffered: isCustom,
-      page: (_context, _form, { name }) => ({
-        kind: 'confirm',
-        title: `Delete ${name}?`,
-        consequence:
-          'A profile can be deleted only if no member, active key or pending invitation uses it. Revoked and expired keys with this profile are deleted too.',
-        submit: 'Delete profile',
-      }),
-      done: { 'profile-deleted': '{} deleted.' },
+      page: ({ language }, _form, { name }) => {
+        const t = profilesTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('deleteQuestion', { name }),
+          consequence: t('deleteConsequence'),
+          submit: t('deleteProfile'),
+        };
+      },
+      done: { 'profile-deleted': later('deleted') },
       run: ({ organization, actor, transact }, _form, { id }) =>
         transact((tables) => deleteProfile(tables, actor, organization, id)),
     },

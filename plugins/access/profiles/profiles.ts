@@ -55,7 +55,7 @@ export async function createProfile(
     .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`a profile named "${name.trim()}" already exists`);
+  if (row === undefined) throw new TranslatedError(profilesTexts.later('nameTaken', { name: name.trim() }));
   const profile_id = row.id;
   await insertGrants(tables, organization_id, profile_id, grants);
   await recordChanges(tables, actor, {
@@ -195,11 +195,11 @@ export async function deleteProfile(
       expression.or([expression('used_at', 'is not', null), expression('expires_at', '<', new Date())]),
     )
     .execute();
-  for (const [table, label] of [
-    ['crm_memberships', 'members'],
-    ['crm_api_keys', 'API keys'],
-    ['crm_invites', 'invitations'],
-    ['crm_event_subscriptions', 'event subscriptions'],
+  for (const [table, message] of [
+    ['crm_memberships', profilesTexts.later('usedByMembers')],
+    ['crm_api_keys', profilesTexts.later('usedByKeys')],
+    ['crm_invites', profilesTexts.later('usedByInvitations')],
+    ['crm_event_subscriptions', profilesTexts.later('usedBySubscriptions')],
   ] as const) {
     const row = await tables
       .selectFrom(table)
@@ -208,8 +208,7 @@ export async function deleteProfile(
       .where('profile_id', '=', id)
       .limit(1)
       .executeTakeFirst();
-    if (row !== undefined)
-      throw new UserError(`this profile is in use by ${label}. Change their profile first.`);
+    if (row !== undefined) throw new TranslatedError(message);
   }
   await tables
     .deleteFrom('crm_profiles')
@@ -230,7 +229,7 @@ async function assertCustom(tables: Tables, organization: string, id: string): P
     .executeTakeFirst();
   if (row === undefined) throw new TranslatedError(missingProfile);
   if (Object.hasOwn(builtInProfiles, row.name))
-    throw new UserError(`the profile "${row.name}" cannot be changed`);
+    throw new TranslatedError(profilesTexts.later('unchangeable', { name: row.name }));
 }
 
 /** Returns the ID of the organization's profile with this name. @throws UserError if it does not exist */

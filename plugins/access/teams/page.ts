@@ -1,7 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { Database } from '../../../engine/database/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 import { findRow, listRows } from '../../../engine/tables/index.ts';
 import {
@@ -15,6 +14,7 @@ import {
   nameInput,
   type ObjectContext,
   returnQuery,
+  TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { listMembers, personLine, personLines } from '../identity/index.ts';
 import {
@@ -32,6 +32,8 @@ import {
 } from './teams.ts';
 import { teamsTexts } from './texts/index.ts';
 
+const { later } = teamsTexts;
+
 interface TeamServices {
   readonly database: Database;
 }
@@ -42,39 +44,47 @@ const memberList = 'team-members';
 /** Teams. Scopes with `my_team` contain the records of the members of a caller's teams. */
 const teams = defineObject<Team, TeamServices>({
   name: 'teams',
-  title: teamsTexts.later('teams'),
+  title: later('teams'),
   group: 'Access',
   icon: 'layers',
-  plural: 'teams',
+  isTranslated: true,
+  plural: later('teamRows'),
   source: teamRows,
   missing: () => missingTeam,
   nameOf: ({ name }) => name,
   columns: [
     {
-      title: 'Name',
+      title: later('name'),
       cell: ({ id, name }, { urlOf }) => ({
         text: name,
         href: linkWithParameters(urlOf(), {}, { show: memberList, team: id }),
       }),
       by: 'lower(t.name)',
     },
-    { title: 'Members', cell: ({ members }) => ({ text: String(members.length), numeric: true }) },
+    { title: later('members'), cell: ({ members }) => ({ text: String(members.length), numeric: true }) },
   ],
-  empty:
-    'The members of a team see each other’s records if their profile is limited to a scope with my_team.',
-  menu: ({ id, name }, { urlOf }) => ({
-    links: [{ label: 'Add member', name: `Add a member to ${name}`, href: `${urlOf('add')}?team=${id}` }],
-  }),
+  empty: later('noTeams'),
+  menu: ({ id, name: team }, { urlOf, language }) => {
+    const t = teamsTexts(language);
+    return {
+      links: [
+        { label: t('addMember'), name: t('addMemberTo', { team }), href: `${urlOf('add')}?team=${id}` },
+      ],
+    };
+  },
   actions: {
     create: {
-      label: 'Create team',
-      page: (_context, form) => ({
-        kind: 'form',
-        title: 'Create a team',
-        inputs: [nameInput(field(form, 'name'), 'A new team has no members. You add them in the next step.')],
-        submit: 'Create team',
-      }),
-      done: { 'team-created': '{} created.' },
+      label: later('createTeam'),
+      page: ({ language }, form) => {
+        const t = teamsTexts(language);
+        return {
+          kind: 'form',
+          title: t('createATeam'),
+          inputs: [nameInput(field(form, 'name'), t('nameHelp'))],
+          submit: t('createTeam'),
+        };
+      },
+      done: { 'team-created': later('teamCreated') },
       run: async ({ organization, actor, transact }, form) => {
         const name = field(form, 'name');
         const id = await transact((tables) => createTeam(tables, actor, organization, name));
@@ -84,15 +94,19 @@ const teams = defineObject<Team, TeamServices>({
   },
   rowActions: {
     rename: {
-      label: 'Rename',
-      page: ({ urlOf }, form, { id, name }) => ({
-        kind: 'form',
-        title: `Rename ${name}`,
-        inputs: [nameInput(field(form, 'name') || name, 'Its members stay the same.')],
-        submit: 'Rename team',
-        danger: { label: 'Delete team', href: `${urlOf('delete')}?id=${id}` },
-      }),
-      done: { 'team-renamed': '{} renamed.' },
+      label: later('rename'),
+      accessibleName: (name) => later('renameName', { name }),
+      page: ({ urlOf, language }, form, { id, name }) => {
+        const t = teamsTexts(language);
+        return {
+          kind: 'form',
+          title: t('renameName', { name }),
+          inputs: [nameInput(field(form, 'name') || name, t('renameHelp'))],
+          submit: t('renameTeam'),
+          danger: { label: t('deleteTeam'), href: `${urlOf('delete')}?id=${id}` },
+        };
+      },
+      done: { 'team-renamed': later('teamRenamed') },
       run: async ({ organization, actor, transact }, form, { id }) => {
         const name = field(form, 'name');
         await transact((tables) => renameTeam(tables, actor, organization, id, name));
@@ -100,14 +114,18 @@ const teams = defineObject<Team, TeamServices>({
       },
     },
     delete: {
-      label: 'Delete',
-      page: ({ membership }, _form, { name }) => ({
-        kind: 'confirm',
-        title: `Delete ${name}?`,
-        consequence: `Its members immediately lose access to records that they see only through this team. They remain members of ${membership.name}, and no records are deleted.`,
-        submit: 'Delete team',
-      }),
-      done: { 'team-deleted': '{} deleted.' },
+      label: later('delete'),
+      accessibleName: (name) => later('deleteName', { name }),
+      page: ({ membership, language }, _form, { name }) => {
+        const t = teamsTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('deleteQuestion', { name }),
+          consequence: t('deleteConsequence', { organization: membership.name }),
+          submit: t('deleteTeam'),
+        };
+      },
+      done: { 'team-deleted': later('teamDeleted') },
       run: ({ organization, actor, transact }, _form, { id }) =>
         transact((tables) => deleteTeam(tables, actor, organization, id)),
     },
@@ -120,9 +138,10 @@ const selectedTeam = (form: Form): string =>
 
 /** Returns the form inputs for a team and a member. */
 async function membershipInputs(
-  { tables, organization }: ObjectContext<TeamServices>,
+  { tables, organization, language }: ObjectContext<TeamServices>,
   form: Form,
 ): Promise<readonly Input[]> {
+  const t = teamsTexts(language);
   const [team, member] = [selectedTeam(form), field(form, 'member')];
   const [allTeams, members] = [
     await listRows(tables, teamRows, organization),
@@ -132,20 +151,20 @@ async function membershipInputs(
     {
       kind: 'choice',
       name: 'team',
-      label: 'Team',
+      label: t('team'),
       required: true,
       options: [
-        { value: '', label: 'Choose a team' },
+        { value: '', label: t('chooseATeam') },
         ...allTeams.map(({ id, name }) => ({ value: id, label: name, selected: id === team })),
       ],
     },
     {
       kind: 'choice',
       name: 'member',
-      label: 'Member',
+      label: t('member'),
       required: true,
       options: [
-        { value: '', label: 'Choose a member' },
+        { value: '', label: t('chooseAMember') },
         ...members.map((person) => ({
           value: person.id,
           label: personLine(person),
@@ -159,36 +178,40 @@ async function membershipInputs(
 /** The members of all teams, or of a single team. */
 const teamMembers = defineObject<TeamMember, TeamServices>({
   name: memberList,
-  title: teamsTexts.later('membersOfTeams'),
-  plural: 'members of teams',
+  title: later('membersOfTeams'),
+  isTranslated: true,
+  plural: later('memberRows'),
   source: teamMemberRows,
   missing: () => missingTeamMember,
   nameOf: personLine,
   filters: {
     team: {
       where: (value) => (isRowId(value) ? sql`t.id = ${value}::bigint` : undefined),
-      label: async (value, { tables, organization }) =>
-        (await findRow(tables, teamRows, organization, value))?.name ?? 'deleted team',
+      label: async (value, { tables, organization, language }) =>
+        (await findRow(tables, teamRows, organization, value))?.name ?? teamsTexts(language)('deletedTeam'),
     },
   },
   columns: [
-    { title: 'Member', cell: personLines, by: 'lower(coalesce(u.name, u.email))' },
-    { title: 'Team', cell: ({ team }) => ({ text: team }), by: 'lower(t.name)' },
+    { title: later('member'), cell: personLines, by: 'lower(coalesce(u.name, u.email))' },
+    { title: later('team'), cell: ({ team }) => ({ text: team }), by: 'lower(t.name)' },
   ],
-  empty: 'No team has members.',
+  empty: later('noMembers'),
   actions: {
     add: {
-      label: 'Add member',
-      page: async (context, form) => ({
-        kind: 'form',
-        title: 'Add a member to a team',
-        inputs: await membershipInputs(context, form),
-        submit: 'Add member',
-      }),
-      done: { 'team-member-added': '{} added to the team.' },
+      label: later('addMember'),
+      page: async (context, form) => {
+        const t = teamsTexts(context.language);
+        return {
+          kind: 'form',
+          title: t('addToTeam'),
+          inputs: await membershipInputs(context, form),
+          submit: t('addMember'),
+        };
+      },
+      done: { 'team-member-added': later('memberAdded') },
       run: async ({ organization, actor, tables, transact }, form) => {
-        if (field(form, 'team') === '') throw new UserError('choose a team');
-        if (field(form, 'member') === '') throw new UserError('choose a member');
+        if (field(form, 'team') === '') throw new TranslatedError(later('chooseTeam'));
+        if (field(form, 'member') === '') throw new TranslatedError(later('chooseMember'));
         const [team, user] = [idField(form, 'team'), idField(form, 'member')];
         await transact((transaction) => addTeamMember(transaction, actor, organization, team, user));
         const person = (await listMembers(tables, organization)).find(({ id }) => id === user);
@@ -198,14 +221,18 @@ const teamMembers = defineObject<TeamMember, TeamServices>({
   },
   rowActions: {
     remove: {
-      label: 'Remove',
-      page: ({ membership }, _form, { team, ...person }) => ({
-        kind: 'confirm',
-        title: `Remove ${personLine(person)} from ${team}?`,
-        consequence: `This member immediately loses access to records that they see only through this team, but remains a member of ${membership.name}.`,
-        submit: 'Remove from team',
-      }),
-      done: { 'team-member-removed': '{} removed from the team.' },
+      label: later('remove'),
+      accessibleName: (name) => later('removeName', { name }),
+      page: ({ membership, language }, _form, { team, ...person }) => {
+        const t = teamsTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('removeQuestion', { name: personLine(person), team }),
+          consequence: t('removeConsequence', { organization: membership.name }),
+          submit: t('removeMember'),
+        };
+      },
+      done: { 'team-member-removed': later('memberRemoved') },
       run: ({ organization, actor, transact }, _form, { team_id, user_id }) =>
         transact((tables) => removeTeamMember(tables, actor, organization, team_id, user_id)),
     },

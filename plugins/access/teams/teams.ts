@@ -2,6 +2,8 @@ import { violatedConstraint } from '../../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { displayName, listRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
+import { TranslatedError } from '../../admin-ui/shell/index.ts';
+import { teamsTexts } from './texts/index.ts';
 
 /** A team as listed for administrators. */
 export interface Team {
@@ -55,13 +57,13 @@ export const teamMemberRows: RowSource<TeamMember> = {
 };
 
 /** Message for a team that does not exist. */
-export const missingTeam = 'this team does not exist';
+export const missingTeam = teamsTexts.later('missing');
 
 /** Message for a user who is not a member of a team. */
-export const missingTeamMember = 'this person is not a member of the team';
+export const missingTeamMember = teamsTexts.later('missingMember');
 
 /** Returns the error for a name that another team has. */
-const nameTaken = (name: string) => new UserError(`a team named "${name}" already exists`);
+const nameTaken = (name: string) => new TranslatedError(teamsTexts.later('nameTaken', { name }));
 
 /**
  * Creates a team.
@@ -105,7 +107,7 @@ export async function renameTeam(
     .catch((cause: unknown) => {
       throw violatedConstraint(cause) === undefined ? cause : nameTaken(name);
     });
-  if (row === undefined) throw new UserError(missingTeam);
+  if (row === undefined) throw new TranslatedError(missingTeam);
   await recordChanges(tables, actor, { organization, action: 'update', object: 'team', objectId: id });
 }
 
@@ -122,7 +124,7 @@ export async function deleteTeam(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingTeam);
+  if (row === undefined) throw new TranslatedError(missingTeam);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'team', objectId: id });
 }
 
@@ -145,7 +147,7 @@ export async function addTeamMember(
     .where('id', '=', team)
     .forShare()
     .executeTakeFirst();
-  if (teamRow === undefined) throw new UserError(missingTeam);
+  if (teamRow === undefined) throw new TranslatedError(missingTeam);
   const member = await tables
     .selectFrom('crm_memberships')
     .select('user_id')
@@ -153,14 +155,14 @@ export async function addTeamMember(
     .where('user_id', '=', user)
     .forShare()
     .executeTakeFirst();
-  if (member === undefined) throw new UserError('this person is not a member of this organization');
+  if (member === undefined) throw new TranslatedError(teamsTexts.later('notInOrganization'));
   const row = await tables
     .insertInto('crm_team_members')
     .values({ organization_id: organization, team_id: team, user_id: user })
     .onConflict((conflict) => conflict.columns(['organization_id', 'team_id', 'user_id']).doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this person is already a member of the team');
+  if (row === undefined) throw new TranslatedError(teamsTexts.later('alreadyInTeam'));
   await recordMembership(tables, actor, organization, { team, user }, 'add');
 }
 
@@ -179,7 +181,7 @@ export async function removeTeamMember(
     .where('user_id', '=', user)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingTeamMember);
+  if (row === undefined) throw new TranslatedError(missingTeamMember);
   await recordMembership(tables, actor, organization, { team, user }, 'remove');
 }
 

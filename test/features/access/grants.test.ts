@@ -100,7 +100,7 @@ describe('a description of grants', () => {
     [['*:list,read', 'events:list,read', 'members:list,read'], 'list, read on everything'],
     [['*:*', 'events:*', 'members:*'], 'list, read, create, update, delete on everything'],
   ] as const)
-    test(text, () => assert.equal(describeGrants(stored(...grants).map(grantText), objects), text));
+    test(text, () => assert.equal(describeGrants(stored(...grants).map(grantText), objects, 'en'), text));
 });
 
 describe('grants cover other grants', () => {

@@ -3,12 +3,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { appsRetention } from '../../plugins/access/oauth/apps.ts';
-import { administratorOf, formsOf, readable, signIn } from '../support/forms.ts';
+import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
+import { assertGerman, namesIn } from '../support/german.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import {
   type ClientHost,
   connect,
   oauthSettings,
+  openConsent,
   refresh,
   startClientHost,
 } from '../support/oauth-client.ts';
@@ -93,6 +95,32 @@ for (const driver of drivers) {
       assert.equal(await statusOf(other.access), 200);
       const ended = readable((await browser.get('/setup/o/acme/apps?show=ended')).text);
       assert.ok(ended.includes(ada.email) && ended.includes('disconnected'));
+    });
+
+    test('the pages are in the browser’s language', async () => {
+      const german = { 'accept-language': 'de' };
+      const ada = await makePerson(instance, [{ organization: acme }]);
+      const connected = await connect(instance, ada, client, { read_only: 'on' });
+      const [browser, admin] = [await signIn(instance, ada), await signIn(instance, administratorOf(acme))];
+      const app = 'Assistant (127.0.0.1)';
+      const names = namesIn(instance, [
+        'acme',
+        'Organisation acme',
+        'administrator',
+        app,
+        ada.email,
+        'admin@acme.example',
+      ]);
+      const { page } = await openConsent(instance, browser, client);
+      for (const path of [page, '/setup/me/apps']) assertGerman(await browser.get(path, german), names);
+      const me = await browser.get('/setup/me', german);
+      assert.match(readable(me.text), />Verbundene Apps anzeigen</);
+      const query = `q=${encodeURIComponent(ada.email)}`;
+      for (const path of [`apps?${query}`, `apps?show=all&${query}`, `apps/disconnect?id=${idOf(connected)}`])
+        assertGerman(await admin.get(`/setup/o/acme/${path}`, german), names);
+      const token = await browser.token('/setup/me');
+      const missing = await browser.post('/setup/me/apps/disconnect', { _csrf: token, id: '999' }, german);
+      assert.equal(problemOf(missing), 'Die verbundene App 999 existiert nicht.');
     });
 
     test('members who are not administrators cannot open the list of the organization', async () => {

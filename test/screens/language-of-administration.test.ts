@@ -139,4 +139,11 @@ onBothDrivers('the language of the administrative pages', (instance) => {
       /<strong>admin@acme\.example<\/strong> aus dem Team entfernt\./,
     );
   });
+
+  test('connected apps', async () => {
+    await assertPages(['apps', 'apps?show=ended', 'apps?show=all']);
+    assertGerman(await admin.get('/setup/me/apps', german), names);
+    const missing = await admin.get(`${setup}/apps/disconnect?id=999`, german);
+    assert.equal(problemOf(missing), 'Die verbundene App 999 existiert nicht.');
+  });
 });

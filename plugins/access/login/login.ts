@@ -59,7 +59,7 @@ declare module 'fastify' {
     /** Functions that return the links on the login page according to the current configuration. */
     loginLinks: ((language: Language) => readonly LoginLink[])[];
     /** Functions that return sections of the personal page, or undefined if they are disabled. */
-    personalSections: (() => PersonalSection | undefined)[];
+    personalSections: ((language: Language) => PersonalSection | undefined)[];
   }
 }
 
@@ -71,7 +71,10 @@ interface PersonalSection {
 }
 
 /** Adds a section to the personal page. */
-export function addPersonalSection(app: FastifyInstance, section: () => PersonalSection | undefined): void {
+export function addPersonalSection(
+  app: FastifyInstance,
+  section: (language: Language) => PersonalSection | undefined,
+): void {
   app.personalSections.push(section);
 }
 

@@ -137,7 +137,7 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
       maxName: maxPersonName,
       hasSecondFactor: await hasSecondFactor(tablesOf(database), session.user.id),
       provider: providerOf(session),
-      personalSections: app.personalSections.flatMap((section) => section() ?? []),
+      personalSections: app.personalSections.flatMap((section) => section(language) ?? []),
       memberships: memberships.slice(0, maxListed),
       hasMore: memberships.length > maxListed,
       organizations: memberships.length,

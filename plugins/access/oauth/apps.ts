@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sql } from 'kysely';
 import type { Actor } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
@@ -13,17 +13,24 @@ import {
   idField,
   type ListContext,
   type ListDefinition,
+  languageOf,
+  messageIn,
   personOf,
   redirectDone,
   redirectGetToForm,
   show,
   signedIn,
+  type TextIn,
+  TranslatedError,
   userList,
 } from '../../admin-ui/shell/index.ts';
 import { keyStates, revokeKey } from '../api-keys/index.ts';
 import { personLines } from '../identity/index.ts';
 import { addPersonalSection } from '../login/index.ts';
 import type { OAuthServices } from './services.ts';
+import { oauthTexts } from './texts/index.ts';
+
+const { later } = oauthTexts;
 
 /** An app that a member has connected. */
 interface AppInfo {
@@ -94,57 +101,69 @@ export const appsRetention = (tables: Tables): Promise<number> =>
 const isLive = ({ revoked_at, expires_at }: AppInfo): boolean =>
   revoked_at === null && expires_at > new Date();
 
-const stateCell = (app: AppInfo): DisplayValue =>
-  app.revoked_at !== null
-    ? { text: 'disconnected', time: app.revoked_at, state: 'quiet' }
-    : isLive(app)
-      ? { text: 'connected, expires', time: app.expires_at, state: 'good' }
-      : { text: 'expired', time: app.expires_at, state: 'quiet' };
+function stateCell(app: AppInfo, { language }: ListContext<OAuthServices>): DisplayValue {
+  const t = oauthTexts(language);
+  if (app.revoked_at !== null) return { text: t('stateDisconnected'), time: app.revoked_at, state: 'quiet' };
+  return isLive(app)
+    ? { text: t('stateConnected'), time: app.expires_at, state: 'good' }
+    : { text: t('stateExpired'), time: app.expires_at, state: 'quiet' };
+}
 
-const access = ({ profile, read_only }: AppInfo): DisplayValue => ({
+const access = ({ profile, read_only }: AppInfo, { language }: ListContext<OAuthServices>): DisplayValue => ({
   text: profile,
-  ...(read_only && { below: 'read only' }),
+  ...(read_only && { below: oauthTexts(language)('readOnly') }),
 });
 
-const lastUsed = ({ id, last_used_at }: AppInfo, { app }: ListContext<OAuthServices>): DisplayValue => {
+const lastUsed = (
+  { id, last_used_at }: AppInfo,
+  { app, language }: ListContext<OAuthServices>,
+): DisplayValue => {
   const time = app.keyLastUsed(id) ?? last_used_at;
-  return time === null ? { text: 'never' } : { time };
+  return time === null ? { text: oauthTexts(language)('never') } : { time };
 };
 
 /** Returns the message for an app that does not exist. */
-const missingApp = (id: string): string => `connected app ${id} does not exist`;
+const missingApp = (id: string): TextIn => later('missing', { id });
 
 /** URL of the user's own list. */
 const ownPath = '/setup/me/apps';
 
 const ownApps: ListDefinition<AppInfo, ListContext<OAuthServices>> = {
   source: ownAppRows,
-  plural: 'connected apps',
+  isTranslated: true,
+  plural: later('rows'),
   columns: [
-    { title: 'App', cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
-    { title: 'Organization', cell: ({ organization }) => ({ text: organization }), by: 'lower(o.name)' },
-    { title: 'Profile', cell: access, by: 'lower(p.name)' },
-    { title: 'Connected', cell: ({ created_at }) => ({ time: created_at }), by: 'k.created_at' },
-    { title: 'Last used', cell: lastUsed, by: 'k.last_used_at' },
-    { title: 'Expires', cell: ({ expires_at }) => ({ time: expires_at }), by: 'k.expires_at' },
+    { title: later('app'), cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
+    {
+      title: later('organization'),
+      cell: ({ organization }) => ({ text: organization }),
+      by: 'lower(o.name)',
+    },
+    { title: later('profile'), cell: access, by: 'lower(p.name)' },
+    { title: later('connected'), cell: ({ created_at }) => ({ time: created_at }), by: 'k.created_at' },
+    { title: later('lastUsed'), cell: lastUsed, by: 'k.last_used_at' },
+    { title: later('expires'), cell: ({ expires_at }) => ({ time: expires_at }), by: 'k.expires_at' },
   ],
-  empty: 'Apps that you allow to act for you, for example assistants, are listed here.',
-  menu: ({ id, name }, { urlOf }) => ({
-    buttons: [
-      {
-        label: 'Disconnect',
-        name: `Disconnect ${name}`,
-        action: urlOf('disconnect'),
-        fields: [{ name: 'id', value: id }],
-      },
-    ],
-  }),
+  empty: later('noneOwn'),
+  menu: ({ id, name }, { urlOf, language }) => {
+    const t = oauthTexts(language);
+    return {
+      buttons: [
+        {
+          label: t('disconnect'),
+          name: t('disconnectName', { name }),
+          action: urlOf('disconnect'),
+          fields: [{ name: 'id', value: id }],
+        },
+      ],
+    };
+  },
 };
 
 /** Disconnects one of a user's own apps. @throws UserError if it does not exist or has already ended */
 async function disconnectOwn(tables: Tables, actor: Actor, user: string, id: string): Promise<AppInfo> {
   const app = await findRow(tables, ownAppRows, user, id);
-  if (app === undefined) throw new UserError(missingApp(id));
+  if (app === undefined) throw new TranslatedError(missingApp(id));
   await revokeKey(tables, actor, app.organization_id, id);
   return app;
 }
@@ -155,43 +174,48 @@ export function appPages(app: FastifyInstance, services: OAuthServices): void {
   addObjects(app, services, [
     defineObject<AppInfo, OAuthServices>({
       name: 'apps',
-      title: 'Connected apps',
+      title: later('connectedApps'),
       group: 'Access',
       icon: 'plug',
       isListed: isEnabled,
-      plural: 'connected apps',
+      isTranslated: true,
+      plural: later('rows'),
       source: appRows,
       missing: missingApp,
       nameOf: ({ name }) => name,
       views: {
-        live: { label: 'Connected', where: keyStates.live },
-        ended: { label: 'Ended', where: `not (${keyStates.live})` },
-        all: { label: 'All' },
+        live: { label: later('connected'), where: keyStates.live },
+        ended: { label: later('ended'), where: `not (${keyStates.live})` },
+        all: { label: later('all') },
       },
       columns: [
-        { title: 'App', cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
+        { title: later('app'), cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
         {
-          title: 'Member',
+          title: later('member'),
           cell: ({ member: email, member_name: name }) => personLines({ name, email }),
           by: 'lower(coalesce(u.name, u.email))',
         },
-        { title: 'Profile', cell: access, by: 'lower(p.name)' },
-        { title: 'Connected', cell: ({ created_at }) => ({ time: created_at }), by: 'k.created_at' },
-        { title: 'Last used', cell: lastUsed, by: 'k.last_used_at' },
-        { title: 'State', cell: stateCell, by: 'k.expires_at' },
+        { title: later('profile'), cell: access, by: 'lower(p.name)' },
+        { title: later('connected'), cell: ({ created_at }) => ({ time: created_at }), by: 'k.created_at' },
+        { title: later('lastUsed'), cell: lastUsed, by: 'k.last_used_at' },
+        { title: later('state'), cell: stateCell, by: 'k.expires_at' },
       ],
-      empty: 'Members can connect apps that act for them, for example assistants.',
+      empty: later('none'),
       rowActions: {
         disconnect: {
-          label: 'Disconnect',
+          label: later('disconnect'),
+          accessibleName: (name) => later('disconnectName', { name }),
           isOffered: isLive,
-          page: (_context, _form, { name, member }) => ({
-            kind: 'confirm',
-            title: `Disconnect ${name} from ${member}?`,
-            consequence: 'The app gets 401 immediately. The member can connect it again.',
-            submit: 'Disconnect app',
-          }),
-          done: { 'app-disconnected': '{} disconnected. Every node rejects it within a second.' },
+          page: ({ language }, _form, { name, member }) => {
+            const t = oauthTexts(language);
+            return {
+              kind: 'confirm',
+              title: t('disconnectQuestion', { name, member }),
+              consequence: t('disconnectConsequence'),
+              submit: t('disconnectApp'),
+            };
+          },
+          done: { 'app-disconnected': later('appDisconnected') },
           run: ({ organization, actor, transact }, _form, { id }) =>
             transact((tables) => revokeKey(tables, actor, organization, id)),
         },
@@ -200,24 +224,33 @@ export function appPages(app: FastifyInstance, services: OAuthServices): void {
   ]);
 
   const listOwn = userList(app, services, ownPath, ownApps);
-  addDoneTexts(app, { disconnected: '{} disconnected.' });
-  addPersonalSection(app, () =>
-    isEnabled()
+  addDoneTexts(app, { disconnected: later('disconnected') });
+  addPersonalSection(app, (language) => {
+    const t = oauthTexts(language);
+    return isEnabled()
       ? {
-          title: 'Connected apps',
-          text: 'Apps that you allow to act for you, for example assistants.',
-          link: { label: 'Show connected apps', href: ownPath },
+          title: t('connectedApps'),
+          text: t('ownApps'),
+          link: { label: t('showApps'), href: ownPath },
         }
-      : undefined,
-  );
-  app.get('/me/apps', { preHandler: signedIn(app) }, async (request, reply) =>
-    show(request, reply, {
-      kind: 'list',
-      ...(await listOwn(request)),
-      title: 'Connected apps',
-      above: { label: 'You', href: '/setup/me' },
-    }),
-  );
+      : undefined;
+  });
+  const showOwn = async (request: FastifyRequest, reply: FastifyReply, problem?: string) => {
+    const language = languageOf(request);
+    const t = oauthTexts(language);
+    return show(
+      request,
+      reply,
+      {
+        kind: 'list',
+        ...(await listOwn(request)),
+        title: t('connectedApps'),
+        ...(problem === undefined ? { above: { label: t('you'), href: '/setup/me' } } : { problem }),
+      },
+      { language },
+    );
+  };
+  app.get('/me/apps', { preHandler: signedIn(app) }, async (request, reply) => showOwn(request, reply));
   const preHandler = [signedIn(app), app.csrfProtection];
   app.post('/me/apps/disconnect', { preHandler }, async (request, reply) => {
     const { user } = personOf(request).session;
@@ -230,12 +263,7 @@ export function appPages(app: FastifyInstance, services: OAuthServices): void {
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return show(request, reply, {
-        kind: 'list',
-        ...(await listOwn(request)),
-        title: 'Connected apps',
-        problem: error.message,
-      });
+      return showOwn(request, reply, messageIn(error, languageOf(request)));
     }
   });
   redirectGetToForm(app, '/me/apps/disconnect', () => ownPath);

@@ -3,12 +3,17 @@ import { errors, UserError } from '../../../engine/errors.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import {
   type Form,
+  type FormPage,
   field,
   type Input,
+  joinTexts,
+  languageOf,
   membershipsOf,
+  messageIn,
   personOf,
   show,
   signedIn,
+  TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { type Membership, membershipBySlug } from '../identity/index.ts';
 import { coveredProfiles } from '../profiles/index.ts';
@@ -22,6 +27,7 @@ import {
 import { connect } from './connections.ts';
 import type { ClientRegistry } from './registration.ts';
 import { type OAuthServices, requireIssuer } from './services.ts';
+import { oauthTexts } from './texts/index.ts';
 
 const path = '/setup/connect';
 const dayMs = 86_400_000;
@@ -62,22 +68,23 @@ export function consentPage(
       problem,
     }: { readonly query: string; readonly form?: Form; readonly problem?: string },
   ) => {
+    const language = languageOf(request);
+    const t = oauthTexts(language);
     const memberships = membershipsOf(personOf(request));
     const selected =
       memberships.length === 1
         ? memberships[0]
         : memberships.find(({ slug }) => slug === field(form, 'organization'));
     allowRedirect(reply, redirectUri);
-    const profiles = selected && (await profileChoice(selected, field(form, 'profile')));
-    return show(request, reply, {
-      kind: 'form',
-      title: `Connect ${client.host}`,
+    const profiles = selected && (await profileChoice(selected, field(form, 'profile'), t));
+    const page: FormPage = {
+      title: t('connect', { host: client.host }),
       ...(problem !== undefined && { problem }),
-      intro: [
-        `${client.host} asks to read and change records on your behalf.`,
-        ...(client.name === '' ? [] : [`It calls itself “${client.name}”.`]),
-        `You return to ${new URL(redirectUri).host} afterwards. Continue only if you have just started this there.`,
-      ].join(' '),
+      intro: joinTexts([
+        t('asks', { host: client.host }),
+        ...(client.name === '' ? [] : [t('callsItself', { name: client.name })]),
+        t('returnTo', { host: new URL(redirectUri).host }),
+      ]),
       action: path,
       hidden: [
         { name: 'request', value: query },
@@ -85,41 +92,46 @@ export function consentPage(
       ],
       inputs:
         selected === undefined
-          ? [organizationChoice(memberships)]
+          ? [organizationChoice(memberships, t)]
           : [
               {
                 kind: 'fixed',
                 name: 'organization_name',
-                label: 'Organization',
+                label: t('organization'),
                 value: selected.name,
               },
               ...(profiles ?? []),
-              lifetimeChoice(field(form, 'expires')),
+              lifetimeChoice(field(form, 'expires'), t),
             ],
-      submit: selected === undefined ? 'Continue' : 'Allow',
+      submit: selected === undefined ? t('continue') : t('allow'),
       step: selected === undefined ? 'organization' : 'allow',
-      also: [{ label: 'Deny', value: 'deny' }],
+      also: [{ label: t('deny'), value: 'deny' }],
       cancel: '',
-    });
+    };
+    return show(request, reply, { kind: 'form', ...page }, { language });
   };
 
   /** Returns the inputs that select what the client can do. */
-  const profileChoice = async (membership: Membership, selectedId: string): Promise<Input[]> => {
+  const profileChoice = async (
+    membership: Membership,
+    selectedId: string,
+    t: ReturnType<typeof oauthTexts>,
+  ): Promise<Input[]> => {
     const profiles = await grantableProfiles(membership);
     const own = profiles.find(({ name }) => name === membership.profile);
     return [
       {
         kind: 'choice',
         name: 'profile',
-        label: 'Profile',
-        help: 'The app can do only what both this profile and your own profile permit.',
+        label: t('profile'),
+        help: t('profileHelp'),
         options: profiles.map(({ id, name }) => ({
           value: id,
-          label: id === own?.id ? `${name} (yours)` : name,
+          label: id === own?.id ? t('yours', { profile: name }) : name,
           selected: id === (selectedId || own?.id),
         })),
       },
-      { kind: 'checkbox', name: 'read_only', label: 'Read only', help: 'The app cannot change anything.' },
+      { kind: 'checkbox', name: 'read_only', label: t('readOnlyLabel'), help: t('readOnlyHelp') },
     ];
   };
 
@@ -134,12 +146,12 @@ export function consentPage(
   const allow = async (request: FastifyRequest, authorization: AuthorizationRequest, form: Form) => {
     const { session } = personOf(request);
     const membership = membershipBySlug(session.memberships, field(form, 'organization'));
-    if (membership === undefined) throw new UserError('choose one of your organizations');
+    if (membership === undefined) throw new TranslatedError(oauthTexts.later('chooseOrganization'));
     const days = Number(field(form, 'expires'));
-    if (!lifetimes.includes(days)) throw new UserError('choose when the access expires');
+    if (!lifetimes.includes(days)) throw new TranslatedError(oauthTexts.later('chooseExpiry'));
     const profiles = await grantableProfiles(membership);
     const profile = profiles.find(({ id }) => id === field(form, 'profile'));
-    if (profile === undefined) throw new UserError('choose a profile');
+    if (profile === undefined) throw new TranslatedError(oauthTexts.later('chooseProfile'));
     return transaction(database, async (tables) => {
       await recordUse(tables, authorization.client);
       return connect(tables, app.actor(request, session.user), config.keyPrefix, {
@@ -179,7 +191,11 @@ export function consentPage(
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return showPage(request, reply, authorization, { query, form, problem: error.message });
+      return showPage(request, reply, authorization, {
+        query,
+        form,
+        problem: messageIn(error, languageOf(request)),
+      });
     }
   });
 }
@@ -197,21 +213,21 @@ function allowRedirect(reply: FastifyReply, redirectUri: string): void {
     );
 }
 
-const organizationChoice = (memberships: readonly Membership[]): Input => ({
+const organizationChoice = (memberships: readonly Membership[], t: ReturnType<typeof oauthTexts>): Input => ({
   kind: 'choice',
   name: 'organization',
-  label: 'Organization',
+  label: t('organization'),
   required: true,
   options: memberships.map(({ slug, name }) => ({ value: slug, label: `${name} (${slug})` })),
 });
 
-const lifetimeChoice = (selected: string): Input => ({
+const lifetimeChoice = (selected: string, t: ReturnType<typeof oauthTexts>): Input => ({
   kind: 'choice',
   name: 'expires',
-  label: 'Expires',
+  label: t('expires'),
   options: lifetimes.map((days) => ({
     value: String(days),
-    label: days === 1 ? 'in a day' : `in ${days} days`,
+    label: days === 1 ? t('inADay') : t('inDays', { days: String(days) }),
     selected: String(days) === (selected || String(defaultLifetime)),
   })),
 });

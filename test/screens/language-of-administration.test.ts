@@ -146,4 +146,24 @@ onBothDrivers('the language of the administrative pages', (instance) => {
     const missing = await admin.get(`${setup}/apps/disconnect?id=999`, german);
     assert.equal(problemOf(missing), 'Die verbundene App 999 existiert nicht.');
   });
+
+  test('organizations', async () => {
+    const list = '/setup/organizations';
+    for (const page of ['', '?q=nothing', '/acme/rename', '/acme/phone-numbers', '/acme/delete'])
+      assertGerman(await admin.get(`${list}${page}`, german), names);
+    const post = async (page: string, fields: Readonly<Record<string, string>>) => {
+      const _csrf = await admin.token(`${list}/acme/${page}`);
+      return admin.post(`${list}/acme/${page}`, { _csrf, ...fields }, german);
+    };
+    const errors = [
+      ['rename', { name: 'acme', slug: 'A' }, /^„A“ ist kein gültiger Kurzname\./],
+      ['phone-numbers', { country: 'XX' }, /^„XX“ ist nach ISO 3166 kein Code/],
+      ['delete', { slug: 'other' }, /^Geben Sie „acme“ ein, um das Löschen zu bestätigen\.$/],
+    ] as const;
+    for (const [page, fields, message] of errors) {
+      const answer = await post(page, fields);
+      assert.match(problemOf(answer), message);
+      assertGerman(answer, names);
+    }
+  });
 });

@@ -5,8 +5,8 @@ import type { Language, TextIn } from './catalogue.ts';
 export class TranslatedError extends UserError {
   readonly text: TextIn;
 
-  constructor(text: TextIn) {
-    super(text('en'));
+  constructor(text: TextIn, options?: ErrorOptions) {
+    super(text('en'), options);
     this.text = text;
   }
 }

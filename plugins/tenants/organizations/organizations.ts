@@ -1,11 +1,14 @@
 import { violatedConstraint } from '../../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { phoneRegionOf } from '../../../engine/fields/index.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { displayName, type Tables } from '../../../engine/tables/index.ts';
 import { addExistingUser } from '../../access/identity/index.ts';
 import { builtInProfiles, createProfile, profileId } from '../../access/profiles/index.ts';
+import { TranslatedError } from '../../admin-ui/shell/index.ts';
+import { organizationsTexts } from './texts/index.ts';
+
+const { later } = organizationsTexts;
 
 /** Users allowed to create organizations in the browser. */
 export type NewOrganizations = 'nobody' | 'administrators';
@@ -18,9 +21,7 @@ export type ConfiguredSlugs = ReadonlyMap<string, string>;
 /** Checks a slug. @throws UserError if it is not valid */
 function assertSlug(slug: string): void {
   if (slugPattern.test(slug)) return;
-  throw new UserError(
-    `"${slug}" is not a valid slug. Use up to 63 lowercase letters, digits and hyphens, without a hyphen at either end.`,
-  );
+  throw new TranslatedError(later('invalidSlug', { slug }));
 }
 
 /**
@@ -160,10 +161,7 @@ export async function setPhoneRegion(
   code: string,
 ): Promise<string | null> {
   const region = code === '' ? null : phoneRegionOf(code);
-  if (region === undefined)
-    throw new UserError(
-      `"${code}" is not the ISO 3166 code of a country with phone numbers. Use a code such as DE.`,
-    );
+  if (region === undefined) throw new TranslatedError(later('invalidCountry', { code }));
   await tables.updateTable('crm_organizations').set({ phone_region: region }).where('id', '=', id).execute();
   await recordChanges(tables, actor, {
     organization: id,
@@ -190,11 +188,8 @@ async function freeSlug(
     .executeTakeFirst();
   if (current === undefined || current.slug === slug) return;
   const setting = configured.get(current.slug);
-  if (setting !== undefined) {
-    throw new UserError(
-      `the slug "${current.slug}" cannot be changed: config.yaml names it in ${setting}. Change config.yaml first.`,
-    );
-  }
+  if (setting !== undefined)
+    throw new TranslatedError(later('slugInConfig', { slug: current.slug, setting }));
   await tables
     .insertInto('crm_former_slugs')
     .values({ slug: current.slug, holder_id: id })
@@ -219,7 +214,6 @@ async function assertNotReserved(tables: Tables, slug: string, id: string): Prom
 /**
  * Returns the error for a reserved slug. It does not state the reason, because that would reveal other organizations.
  */
-export const reservedSlug = (slug: string) =>
-  new UserError(`the slug "${slug}" is reserved. Choose another one.`);
+export const reservedSlug = (slug: string) => new TranslatedError(later('slugReserved', { slug }));
 
-const slugTaken = (slug: string) => new UserError(`the organization "${slug}" already exists`);
+const slugTaken = (slug: string) => new TranslatedError(later('slugTaken', { slug }));

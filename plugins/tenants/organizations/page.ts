@@ -14,13 +14,17 @@ import {
   field,
   type Input,
   isAdministrator,
+  type Language,
   type ListContext,
   type ListDefinition,
+  languageOf,
   membershipsOf,
+  messageIn,
   personOf,
   redirectDone,
   show,
   signedIn,
+  TranslatedError,
   userList,
 } from '../../admin-ui/shell/index.ts';
 import { exportOrganization, recordExport } from './export.ts';
@@ -33,6 +37,9 @@ import {
   setPhoneRegion,
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
+import { organizationsTexts } from './texts/index.ts';
+
+const { later } = organizationsTexts;
 
 /** Services required for the pages. */
 export interface OrganizationServices {
@@ -49,27 +56,32 @@ const listUrl = '/setup/organizations';
 /** The user's organizations. */
 const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServices>> = {
   source: membershipRows,
-  plural: 'organizations',
+  isTranslated: true,
+  plural: later('rows'),
   columns: [
     {
-      title: 'Name',
+      title: later('name'),
       cell: ({ name, slug }) => ({ text: name, href: `/setup/o/${slug}` }),
       by: 'lower(o.name)',
     },
-    { title: 'Slug', cell: ({ slug }) => ({ code: slug }), by: 'o.slug' },
-    { title: 'Your profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    { title: later('slug'), cell: ({ slug }) => ({ code: slug }), by: 'o.slug' },
+    { title: later('yourProfile'), cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
   ],
-  empty: 'You are not a member of any organization.',
-  menu: ({ name, slug, profile }, { urlOf }) => ({
-    links:
-      profile === administratorProfile
-        ? ['Rename', 'Phone numbers', 'Export', 'Delete'].map((label) => ({
-            label,
-            name: `${label} ${name}`,
-            href: urlOf(`${slug}/${label.toLowerCase().replace(' ', '-')}`),
-          }))
-        : [],
-  }),
+  empty: later('none'),
+  menu: ({ name, slug, profile }, { urlOf, language }) => {
+    const t = organizationsTexts(language);
+    const links = [
+      { label: t('rename'), name: t('renameName', { name }), href: urlOf(`${slug}/rename`) },
+      {
+        label: t('phoneNumbers'),
+        name: t('phoneNumbersName', { name }),
+        href: urlOf(`${slug}/phone-numbers`),
+      },
+      { label: t('export'), name: t('exportName', { name }), href: urlOf(`${slug}/export`) },
+      { label: t('delete'), name: t('deleteName', { name }), href: urlOf(`${slug}/delete`) },
+    ];
+    return { links: profile === administratorProfile ? links : [] };
+  },
 };
 
 /**
@@ -79,23 +91,25 @@ const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServi
 export function organizationPages(app: FastifyInstance, services: OrganizationServices): void {
   const { database, resources, retiredResources = [], newOrganizations, configuredSlugs } = services;
   addDoneTexts(app, {
-    'organization-made': '{} created. You are its administrator.',
-    'organization-renamed': '{} updated.',
-    'organization-phone-region': 'Phone numbers of {} updated.',
-    'organization-deleted': '{} and all its data deleted.',
+    'organization-made': later('created'),
+    'organization-renamed': later('saved'),
+    'organization-phone-region': later('phoneRegionSaved'),
+    'organization-deleted': later('deleted'),
   });
   const preHandler = signedIn(app);
   const canCreate = (request: FastifyRequest) =>
     newOrganizations() === 'administrators' && membershipsOf(personOf(request)).some(isAdministrator);
   const listOrganizations = userList(app, services, listUrl, organizations);
-  app.get('/organizations', { preHandler }, async (request, reply) =>
-    show(request, reply, {
-      kind: 'list',
-      title: 'Organizations',
+  app.get('/organizations', { preHandler }, async (request, reply) => {
+    const language = languageOf(request);
+    const t = organizationsTexts(language);
+    const list = {
+      title: t('organizations'),
       ...(await listOrganizations(request)),
-      ...(canCreate(request) && { primary: { label: 'New organization', href: `${listUrl}/new` } }),
-    }),
-  );
+      ...(canCreate(request) && { primary: { label: t('newOrganization'), href: `${listUrl}/new` } }),
+    };
+    return show(request, reply, { kind: 'list', ...list }, { language });
+  });
 
   const creatorOf = (request: FastifyRequest) => {
     if (!canCreate(request)) throw errors.notPermitted('You cannot create organizations on this instance.');
@@ -152,7 +166,7 @@ export function organizationPages(app: FastifyInstance, services: OrganizationSe
 
   form(app, ':org/delete', admin, deletePage, async (request, reply, { membership }, form) => {
     const { organization, slug, name } = membership;
-    if (field(form, 'slug').trim() !== slug) throw new UserError(`type “${slug}” to confirm the deletion`);
+    if (field(form, 'slug').trim() !== slug) throw new TranslatedError(later('typeSlugToConfirm', { slug }));
     await deleteOrganization(database, organization);
     reloadSession(request);
     return redirectDone(request, reply, listUrl, 'organization-deleted', { name });
@@ -168,8 +182,6 @@ const reloadSession = (request: FastifyRequest): void => {
   });
 };
 
-const parentLink = { above: { label: 'Organizations', href: listUrl } };
-
 type PageData = AnyPage & { title: string };
 
 /**
@@ -180,7 +192,7 @@ function form<Subject>(
   app: FastifyInstance,
   name: string,
   subjectOf: (request: FastifyRequest) => Subject,
-  pageFor: (subject: Subject, values: Form) => PageData,
+  pageFor: (subject: Subject, values: Form, language: Language) => PageData,
   submit: (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -189,8 +201,22 @@ function form<Subject>(
   ) => Promise<FastifyReply>,
 ): void {
   const path = `/organizations/${name}`;
+  const showForm = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    subject: Subject,
+    input: Form,
+    problem?: string,
+  ) => {
+    const language = languageOf(request);
+    return show(request, reply, pageFor(subject, input, language), {
+      language,
+      above: { label: organizationsTexts(language)('organizations'), href: listUrl },
+      ...(problem !== undefined && { problem }),
+    });
+  };
   app.get(path, { preHandler: signedIn(app) }, async (request, reply) =>
-    show(request, reply, pageFor(subjectOf(request), {}), parentLink),
+    showForm(request, reply, subjectOf(request), {}),
   );
   app.post(path, { preHandler: [signedIn(app), app.csrfProtection] }, async (request, reply) => {
     const subject = subjectOf(request);
@@ -200,7 +226,7 @@ function form<Subject>(
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return show(request, reply, pageFor(subject, input), { ...parentLink, problem: error.message });
+      return showForm(request, reply, subject, input, messageIn(error, languageOf(request)));
     }
   });
 }
@@ -213,11 +239,12 @@ const nameInputs = (
   input: Form,
   { name, slug }: { readonly name: string; readonly slug: string },
   help: string,
+  t: ReturnType<typeof organizationsTexts>,
 ): readonly Input[] => [
   {
     kind: 'line',
     name: 'name',
-    label: 'Name',
+    label: t('name'),
     value: input.name === undefined ? name : field(input, 'name'),
     required: true,
     maxLength: 200,
@@ -226,7 +253,7 @@ const nameInputs = (
   {
     kind: 'line',
     name: 'slug',
-    label: 'Slug',
+    label: t('slug'),
     value: input.slug === undefined ? slug : field(input, 'slug'),
     required: true,
     maxLength: 63,
@@ -234,66 +261,83 @@ const nameInputs = (
   },
 ];
 
-const newPage = (_creator: unknown, input: Form): PageData => ({
-  kind: 'form',
-  title: 'New organization',
-  intro: 'The organization starts empty, with you as its administrator.',
-  action: `${listUrl}/new`,
-  inputs: nameInputs(input, { name: '', slug: '' }, 'Used in URLs. Lowercase letters, digits and hyphens.'),
-  submit: 'Create organization',
-  cancel: listUrl,
-});
+const newPage = (_creator: unknown, input: Form, language: Language): PageData => {
+  const t = organizationsTexts(language);
+  return {
+    kind: 'form',
+    title: t('newOrganization'),
+    intro: t('newIntro'),
+    action: `${listUrl}/new`,
+    inputs: nameInputs(input, { name: '', slug: '' }, t('slugHelp'), t),
+    submit: t('create'),
+    cancel: listUrl,
+  };
+};
 
-const renamePage = ({ membership }: CurrentMember, input: Form): PageData => ({
-  kind: 'form',
-  title: `Rename ${membership.name}`,
-  action: `${listUrl}/${membership.slug}/rename`,
-  inputs: nameInputs(
-    input,
-    membership,
-    'Used in URLs and in ?org=. The old slug keeps working and stays reserved for this organization.',
-  ),
-  submit: 'Save organization',
-  cancel: listUrl,
-  danger: { label: 'Delete organization', href: `${listUrl}/${membership.slug}/delete` },
-});
+const renamePage = ({ membership }: CurrentMember, input: Form, language: Language): PageData => {
+  const t = organizationsTexts(language);
+  return {
+    kind: 'form',
+    title: t('renameName', { name: membership.name }),
+    action: `${listUrl}/${membership.slug}/rename`,
+    inputs: nameInputs(input, membership, t('changedSlugHelp'), t),
+    submit: t('save'),
+    cancel: listUrl,
+    danger: { label: t('deleteOrganization'), href: `${listUrl}/${membership.slug}/delete` },
+  };
+};
 
 const phonePage = (
   { membership: { name, slug, phoneRegion = '' } }: CurrentMember,
   input: Form,
-): PageData => ({
-  kind: 'form',
-  title: `Phone numbers of ${name}`,
-  intro:
-    'Filters and searches find a phone number with and without its country code if the country of numbers without one is known.',
-  action: `${listUrl}/${slug}/phone-numbers`,
-  inputs: [
-    {
-      kind: 'line',
-      name: 'country',
-      label: 'Country',
-      value: input.country === undefined ? phoneRegion : field(input, 'country'),
-      maxLength: 2,
-      help: 'ISO 3166 code, for example DE. If empty, phone numbers are compared only by their digits.',
-      focus: true,
-    },
-  ],
-  submit: 'Save country',
-  cancel: listUrl,
-});
+  language: Language,
+): PageData => {
+  const t = organizationsTexts(language);
+  return {
+    kind: 'form',
+    title: t('phoneNumbersOf', { name }),
+    intro: t('phoneIntro'),
+    action: `${listUrl}/${slug}/phone-numbers`,
+    inputs: [
+      {
+        kind: 'line',
+        name: 'country',
+        label: t('country'),
+        value: input.country === undefined ? phoneRegion : field(input, 'country'),
+        maxLength: 2,
+        help: t('countryHelp'),
+        focus: true,
+      },
+    ],
+    submit: t('saveCountry'),
+    cancel: listUrl,
+  };
+};
 
-const deletePage = ({ membership: { name, slug } }: CurrentMember): PageData => ({
-  kind: 'confirm',
-  title: `Delete ${name}?`,
-  intro:
-    'If you might need its data again, export the organization first. The export link is in the organization list.',
-  consequence:
-    'Permanently deletes all records, members, keys, integrations and history, and all users with unverified email addresses. Keys stop working immediately.',
-  action: `${listUrl}/${slug}/delete`,
-  hidden: [],
-  inputs: [
-    { kind: 'line', name: 'slug', label: `Type “${slug}”`, required: true, autocomplete: 'off', focus: true },
-  ],
-  submit: 'Delete organization',
-  cancel: listUrl,
-});
+const deletePage = (
+  { membership: { name, slug } }: CurrentMember,
+  _input: Form,
+  language: Language,
+): PageData => {
+  const t = organizationsTexts(language);
+  return {
+    kind: 'confirm',
+    title: t('deleteQuestion', { name }),
+    intro: t('deleteIntro'),
+    consequence: t('deleteConsequence'),
+    action: `${listUrl}/${slug}/delete`,
+    hidden: [],
+    inputs: [
+      {
+        kind: 'line',
+        name: 'slug',
+        label: t('typeSlug', { slug }),
+        required: true,
+        autocomplete: 'off',
+        focus: true,
+      },
+    ],
+    submit: t('deleteOrganization'),
+    cancel: listUrl,
+  };
+};

@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from 'kysely';
 import { type Database, foreignKeyViolation, sqlState } from '../../../engine/database/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { ignoringLocksSql, lockTriggers } from '../../../engine/records/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
+import { TranslatedError } from '../../admin-ui/shell/index.ts';
+import { organizationsTexts } from './texts/index.ts';
 
 /** Number of rows per statement. Statements from requests can run in between. */
 const rowsPerStatement = 1000;
@@ -68,7 +69,7 @@ export async function deleteOrganization(database: Database, id: string): Promis
     } catch (cause) {
       if (sqlState(cause) !== foreignKeyViolation) throw cause;
       if (round === maxRounds) {
-        throw new UserError('the organization is still being written to. Try again.', { cause });
+        throw new TranslatedError(organizationsTexts.later('stillWritten'), { cause });
       }
     }
   }

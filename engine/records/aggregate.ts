@@ -36,7 +36,7 @@ const decodeGroups = rowDecoder({ json: cell.encoded, count: cell.count });
 const invalidParameterValue = '22023';
 
 /** The input of an aggregate. */
-interface AggregateInput extends ListInput {
+export interface AggregateInput extends ListInput {
   /** Conditions on records, as in the body of a query, in addition to the filters among the parameters. */
   readonly where?: unknown;
 }

@@ -6,7 +6,8 @@ import { purgeFields, purgeValues } from '../../plugins/tenants/custom-fields/pu
 import { exportOrganization } from '../../plugins/tenants/organizations/export.ts';
 import { deleteOrganization } from '../../plugins/tenants/organizations/remove.ts';
 import { runCommand } from '../support/command-line.ts';
-import { administratorOf, problemOf, signIn } from '../support/forms.ts';
+import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
+import { assertGerman, namesIn } from '../support/german.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -471,6 +472,36 @@ onBothDrivers(
       assert.deepEqual([changed.label, changed.min, changed.max], ['Weight', 1, 5]);
       const rejected = await admin.submit(`${at}/create`, `${at}/create`, { ...values, name: 'Two words' });
       assert.match(problemOf(rejected), /lowercase letter/);
+    });
+
+    test('the pages for custom fields are in the browser’s language', async () => {
+      const german = { 'accept-language': 'de' };
+      const names = namesIn(instance(), [
+        ...['acme', 'admin@acme.example', 'shops', 'weight', 'custom.weight', 'integer'],
+      ]);
+      const admin = await signIn(instance(), administratorOf(await instance().organization('acme')));
+      const at = '/setup/o/acme/custom-fields';
+      const assertPages = async (...pages: readonly string[]) => {
+        for (const page of pages) assertGerman(await admin.get(`${at}${page}`, german), names);
+      };
+      await assertPages('', '?show=deleted', '/create');
+      const _csrf = await admin.token(`${at}/create`);
+      assert.equal(
+        problemOf(await admin.post(`${at}/create`, { _csrf }, german)),
+        'Wählen Sie die Datensätze aus.',
+      );
+      const values = { resource: 'shops', name: 'weight', type: 'integer' };
+      const created = await admin.submit(`${at}/create`, `${at}/create`, values);
+      assert.equal(created.status, 303, problemOf(created));
+      const { text } = await admin.get(created.headers.get('location') ?? '', german);
+      assert.match(readable(text), /<strong>weight<\/strong> angelegt\./);
+      const id = /change\?id=(\d+)/.exec(readable(text))?.[1];
+      await assertPages('', `/change?id=${id}`, `/delete?id=${id}`);
+      const deleted = await admin.submit(`${at}/delete?id=${id}`, `${at}/delete`);
+      assert.equal(deleted.status, 303, problemOf(deleted));
+      await assertPages('?show=deleted');
+      const missing = await admin.get(`${at}/change?id=999`, german);
+      assert.equal(problemOf(missing), 'Dieses eigene Feld existiert nicht.');
     });
 
     test('forms, pages and lists of the admin UI contain custom fields', async () => {

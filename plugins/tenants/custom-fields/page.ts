@@ -18,10 +18,13 @@ import {
   field,
   type Input,
   type ObjectContext,
+  TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { changeCustomField, createCustomField, keptDays, setDeleted } from './custom-fields.ts';
 import { readChange, readNewField } from './input.ts';
 import { customFieldsTexts } from './texts/index.ts';
+
+const { later } = customFieldsTexts;
 
 /** Services required for the pages of custom fields. */
 interface CustomFieldServices {
@@ -96,7 +99,12 @@ const isNumber = (type: string): boolean => type === 'integer' || type === 'int6
  * @param options the current properties. If they include the type, only inputs for properties of the type are returned
  * @param groups the groups that the field can have
  */
-function inputsFor(form: Form, options: Partial<CustomFieldOptions>, groups: readonly string[]): Input[] {
+function inputsFor(
+  form: Form,
+  options: Partial<CustomFieldOptions>,
+  groups: readonly string[],
+  t: ReturnType<typeof customFieldsTexts>,
+): Input[] {
   const isSent = form.label !== undefined;
   const value = (name: 'default' | 'group' | (typeof texts)[number] | (typeof numbers)[number]) =>
     isSent ? field(form, name) : String(options[name] ?? '');
@@ -120,73 +128,71 @@ function inputsFor(form: Form, options: Partial<CustomFieldOptions>, groups: rea
     {
       kind: 'lines',
       name: 'enum',
-      label: 'Values',
+      label: t('values'),
       value: isSent ? field(form, 'enum') : (options.enum ?? []).join('\n'),
-      help: 'Optional. Texts to choose from, one per line.',
+      help: t('valuesHelp'),
     },
-    { kind: 'checkbox', name: 'closed', label: 'Accept only these values', checked: isChecked('closed') },
+    { kind: 'checkbox', name: 'closed', label: t('closed'), checked: isChecked('closed') },
     {
       kind: 'number',
       name: 'min_length',
-      label: 'Minimum length',
+      label: t('minLength'),
       value: value('min_length'),
-      help: 'Optional. Number of characters of a text.',
+      help: t('lengthHelp'),
     },
     {
       kind: 'number',
       name: 'max_length',
-      label: 'Maximum length',
+      label: t('maxLength'),
       value: value('max_length'),
-      help: 'Optional. Number of characters of a text.',
+      help: t('lengthHelp'),
     },
-    choice('format', 'Format', 'Optional. For texts.', textFormatNames),
+    choice('format', t('format'), t('formatHelp'), textFormatNames),
     {
       kind: 'line',
       name: 'pattern',
-      label: 'Pattern',
+      label: t('pattern'),
       value: value('pattern'),
-      help: 'Optional. RE2 regular expression that texts match.',
+      help: t('patternHelp'),
     },
   ];
   const numberInputs: Input[] = [
-    { kind: 'number', name: 'min', label: 'Minimum', value: value('min'), help: 'Optional. For numbers.' },
-    { kind: 'number', name: 'max', label: 'Maximum', value: value('max'), help: 'Optional. For numbers.' },
+    { kind: 'number', name: 'min', label: t('min'), value: value('min'), help: t('numberHelp') },
+    { kind: 'number', name: 'max', label: t('max'), value: value('max'), help: t('numberHelp') },
   ];
   return [
     {
       kind: 'line',
       name: 'label',
-      label: 'Label',
+      label: t('label'),
       value: value('label'),
-      help: 'Optional. Default: the name.',
+      help: t('labelHelp'),
     },
     {
       kind: 'line',
       name: 'help',
-      label: 'Help',
+      label: t('help'),
       value: value('help'),
-      help: 'Optional. Shown to users who enter a value.',
+      help: t('helpHelp'),
     },
-    { kind: 'checkbox', name: 'required', label: 'Required', checked: isChecked('required') },
+    { kind: 'checkbox', name: 'required', label: t('required'), checked: isChecked('required') },
     {
       kind: 'line',
       name: 'default',
-      label: 'Default',
+      label: t('default'),
       value: value('default'),
-      help: 'Optional. The value of new records without a value.',
+      help: t('defaultHelp'),
     },
     ...(hasInputs(isText) ? textInputs : []),
     ...(hasInputs(isNumber) ? numberInputs : []),
     {
       kind: 'line',
       name: 'message',
-      label: 'Error message',
+      label: t('message'),
       value: value('message'),
-      help: 'Optional. Shown for values that violate a rule.',
+      help: t('messageHelp'),
     },
-    ...(groups.length === 0
-      ? []
-      : [choice('group', 'Field group', 'Optional. Only members with its grants see the values.', groups)]),
+    ...(groups.length === 0 ? [] : [choice('group', t('group'), t('groupHelp'), groups)]),
   ];
 }
 
@@ -229,84 +235,88 @@ const isActive = ({ deletedAt }: FieldRow): boolean => deletedAt === null;
 /** The fields that an organization has added to its records. */
 const customFields = defineObject<FieldRow, CustomFieldServices>({
   name: 'custom-fields',
-  title: customFieldsTexts.later('customFields'),
+  title: later('customFields'),
   group: 'Data',
   icon: 'columns-3',
-  plural: 'custom fields',
+  isTranslated: true,
+  plural: later('rows'),
   source: fieldRows,
-  missing: () => 'this custom field does not exist',
+  missing: () => later('missing'),
   nameOf: ({ name }) => name,
   views: {
-    active: { label: 'Active', where: 'f.deleted_at is null' },
-    deleted: { label: 'Deleted', where: 'f.deleted_at is not null' },
+    active: { label: later('active'), where: 'f.deleted_at is null' },
+    deleted: { label: later('deletedView'), where: 'f.deleted_at is not null' },
   },
   columns: [
     {
-      title: 'Name',
+      title: later('name'),
       cell: (row, { urlOf }) => ({
         text: storedOptions(row).label ?? row.name,
         ...(isActive(row) && { href: `${urlOf('change')}?id=${row.id}` }),
       }),
       by: 'f.name',
     },
-    { title: 'Records', cell: ({ resource }) => ({ text: resource }), by: 'f.resource' },
-    { title: 'Key', cell: ({ name }) => ({ code: `custom.${name}` }) },
-    { title: 'Type', cell: ({ type }) => ({ text: type }), by: 'f.type' },
+    { title: later('records'), cell: ({ resource }) => ({ text: resource }), by: 'f.resource' },
+    { title: later('key'), cell: ({ name }) => ({ code: `custom.${name}` }) },
+    { title: later('type'), cell: ({ type }) => ({ text: type }), by: 'f.type' },
     {
-      title: 'Deleted',
+      title: later('deletedAt'),
       cell: ({ deletedAt }) => (deletedAt === null ? { text: '' } : { time: deletedAt }),
       by: 'f.deleted_at',
     },
   ],
-  empty: 'A custom field adds a value to the records of your organization.',
+  empty: later('none'),
   actions: {
     create: {
-      label: 'Create field',
+      label: later('create'),
       isOnce: true,
-      page: ({ services }, form) => ({
-        kind: 'form',
-        title: 'Create a custom field',
-        inputs: [
-          {
-            kind: 'choice',
-            name: 'resource',
-            label: 'Records',
-            options: services.resources.map(({ name, definition }) => ({
-              value: name,
-              label: resourceLabel(definition),
-              selected: field(form, 'resource') === name,
-            })),
-          },
-          {
-            kind: 'line',
-            name: 'name',
-            label: 'Name',
-            value: field(form, 'name'),
-            required: true,
-            maxLength: 40,
-            help: 'The key in the API, for example shoe_size. It cannot be changed.',
-          },
-          {
-            kind: 'choice',
-            name: 'type',
-            label: 'Type',
-            help: 'It cannot be changed.',
-            options: customTypes.map((type) => ({
-              value: type,
-              label: type,
-              selected: field(form, 'type') === type,
-            })),
-          },
-          ...inputsFor(form, {}, groupsOf(services.resources)),
-        ],
-        submit: 'Create field',
-      }),
-      done: { 'field-created': '{} created.' },
+      page: ({ services, language }, form) => {
+        const t = customFieldsTexts(language);
+        return {
+          kind: 'form',
+          title: t('createAField'),
+          inputs: [
+            {
+              kind: 'choice',
+              name: 'resource',
+              label: t('records'),
+              options: services.resources.map(({ name, definition }) => ({
+                value: name,
+                label: resourceLabel(definition),
+                selected: field(form, 'resource') === name,
+              })),
+            },
+            {
+              kind: 'line',
+              name: 'name',
+              label: t('name'),
+              value: field(form, 'name'),
+              required: true,
+              maxLength: 40,
+              help: t('nameHelp'),
+            },
+            {
+              kind: 'choice',
+              name: 'type',
+              label: t('type'),
+              help: t('typeHelp'),
+              options: customTypes.map((type) => ({
+                value: type,
+                label: type,
+                selected: field(form, 'type') === type,
+              })),
+            },
+            ...inputsFor(form, {}, groupsOf(services.resources), t),
+          ],
+          submit: t('create'),
+        };
+      },
+      done: { 'field-created': later('created') },
       run: async (context, form) => {
         const { organization, actor, transact, services } = context;
         const resource = field(form, 'resource');
         const definition = definitionOf(services, resource);
-        if (definition === undefined) throw new UserError('choose the records');
+        if (definition === undefined) throw new TranslatedError(later('chooseRecords'));
         const type = field(form, 'type');
         const body = { ...propertiesIn(form, type), name: field(form, 'name').trim(), type };
         const { name, options } = checked((issues) => readNewField(definition, body, issues));
@@ -319,26 +329,28 @@ const customFields = defineObject<FieldRow, CustomFieldServices>({
   },
   rowActions: {
     change: {
-      label: 'Change',
+      label: later('change'),
+      accessibleName: (name) => later('changeName', { name }),
       isOffered: isActive,
-      page: (context, form, row) => ({
-        kind: 'form',
-        title: `${row.name} of ${row.resource}`,
-        intro: 'Changed limits apply to new values only.',
-        inputs: inputsFor(
-          form,
-          storedOptions(row),
-          groupsOf(context.services.resources.filter(({ name }) => name === row.resource)),
-        ),
-        submit: 'Save field',
-        danger: { label: 'Delete field', href: `${context.urlOf('delete')}?id=${row.id}` },
-      }),
-      done: { 'field-changed': '{} updated.' },
+      page: ({ services, language, urlOf }, form, row) => {
+        const t = customFieldsTexts(language);
+        const groups = groupsOf(services.resources.filter(({ name }) => name === row.resource));
+        return {
+          kind: 'form',
+          title: t('fieldOf', { name: row.name, resource: row.resource }),
+          intro: t('changeIntro'),
+          inputs: inputsFor(form, storedOptions(row), groups, t),
+          submit: t('save'),
+          danger: { label: t('deleteField'), href: `${urlOf('delete')}?id=${row.id}` },
+        };
+      },
+      done: { 'field-changed': later('saved') },
       run: async (context, form, row) => {
         const { organization, actor, transact, services } = context;
         const existing = { name: row.name, options: storedOptions(row) };
         const definition = definitionOf(services, row.resource);
-        if (definition === undefined) throw new UserError(`${row.resource} does not have custom fields`);
+        if (definition === undefined)
+          throw new TranslatedError(later('withoutFields', { resource: row.resource }));
         const { options } = checked((issues) =>
           readChange(definition, existing, propertiesIn(form, row.type), issues),
         );
@@ -349,15 +361,19 @@ const customFields = defineObject<FieldRow, CustomFieldServices>({
       },
     },
     delete: {
-      label: 'Delete',
+      label: later('delete'),
+      accessibleName: (name) => later('deleteName', { name }),
       isOffered: isActive,
-      page: (_context, _form, { name, resource }) => ({
-        kind: 'confirm',
-        title: `Delete ${name} of ${resource}?`,
-        consequence: `Its values are hidden now and deleted after ${keptDays} days. Until then, the field can be restored.`,
-        submit: 'Delete field',
-      }),
-      done: { 'field-deleted': '{} deleted.' },
+      page: ({ language }, _form, { name, resource }) => {
+        const t = customFieldsTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('deleteQuestion', { name, resource }),
+          consequence: t('deleteConsequence', { days: String(keptDays) }),
+          submit: t('deleteField'),
+        };
+      },
+      done: { 'field-deleted': later('deleted') },
       run: async (context, _form, { id, name }) => {
         const { organization, actor, transact } = context;
         await change(context, transact, (tables) => setDeleted(tables, actor, organization, id, true));
@@ -365,9 +381,10 @@ const customFields = defineObject<FieldRow, CustomFieldServices>({
       },
     },
     restore: {
-      label: 'Restore',
+      label: later('restore'),
+      accessibleName: (name) => later('restoreName', { name }),
       isOffered: (row) => !isActive(row),
-      done: { 'field-restored': '{} restored.' },
+      done: { 'field-restored': later('restored') },
       run: async (context, _form, { id, name }) => {
         const { organization, actor, transact } = context;
         await change(context, transact, (tables) => setDeleted(tables, actor, organization, id, false));

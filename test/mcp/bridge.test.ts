@@ -78,7 +78,10 @@ test('each message gets its response, and notifications get none', async () => {
 test('errors of HTTP and of the connection are responses to the message', async () => {
   const [unauthenticated] = await forward([ping], instance.url, 'crm_wrong');
   assert.equal((unauthenticated as { readonly id: number }).id, 7);
-  assert.match(errorIn([unauthenticated]), /responded with 401: .*Missing or invalid credentials/);
+  assert.match(
+    errorIn([unauthenticated]),
+    /responded with 401: .*The API key or access token is missing or invalid/,
+  );
   assert.match(
     errorIn(await forward([ping], 'http://127.0.0.1:1')),
     /^Cannot reach http:\/\/127\.0\.0\.1:1\/mcp/,

@@ -111,7 +111,7 @@ export function consentPage(
     return show(request, reply, { kind: 'form', ...page }, { language });
   };
 
-  /** Returns the inputs that select what the client can do. */
+  /** Returns the inputs for the client's permissions. */
   const profileChoice = async (
     membership: Membership,
     selectedId: string,

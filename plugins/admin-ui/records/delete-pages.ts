@@ -248,7 +248,7 @@ export function deletionText({ resource, references, language, t }: DataRequest,
   return joinTexts(sentences);
 }
 
-/** Returns the sentence that says what is deleted. @param others the records that depend on the deleted ones, if any */
+/** Returns the sentence that names the deleted records. @param others the records that depend on the deleted ones, if any */
 function removalText(
   resource: ResourceView,
   {

@@ -29,7 +29,7 @@ function grantedActions(call: ToolCall, view: ResourceView): readonly string[] {
     });
 }
 
-/** Describes the instance: the resources, and what the caller can do with their records. */
+/** Describes the instance: the resources, and the caller's permissions. */
 export function describeResources(call: ToolCall): ToolResult {
   const { caller, views } = call;
   const described = views.map((view) => ({ view, may: grantedActions(call, view) }));
@@ -49,7 +49,7 @@ export function describeResources(call: ToolCall): ToolResult {
   };
 }
 
-/** Describes a resource: its fields with their rules, and what the tools accept. @throws HttpError 403 without any grant */
+/** Describes a resource: its fields with their rules, and the values that the tools accept. @throws HttpError 403 without any grant */
 export async function describeResource(call: ToolCall, view: ResourceView): Promise<ToolResult> {
   const { definition } = view;
   const may = grantedActions(call, view);

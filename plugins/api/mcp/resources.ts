@@ -31,7 +31,7 @@ async function listDefinitions(use: Use) {
 
 /**
  * Reads a definition or a record, with the tools and therefore with the caller's grants.
- * @returns undefined if the URI is not known, or the caller cannot read what it names
+ * @returns undefined if the URI is not known, or the caller cannot read the definition or the record
  */
 async function readUri(uri: string, use: Use): Promise<ToolResult | undefined> {
   const [, resource, id] = uriPattern.exec(uri) ?? [];

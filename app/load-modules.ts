@@ -62,9 +62,7 @@ const extensions = ['.ts', '.mts', '.js', '.mjs'];
 
 /** Returns the path of a module in config.yaml, or undefined if the module is a package. */
 export const fileOfModule = (settingsFile: string, specifier: string): string | undefined =>
-  isFile(specifier) ? resolve(dirname(settingsFile), specifier) : undefined;
-
-const isFile = (specifier: string): boolean => /^\.{0,2}\//.test(specifier);
+  /^\.{0,2}\//.test(specifier) ? resolve(dirname(settingsFile), specifier) : undefined;
 
 const displayPath = (path: string): string => {
   const short = relative(process.cwd(), path);
@@ -133,9 +131,11 @@ export interface ModuleFiles {
 /** Reads the files of the modules in config.yaml, and the files next to them. */
 export async function readModuleFiles(config: SettingsConfig): Promise<ModuleFiles> {
   const entries = await readModuleEntries(config);
-  const files = entries.filter(({ specifier }) => isFile(specifier));
   const folders = new Set(
-    files.map(({ specifier }) => dirname(resolve(dirname(config.settingsFile), specifier))),
+    entries
+      .map(({ specifier }) => fileOfModule(config.settingsFile, specifier))
+      .filter((file) => file !== undefined)
+      .map(dirname),
   );
   const texts = [...folders].filter(existsSync).flatMap((folder) =>
     readdirSync(folder)
@@ -155,12 +155,12 @@ async function load(
   const reject = (message: string): never => {
     throw new UserError(lineOf(issue(message)));
   };
-  const file = isFile(specifier)
-    ? assertFile(resolve(dirname(settingsFile), specifier), specifier, reject)
-    : packageFile(specifier, reject);
-  const label = isFile(specifier) ? displayPath(file) : specifier;
+  const ownFile = fileOfModule(settingsFile, specifier);
+  const file =
+    ownFile === undefined ? packageFile(specifier, reject) : assertFile(ownFile, specifier, reject);
+  const label = ownFile === undefined ? specifier : displayPath(file);
   const url = pathToFileURL(file).href;
-  const isVersioned = version !== undefined && isFile(specifier);
+  const isVersioned = version !== undefined && ownFile !== undefined;
   const exported: { readonly default?: unknown } = await import(
     isVersioned ? versioned(url, String(version)) : url
   ).catch((cause: unknown) => {

@@ -1,5 +1,7 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
 import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { UserError } from './errors.ts';
@@ -182,3 +184,19 @@ export async function pinnedLookup(
   const { address, family } = await Promise.race([pinnedAddress(url, policy, resolve), aborted]);
   return (_host, { all }, done) => (all ? done(null, [{ address, family }]) : done(null, address, family));
 }
+
+/**
+ * Sends a request, and returns the response when its headers have arrived. Redirects are not followed.
+ * @param options must contain the `lookup` from {@link pinnedLookup}
+ * @throws an error if the connection fails or is closed before that; the signal's reason if it is aborted first
+ */
+export const sendRequest = (url: URL, options: RequestOptions, body?: string): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
+    const send = url.protocol === 'http:' ? httpRequest : httpsRequest;
+    send(url, options)
+      .once('response', resolve)
+      .once('error', reject)
+      // Neither event is emitted if the server switches protocols.
+      .once('close', () => reject(new Error('closed')))
+      .end(body);
+  });

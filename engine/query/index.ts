@@ -72,4 +72,4 @@ export {
 } from './parts.ts';
 export { describeNames, namesIn, unknownNameIssue } from './projection.ts';
 export { foreignCursorIssue, maxSortKeys, orderKeys, sortKeys } from './sort.ts';
-export { combinations, conditionKeys, parseWhere, whereLimits } from './where.ts';
+export { combinations, conditionKeys, filterHint, parseWhere, whereLimits } from './where.ts';

@@ -114,6 +114,14 @@ const allOf = (members: readonly ConditionNode[]): ConditionNode => {
   return members.length === 1 && first !== undefined ? first : { combination: 'all', members };
 };
 
+/** Returns a hint for the name of a field without a filter: a similar name, or all of them. */
+export function filterHint(filters: readonly Pick<Filter, 'name'>[], name: unknown): string {
+  const names = filters.map((filter) => filter.name);
+  const similar = typeof name === 'string' ? hintForInput(name, names) : undefined;
+  const all = names.length === 0 ? 'This resource has no filters' : `Filters: ${names.join(', ')}`;
+  return similar ?? all;
+}
+
 /** Parses a condition. Returns an empty list if it is invalid. */
 function parseCondition(
   { filters, user, phoneRegion, issues }: WhereContext,
@@ -124,13 +132,9 @@ function parseCondition(
     issues.push(parameterIssue(`${location}.${key}`, message, hint));
     return [];
   };
-  const names = filters.map((filter) => filter.name);
   const filter = filters.find((candidate) => candidate.name === name);
-  if (filter === undefined) {
-    const similar = typeof name === 'string' ? hintForInput(name, names) : undefined;
-    const available = names.length === 0 ? 'This resource has no filters' : `Filters: ${names.join(', ')}`;
-    return report('field', 'must be a field that has a filter', similar ?? available);
-  }
+  if (filter === undefined)
+    return report('field', 'must be a field that has a filter', filterHint(filters, name));
   const operators = [...new Set(filter.parameters.map(({ operator }) => operator))];
   const parameter = filter.parameters.find(({ operator }) => operator === op);
   if (parameter === undefined) {

@@ -1,6 +1,6 @@
-import { errors, type FieldIssue, HttpError } from '../errors.ts';
+import { errors, HttpError } from '../errors.ts';
 import { parseExactJson } from '../fields/index.ts';
-import { hintForInput } from '../yaml/index.ts';
+import { filterHint } from '../query/index.ts';
 import { type Action, allows, everyGrant } from './access.ts';
 import type { Body } from './body.ts';
 import type { CustomFields } from './custom-fields.ts';
@@ -105,13 +105,6 @@ export function reopenedRecords(
 /** Operators that compare a field with a value or a list of values, in order of preference. */
 const equalities = ['eq', 'in'] as const;
 
-/** Returns the issue that a field has no filter. */
-function withoutFilter({ filters }: HookView['definition'], name: string): FieldIssue {
-  const names = filters.map((filter) => filter.name);
-  const hint = hintForInput(name, names) ?? `Filters: ${names.join(', ')}`;
-  return { field: `where.${name}`, message: `${name} has no filter. ${hint}`, hint };
-}
-
 /** Returns conditions as in the body of a query. Values of fields become conditions that the fields equal them. */
 function queryConditions({ definition }: Pick<HookView, 'definition'>, where: Where): Body {
   if ('field' in where && 'op' in where) return fromHookValues(new Map(), { ...where });
@@ -122,7 +115,12 @@ function queryConditions({ definition }: Pick<HookView, 'definition'>, where: Wh
     if (value === undefined)
       throw errors.invalidFields([{ field: `where.${name}`, message: `the value of ${name} is undefined` }]);
     const filter = definition.filters.find((candidate) => candidate.name === name);
-    if (filter === undefined) throw errors.invalidFields([withoutFilter(definition, name)]);
+    if (filter === undefined) {
+      const hint = filterHint(definition.filters, name);
+      throw errors.invalidFields([
+        { field: `where.${name}`, message: `${name} has no filter. ${hint}`, hint },
+      ]);
+    }
     const operators = filter.parameters.map(({ operator }) => operator);
     const op = equalities.find((operator) => operators.includes(operator));
     if (op !== undefined) return { field: name, op, value };

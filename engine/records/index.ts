@@ -98,7 +98,7 @@ export {
   pastTenses,
   removalActions,
 } from './history.ts';
-export { hookRecords, reopenedRecords } from './hook-records.ts';
+export { reopenedRecords } from './hook-records.ts';
 export {
   type ActionContext,
   type CommittedChange,

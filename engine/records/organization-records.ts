@@ -6,7 +6,8 @@ import type { TransactionExecutor } from './executor.ts';
 import { hookRecords, reopenedRecords } from './hook-records.ts';
 import type { Awaitable, HookRecords } from './hook-types.ts';
 import { callModule, inHookTransaction } from './hooks.ts';
-import type { Caller, InstanceHooks, OperationContext } from './operation.ts';
+import type { Caller, InstanceHooks } from './operation.ts';
+import type { RecordResource } from './records.ts';
 import { basePlan } from './requests.ts';
 
 /** For which module and caller a transaction runs. */
@@ -67,7 +68,7 @@ export interface OrganizationRecords extends HookRecords {
 /** For which module and caller records are accessed. */
 interface AccessTarget {
   readonly database: Database;
-  readonly resources: readonly { readonly context: OperationContext }[];
+  readonly resources: readonly Pick<RecordResource, 'context' | 'definition'>[];
   readonly module: string;
   readonly caller: Caller;
   /** If it is set, the caller's limits do not apply. See {@link HookRecords.asSystem}. */
@@ -84,10 +85,9 @@ export function organizationRecords({
 }: AccessTarget): OrganizationRecords {
   const hooks = resources[0]?.context.hooks;
   if (hooks === undefined) throw new Error('this instance has no resources');
-  const definitions = resources.map(({ context: { definition } }) => ({ definition }));
   const targetOf = async () => ({
     ...{ module, caller, hooks },
-    customFields: await organizationCustomFields(database, definitions, caller.principal.organization),
+    customFields: await organizationCustomFields(database, resources, caller.principal.organization),
   });
   return {
     ...reopenedRecords(

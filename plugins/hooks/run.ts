@@ -7,10 +7,9 @@ import {
   type CommittedChange,
   commandCaller,
   fieldsByName,
-  hookRecords,
   type InstanceHooks,
   measuredCall,
-  organizationCustomFields,
+  organizationRecords,
   type ResourceHooks,
   toHookValues,
 } from '../../engine/records/index.ts';
@@ -154,15 +153,7 @@ export function commitRunner(
     const fields = fieldsByName(hooks.fullContext(change.resource).definition.fields);
     const { actor } = change;
     const caller = { ...commandCaller(place.organization), requestId: change.request_id ?? '' };
-    const customFields = await organizationCustomFields(database, resources, place.organization);
-    const records = hookRecords({
-      module: place.module,
-      caller,
-      customFields,
-      run: (call) => call(database),
-      hooks,
-      isSystem: true,
-    });
+    const { asSystem } = organizationRecords({ database, resources, module: place.module, caller });
     const signal = AbortSignal.timeout(hookSeconds * 1000);
     const committed: CommittedChange = {
       position: change.position,
@@ -174,7 +165,7 @@ export function commitRunner(
       changed: change.changed,
       organization: BigInt(place.organization),
       actor: { kind: actor.kind, id: actor.id === null ? null : BigInt(String(actor.id)), name: actor.name },
-      asSystem: records.asSystem,
+      asSystem,
       signal,
     };
     const target = { module: place.module, place: `afterCommit of ${change.resource}`, signal };

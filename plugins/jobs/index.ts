@@ -12,8 +12,9 @@ import { jobsPage } from './page.ts';
 import { type JobServices, jobTypes, runJobs } from './run.ts';
 
 export { cancelVisibleJob, findJob } from './jobs.ts';
-export { stateOfJob } from './page.ts';
+export { progressOfJob, stateOfJob } from './page.ts';
 export { scheduleIssue } from './schedule.ts';
+export { jobsTexts } from './texts/index.ts';
 
 /** Retention period of jobs, in days. */
 const retentionDays = 7;

@@ -15,7 +15,7 @@ import {
 } from '../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { cancelJob } from './queue.ts';
-import { type JobServices, jobTypes } from './run.ts';
+import { type JobServices, jobTypeOf, jobTypes } from './run.ts';
 
 /**
  * Returns a job of the caller's organization. Callers see the jobs that they started. Callers who could perform the action on the
@@ -35,9 +35,7 @@ export async function findJob(services: JobServices, caller: Caller, id: string)
         .executeTakeFirst()
     : undefined;
   if (row === undefined) throw errors.notFound();
-  const type = jobTypes(services.resources).find(
-    ({ resource, action }) => resource.name === row.resource && action.name === row.action,
-  );
+  const type = jobTypeOf(jobTypes(services.resources), row);
   const isGranted = type !== undefined && allows(grants, type.resource.definition, type.action.grant);
   const isStarter = row.caller_kind === principal.kind && row.caller_id === principal.actor;
   if (!isStarter) {

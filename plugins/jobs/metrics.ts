@@ -17,9 +17,8 @@ export const jobMetrics = (database: Database): Metrics => ({
   },
   read: async (report) => {
     const { rows } = await sql<{ state: string; count: string }>`
-      select state, count(*)::text as count from crm_jobs where state in ('queued', 'running', 'failed') group by state`.execute(
-      tablesOf(database),
-    );
+      select state, count(*)::text as count from crm_jobs where state in (${sql.join(states.map((state) => sql.lit(state)))})
+      group by state`.execute(tablesOf(database));
     for (const state of states)
       report('crm_jobs', Number(rows.find((row) => row.state === state)?.count ?? 0), { state });
   },

@@ -1,7 +1,7 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { resourceLabel } from '../../engine/definition/index.ts';
 import { humanize } from '../../engine/fields/index.ts';
-import { type JobState, labelOfAction } from '../../engine/records/index.ts';
+import { type JobState, type JobStatus, labelOfAction, unfinishedJob } from '../../engine/records/index.ts';
 import type { RowSource } from '../../engine/tables/index.ts';
 import {
   addObjects,
@@ -12,7 +12,7 @@ import {
   localeOf,
   type TextIn,
 } from '../admin-ui/shell/index.ts';
-import { type JobServices, jobTypes } from './run.ts';
+import { type JobServices, jobTypeOf, jobTypes } from './run.ts';
 import { nextRun } from './schedule.ts';
 import { jobsTexts } from './texts/index.ts';
 
@@ -31,6 +31,16 @@ const states: Readonly<Record<JobState, { readonly label: TextIn } & Pick<Displa
 export function stateOfJob(jobState: JobState, language: Language): DisplayValue {
   const { label, state } = states[jobState];
   return { text: label(language), ...(state && { state }) };
+}
+
+/** Returns a job's progress as a value on a page. */
+export function progressOfJob(
+  { done, total }: NonNullable<JobStatus['progress']>,
+  request: FastifyRequest,
+  language: Language,
+): DisplayValue {
+  const count = (text: string) => BigInt(text).toLocaleString(localeOf(request));
+  return { text: jobsTexts(language)('steps', { done: count(done), total: count(total) }), numeric: true };
 }
 
 /** A job in the list of jobs. */
@@ -95,20 +105,19 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
     },
     views: {
       all: { label: later('all') },
-      unfinished: { label: later('unfinished'), where: `j.state in ('queued', 'running')` },
+      unfinished: { label: later('unfinished'), where: unfinishedJob },
       failed: { label: later('failed'), where: `j.state = 'failed'` },
     },
     columns: [
       {
         title: later('action'),
         cell: ({ id, resource, action }, { slug }) => {
-          const type = types.find(
-            (candidate) => candidate.resource.name === resource && candidate.action.name === action,
-          );
+          const type = jobTypeOf(types, { resource, action });
+          const text = labelOfAction(type?.action ?? { name: action });
           return type === undefined
-            ? { text: humanize(action.replaceAll('-', '_')), below: humanize(resource) }
+            ? { text, below: humanize(resource) }
             : {
-                text: labelOfAction(type.action),
+                text,
                 below: resourceLabel(type.resource.definition),
                 href: `/setup/o/${slug}/data/${resource}/jobs/${id}`,
               };
@@ -117,14 +126,8 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
       { title: later('state'), cell: ({ state }, { language }) => stateOfJob(state, language) },
       {
         title: later('progress'),
-        cell: ({ done, total }, { request, language }) => {
-          if (done === null || total === null) return {};
-          const count = (text: string) => BigInt(text).toLocaleString(localeOf(request));
-          return {
-            text: jobsTexts(language)('steps', { done: count(done), total: count(total) }),
-            numeric: true,
-          };
-        },
+        cell: ({ done, total }, { request, language }) =>
+          done === null || total === null ? {} : progressOfJob({ done, total }, request, language),
       },
       {
         title: later('startedBy'),

@@ -46,7 +46,7 @@ const minutesOf = ({ action: { maxMinutes = defaultMinutes } }: JobType): number
 /** Returns the pause after failed attempts, in seconds. */
 const pauseAfter = (attempts: number): number => 2 ** (attempts - 1);
 
-/** Why a process no longer runs a job: it was canceled, the process stops or pauses, another process runs the job, or it took too long. */
+/** Reason for which a process stops running a job: it was canceled, the process stops or pauses, another process runs the job, or it took too long. */
 type StopReason = 'cancelled' | 'stopping' | 'lost' | 'late';
 
 /** Ends the access of a job to records. */
@@ -77,6 +77,13 @@ export const jobTypes = (resources: readonly Resource[]): readonly JobType[] =>
     resource.actions.flatMap((action) => (action.job ? [{ resource, action }] : [])),
   );
 
+/** Returns the action of a job; undefined if the instance does not have it. */
+export const jobTypeOf = (
+  types: readonly JobType[],
+  job: { readonly resource: string; readonly action: string },
+): JobType | undefined =>
+  types.find(({ resource, action }) => resource.name === job.resource && action.name === job.action);
+
 /**
  * Runs jobs in the background. If a process stops or crashes, another process runs its jobs again.
  * @returns a function that looks for jobs immediately
@@ -95,9 +102,7 @@ export function runJobs(app: FastifyInstance, services: JobServices): () => void
     isFailing = true;
   };
   const start = (job: ClaimedJob) => {
-    const type = types.find(
-      ({ resource, action }) => resource.name === job.resource && action.name === job.action,
-    );
+    const type = jobTypeOf(types, job);
     const work = attemptJob(app, services, { job, type, isPaused, stopping: stopping.signal })
       .catch(report)
       .finally(() => {

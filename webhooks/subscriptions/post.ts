@@ -1,6 +1,12 @@
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { type AddressPolicy, pinnedLookup, type Resolve, receiverUrl } from '../../engine/addresses.ts';
+import { Agent as HttpAgent, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import {
+  type AddressPolicy,
+  pinnedLookup,
+  type Resolve,
+  receiverUrl,
+  sendRequest,
+} from '../../engine/addresses.ts';
 import { UserError } from '../../engine/errors.ts';
 
 /** A POST request's result. */
@@ -66,15 +72,8 @@ export function poster(
         const url = receiverUrl(text, policyOf());
         const signal = AbortSignal.timeout(timeoutMs);
         const lookup = await pinnedLookup(url, policyOf(), signal, resolve);
-        const response = await new Promise<IncomingMessage>((resolve, reject) => {
-          const [send, agent] = url.protocol === 'http:' ? [httpRequest, http] : [httpsRequest, https];
-          send(url, { method: 'POST', headers, agent, lookup, signal })
-            .once('response', resolve)
-            .once('error', reject)
-            // Neither event is emitted if the receiver switches protocols.
-            .once('close', () => reject(new Error('closed')))
-            .end(body);
-        });
+        const agent = url.protocol === 'http:' ? http : https;
+        const response = await sendRequest(url, { method: 'POST', headers, agent, lookup, signal }, body);
         await readLimited(response);
         const { statusCode: status = 0, headersDistinct } = response;
         const headerTexts = Object.fromEntries(

@@ -5,6 +5,7 @@ import { isRowId } from '../../../engine/fields/index.ts';
 import { apiPrefix } from '../../../engine/http/index.ts';
 import type { KeyToken } from '../api-keys/index.ts';
 import { generatePublicId, type InstanceSecrets } from '../secrets/index.ts';
+import { mcpPath } from './services.ts';
 
 /** The only algorithm used to sign access tokens and accepted when verifying them. */
 const algorithm = 'HS256';
@@ -64,5 +65,5 @@ const isId = (value: unknown): value is string => typeof value === 'string' && i
 
 /** Returns whether a route accepts access tokens: the MCP endpoint and the API for records. */
 export function acceptsAccessTokens({ routeOptions: { url = '' } }: FastifyRequest): boolean {
-  return url === '/mcp' || url.startsWith(`${apiPrefix}/`);
+  return url === mcpPath || url.startsWith(`${apiPrefix}/`);
 }

@@ -27,7 +27,7 @@ import {
 import { keyStates, revokeKey } from '../api-keys/index.ts';
 import { personLines } from '../identity/index.ts';
 import { addPersonalSection } from '../login/index.ts';
-import type { OAuthServices } from './services.ts';
+import { isMcpEnabled, type OAuthServices } from './services.ts';
 import { oauthTexts } from './texts/index.ts';
 
 const { later } = oauthTexts;
@@ -76,7 +76,7 @@ const appRows: RowSource<AppInfo> = {
   order: 'k.id desc',
 };
 
-/** A user's connected apps in all organizations, newest first, without those that have ended. */
+/** A user's connected apps in all organizations, newest first, without ended ones. */
 const ownAppRows: RowSource<AppInfo> = {
   ...appRows,
   owner: 'm.user_id',
@@ -170,7 +170,7 @@ async function disconnectOwn(tables: Tables, actor: Actor, user: string, id: str
 
 /** Registers the lists of connected apps: the user's own, and the organization's for administrators. */
 export function appPages(app: FastifyInstance, services: OAuthServices): void {
-  const isEnabled = () => services.settings.current.mcp !== false;
+  const isEnabled = () => isMcpEnabled(services);
   addObjects(app, services, [
     defineObject<AppInfo, OAuthServices>({
       name: 'apps',

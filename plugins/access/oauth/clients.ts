@@ -1,7 +1,11 @@
-import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import { LRUCache } from 'lru-cache';
-import { type AddressPolicy, pinnedLookup, type Resolve, receiverUrl } from '../../../engine/addresses.ts';
+import {
+  type AddressPolicy,
+  pinnedLookup,
+  type Resolve,
+  receiverUrl,
+  sendRequest,
+} from '../../../engine/addresses.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { singleLine } from '../../../engine/tables/index.ts';
 import { isRedirectUri } from './redirect-uris.ts';
@@ -9,7 +13,7 @@ import { isRedirectUri } from './redirect-uris.ts';
 /** An OAuth client. All clients are public. */
 export interface Client {
   readonly id: string;
-  /** The client's own name, which anyone can choose. It can be empty. */
+  /** The client's name for itself, which is not verified. It can be empty. */
   readonly name: string;
   /** The host that identifies the client to users. Absent for a registered client, whose redirect URI identifies it. */
   readonly host?: string;
@@ -98,16 +102,8 @@ export function clientOf(id: string, metadata: Metadata): Client {
 async function download(url: URL, policy: AddressPolicy, resolve?: Resolve): Promise<string> {
   const signal = AbortSignal.timeout(timeoutMs);
   const lookup = await pinnedLookup(url, policy, signal, resolve);
-  const send = url.protocol === 'http:' ? httpRequest : httpsRequest;
   const headers = { 'user-agent': 'crm-oauth', accept: 'application/json' };
-  const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    send(url, { headers, agent: false, lookup, signal })
-      .once('response', resolve)
-      .once('error', reject)
-      // Neither event is emitted if the server switches protocols.
-      .once('close', () => reject(new Error('closed')))
-      .end();
-  });
+  const response = await sendRequest(url, { headers, agent: false, lookup, signal });
   const { statusCode, headers: responseHeaders } = response;
   if (
     statusCode !== 200 ||

@@ -10,7 +10,7 @@ import { oauthRoutes } from './routes.ts';
 import { addIssuer, type OAuthServices } from './services.ts';
 import { oauthTables } from './tables.ts';
 
-export { type ConnectorSettings, resourceMetadataUrl } from './services.ts';
+export { type ConnectorSettings, isMcpEnabled, mcpPath, resourceMetadataUrl } from './services.ts';
 
 /** An OAuth authorization server. */
 export const oauthModule: Module<OAuthServices> = {

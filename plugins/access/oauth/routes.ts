@@ -9,8 +9,16 @@ import { isResource, normalQuery } from './authorization-request.ts';
 import { type Connection, createConnections } from './connections.ts';
 import { registrationRoute } from './registration.ts';
 import { OAuthError, sendOAuthError, sendUncached } from './responses.ts';
-import { hasRegistration, type OAuthServices, requireIssuer, resourceOf } from './services.ts';
+import {
+  hasRegistration,
+  type OAuthServices,
+  requireIssuer,
+  resourceMetadataPath,
+  resourceOf,
+} from './services.ts';
 
+/** Path of the metadata of the authorization server (RFC 8414). */
+const serverMetadataPath = '/.well-known/oauth-authorization-server';
 /** Maximum size of a request to the routes below, in bytes. */
 const bodyLimit = 16 * 1024;
 
@@ -44,7 +52,7 @@ export async function oauthRoutes(
   const { redeem, refresh, revoke } = createConnections(signing(secrets, 'OAuth refresh tokens'));
   const perNetwork = attempts('OAuth tokens', { failures: 100, waiting: 100 });
 
-  app.get('/.well-known/oauth-authorization-server', async (request, reply) => {
+  app.get(serverMetadataPath, async (request, reply) => {
     const issuer = requireIssuer(request);
     return sendUncached(reply, {
       issuer,
@@ -63,7 +71,7 @@ export async function oauthRoutes(
     });
   });
 
-  app.get('/.well-known/oauth-protected-resource/mcp', async (request, reply) => {
+  app.get(resourceMetadataPath, async (request, reply) => {
     const issuer = requireIssuer(request);
     return sendUncached(reply, {
       resource: resourceOf(issuer),
@@ -147,6 +155,6 @@ export async function oauthRoutes(
   rejectOtherMethods(app, '/oauth/authorize', ['GET', 'HEAD']);
   for (const url of ['/oauth/token', '/oauth/revoke', '/oauth/register'])
     rejectOtherMethods(app, url, ['POST']);
-  for (const name of ['oauth-authorization-server', 'oauth-protected-resource/mcp'])
-    rejectOtherMethods(app, `/.well-known/${name}`, ['GET', 'HEAD']);
+  for (const path of [serverMetadataPath, resourceMetadataPath])
+    rejectOtherMethods(app, path, ['GET', 'HEAD']);
 }

@@ -18,6 +18,16 @@ export type ConnectorSettings =
       readonly limits?: { readonly read?: number; readonly write?: number };
     };
 
+/** Path of the MCP endpoint, and of its metadata (RFC 9728). */
+export const [mcpPath, resourceMetadataPath] = ['/mcp', '/.well-known/oauth-protected-resource/mcp'];
+
+/** Returns whether the MCP endpoint and OAuth are enabled. */
+export const isMcpEnabled = ({
+  settings,
+}: {
+  readonly settings: { readonly current: { readonly mcp: ConnectorSettings } };
+}): boolean => settings.current.mcp !== false;
+
 /** Services required for OAuth. */
 export interface OAuthServices {
   readonly config: AuditConfig & KeyConfig & { readonly host: string };
@@ -41,9 +51,10 @@ declare module 'fastify' {
  * Adds {@link FastifyInstance.oauthIssuer}. Without `public_url`, only instances that listen on loopback have an issuer,
  * because callers determine the Host header.
  */
-export function addIssuer(app: FastifyInstance, { config, publicUrl, settings }: OAuthServices): void {
+export function addIssuer(app: FastifyInstance, services: OAuthServices): void {
+  const { config, publicUrl } = services;
   app.decorate('oauthIssuer', (request) => {
-    if (settings.current.mcp === false) return undefined;
+    if (!isMcpEnabled(services)) return undefined;
     const origin = app.site.origin(request);
     if (!URL.canParse(origin)) return undefined;
     const { protocol, hostname } = new URL(origin);
@@ -66,8 +77,7 @@ export function requireIssuer(request: FastifyRequest): string {
 }
 
 /** Returns the URL of the MCP endpoint, which is the protected resource. */
-export const resourceOf = (issuer: string): string => `${issuer}/mcp`;
+export const resourceOf = (issuer: string): string => `${issuer}${mcpPath}`;
 
 /** Returns the URL of the metadata of the MCP endpoint (RFC 9728). */
-export const resourceMetadataUrl = (issuer: string): string =>
-  `${issuer}/.well-known/oauth-protected-resource/mcp`;
+export const resourceMetadataUrl = (issuer: string): string => `${issuer}${resourceMetadataPath}`;

@@ -2,8 +2,8 @@ import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { documentText, humanize, parseExactJson } from '../../../engine/fields/index.ts';
 import { type Body, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
-import { stateOfJob } from '../../jobs/index.ts';
-import { localeOf, redirectDone } from '../shell/index.ts';
+import { jobsTexts, progressOfJob, stateOfJob } from '../../jobs/index.ts';
+import { redirectDone } from '../shell/index.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 import type { RecordsText } from './texts/index.ts';
 
@@ -49,7 +49,7 @@ async function showJob(context: DataRequest) {
     recordId !== null && calls.allows(resource, 'read')
       ? { label: t('backToRecord'), href: `${path}/${recordId}` }
       : { label: resourceLabel(resource.definition), href: path };
-  const count = (text: string) => BigInt(text).toLocaleString(localeOf(request));
+  const ofJobs = jobsTexts(language);
   const isReadOnly = request.server.isReadOnly?.() === true;
   return sendPage(
     {
@@ -66,13 +66,12 @@ async function showJob(context: DataRequest) {
           ? []
           : [
               {
-                label: t('progress'),
-                text: t('progressOf', { done: count(progress.done), total: count(progress.total) }),
-                numeric: true,
+                label: ofJobs('progress'),
+                ...progressOfJob(progress, request, language),
               },
             ]),
-        { label: t('started'), time: createdAt },
-        ...(finishedAt === null ? [] : [{ label: t('finished'), time: finishedAt }]),
+        { label: ofJobs('started'), time: createdAt },
+        ...(finishedAt === null ? [] : [{ label: ofJobs('finished'), time: finishedAt }]),
         ...resultValues(job),
       ],
       links: isFinished ? [back] : [{ label: t('refreshPage'), href: jobPath(context, id) }],

@@ -7,7 +7,7 @@ import { UserError } from '../../../engine/errors.ts';
 import { isRowId, isStorable } from '../../../engine/fields/index.ts';
 import { assertWritable } from '../../../engine/http/index.ts';
 import type { RowSource } from '../../../engine/tables/index.ts';
-import type { ConnectorSettings } from '../../access/oauth/index.ts';
+import { type ConnectorSettings, isMcpEnabled } from '../../access/oauth/index.ts';
 import type { InstanceSecrets } from '../../access/secrets/index.ts';
 import {
   type KeptChange,
@@ -188,7 +188,7 @@ export function agentsPage(app: FastifyInstance, services: PageServices): void {
     title: later('agents'),
     group: 'Access',
     icon: 'activity',
-    isListed: () => services.settings.current.mcp !== false,
+    isListed: () => isMcpEnabled(services),
     isTranslated: true,
     plural: later('rows'),
     source: callRows,

@@ -6,7 +6,12 @@ import { assertWritable, httpErrorOf, json, rejectOtherMethods } from '../../../
 import { isLoopback } from '../../../engine/loopback.ts';
 import { type Body, type Caller, type Principal, readBody } from '../../../engine/records/index.ts';
 import { bearerOf } from '../../access/identity/index.ts';
-import { type ConnectorSettings, resourceMetadataUrl } from '../../access/oauth/index.ts';
+import {
+  type ConnectorSettings,
+  isMcpEnabled,
+  mcpPath,
+  resourceMetadataUrl,
+} from '../../access/oauth/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import { type AdmitCall, admitCalls } from './calls.ts';
 import { failureResult } from './failure.ts';
@@ -24,8 +29,6 @@ export interface McpServices extends Pick<ToolServices, 'database' | 'resources'
   readonly settings: { readonly current: { readonly mcp: ConnectorSettings } };
   readonly versions: Readonly<Record<string, string>>;
 }
-
-const path = '/mcp';
 
 /** Error codes of JSON-RPC 2.0. */
 const [parseError, invalidRequest] = [-32700, -32600];
@@ -48,19 +51,19 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
   };
   const admit = admitCalls(app, services);
   app.addHook('onRequest', async (_request, reply) => {
-    if (services.settings.current.mcp !== false) return undefined;
+    if (isMcpEnabled(services)) return undefined;
     reply.callNotFound();
     return reply;
   });
   app.post(
-    path,
+    mcpPath,
     {
       // Tools that write check the mode themselves.
       config: { isServedReadOnly: true },
       onRequest: async (request) => {
         const principal = await principalOf(app, request);
         if (!isOwnOrigin(app, services.publicUrl(), request))
-          throw errors.notPermitted(`${path} is only available to pages of this origin`);
+          throw errors.notPermitted(`${mcpPath} is only available to pages of this origin`);
         request.principal = principal;
       },
     },
@@ -81,7 +84,7 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
       return response.text === '' ? reply.send() : response.text;
     },
   );
-  rejectOtherMethods(app, path, ['POST']);
+  rejectOtherMethods(app, mcpPath, ['POST']);
 }
 
 /**
@@ -220,7 +223,7 @@ async function respondTo(
     });
     return created;
   };
-  const request = new Request(`http://localhost${path}`, {
+  const request = new Request(`http://localhost${mcpPath}`, {
     method: 'POST',
     headers: {
       ...Object.fromEntries(

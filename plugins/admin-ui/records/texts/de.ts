@@ -286,10 +286,6 @@ export default {
     'Diese Instanz ist schreibgeschützt. Die Aktion wird fortgesetzt, sobald Änderungen wieder möglich sind.',
   jobRefreshes:
     'Diese Seite wird automatisch aktualisiert. Sie können sie verlassen und später zurückkommen.',
-  progress: 'Fortschritt',
-  progressOf: '{done} von {total}',
-  started: 'Gestartet',
-  finished: 'Beendet',
   refreshPage: 'Seite aktualisieren',
   cancel: 'Abbrechen',
   cancelAction: '{action} abbrechen',

@@ -101,6 +101,14 @@ interface RandomCaller {
   readonly dice: Dice;
 }
 
+/** Returns the parts of two texts around their first difference, because messages of assertions are truncated; empty if they are equal. */
+function firstDifference(one: string, two: string): string {
+  const index = one.split('').findIndex((character, position) => character !== two[position]);
+  if (one === two) return '';
+  const start = Math.max(0, (index < 0 ? one.length : index) - 300);
+  return [one, two].map((text) => `\n… ${text.slice(start, start + 900)}`).join('');
+}
+
 /** Sends random requests by one caller to two organizations. */
 async function testCaller(
   instance: Instance,
@@ -144,8 +152,9 @@ async function testCaller(
     );
     for (const { request, answer, twin } of pairs) {
       const comparison = answer.comparison();
-      const circumstances = `${JSON.stringify(request)} by ${JSON.stringify(rights)}`;
-      assert.deepEqual(twin.comparison(), comparison, circumstances);
+      const other = twin.comparison();
+      const circumstances = `${JSON.stringify(request)} by ${JSON.stringify(rights)}${firstDifference(other.text, comparison.text)}`;
+      assert.deepEqual(other, comparison, circumstances);
       if (request.method === 'GET' && answer.tag !== null) tags.set(request.path, answer.tag);
       const isAccepted = comparison.status < 400;
       accepted += Number(isAccepted);

@@ -165,22 +165,27 @@ onBothDrivers(
       );
       receiver.behave(at, 204);
       await retry(id);
-      await arrive(received, 3);
-      const [first, second, third] = received();
-      assert.ok(first && second && third);
+      // On a busy machine, the first batch is also retried automatically.
+      const isLater = (request: Received) => idOf(request) !== idOf(received()[0] as Received);
+      await until(async () => received().some(isLater), 'the later batch');
+      const laterAt = received().findIndex(isLater);
+      const [first, ...retries] = received().slice(0, laterAt);
+      assert.ok(first && retries.length > 0);
       assert.deepEqual(
         summaries(first),
         ids.map((lead) => `leads.created ${lead} v1`),
       );
-      assert.deepEqual([idOf(second), second.text], [idOf(first), first.text]);
-      assert.notEqual(idOf(third), idOf(first));
+      for (const retried of retries)
+        assert.deepEqual([idOf(retried), retried.text], [idOf(first), first.text]);
       assert.equal(await collected(id), 1);
       await settle(url, 'done', 2);
       const oldest = (await deliveries(url)).at(-1);
       const replayed = await call(`POST ${url}/replay`, { body: { from: oldest?.id } });
       assert.equal(replayed.json.queued, 1, replayed.text);
-      await arrive(received, 4);
-      assert.deepEqual([idOf(received()[3] as Received), received()[3]?.text], [idOf(first), first.text]);
+      await arrive(received, laterAt + 2);
+      const again = received()[laterAt + 1];
+      assert.ok(again);
+      assert.deepEqual([idOf(again), again.text], [idOf(first), first.text]);
     });
 
     test('a replay after a cursor puts delivered events in new batches', async () => {

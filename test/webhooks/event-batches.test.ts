@@ -89,13 +89,16 @@ onBothDrivers(
       ).length;
     const collect = (id: number, count: number) =>
       until(async () => (await collected(id)) === count, `${count} collected events`);
-    /** Makes a subscription's retries due. */
-    const retry = (id: number) =>
-      execute(sql`with resumed as (
-          update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint)
-        update crm_event_deliveries set next_at = now() where (organization_id, id) in (
-          select organization_id, id from crm_event_deliveries where subscription_id = ${id}::bigint and status = 'waiting'
-            and action = 'batch' and error <> '' and next_at < 'infinity' for update skip locked)`);
+    /**
+     * Makes a subscription's retries due. These are two statements, because one that holds a lock on the subscription
+     * while it waits for deliveries, or the reverse, can cause a deadlock with the service.
+     */
+    const retry = async (id: number) => {
+      await execute(sql`update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint`);
+      await execute(sql`update crm_event_deliveries set next_at = now() where (organization_id, id) in (
+        select organization_id, id from crm_event_deliveries where subscription_id = ${id}::bigint and status = 'waiting'
+          and action = 'batch' and error <> '' and next_at < 'infinity' for update skip locked)`);
+    };
 
     test('a complete batch is one signed request in the order of the change log', async () => {
       const { received, secret, url } = await subscribe();

@@ -18,6 +18,7 @@ import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { pathToFileURL } from 'node:url';
 import { bundleCommandLine } from './support/bundle.ts';
+import { cpuTimes } from './support/cpu-time.ts';
 import { startPostgres } from './support/postgres.ts';
 import { clusterFolder } from './support/templates.ts';
 import { unseen } from './support/unseen.ts';
@@ -111,6 +112,8 @@ process.env.TMPDIR = folder;
 const templates = join(folder, 'templates');
 mkdirSync(templates);
 process.env.TEST_TEMPLATES = templates;
+const cpuTimesFile = join(folder, 'cpu-times');
+process.env.TEST_CPU_TIMES = cpuTimesFile;
 if (fast) process.env.TEST_DRIVERS = 'postgresql';
 const given = process.env.TEST_POSTGRES_URL;
 const [server, commandLine] = await Promise.all([
@@ -175,19 +178,35 @@ function entryOf(group: readonly string[], index: number): string {
   return entry;
 }
 
+/** Describes the CPU time of all test processes, and of the files that use the most. */
+function costliest(): string {
+  const times = cpuTimes(cpuTimesFile).map(({ file, seconds }) => {
+    const [first = file, ...more] = grouped[entries.indexOf(file)] ?? [];
+    return { name: more.length === 0 ? first : `${first} and ${more.length} more`, seconds };
+  });
+  const total = times.reduce((sum, { seconds }) => sum + seconds, 0);
+  const lines = times
+    .sort((a, b) => b.seconds - a.seconds)
+    .slice(0, 25)
+    .map(({ name, seconds }) => `${seconds.toFixed(1)} s of CPU time  ${name}\n`);
+  return `${lines.join('')}${total.toFixed(0)} s of CPU time in all test processes\n`;
+}
+
+const grouped = groups();
+const entries = grouped.map(entryOf);
 const tests = run({
-  files: groups().map(entryOf),
-  execArgv: ['--import', new URL('support/low-cost.ts', import.meta.url).href],
+  files: entries,
+  execArgv: ['low-cost', 'cpu-time'].flatMap((name) => [
+    '--import',
+    new URL(`support/${name}.ts`, import.meta.url).href,
+  ]),
   // Two more than the number of cores, because many tests wait for other processes. A third additional
   // process would only use more CPU time.
   concurrency: availableParallelism() + 2,
   // Detects hangs. On a busy machine, work that usually takes seconds can take minutes.
   timeout: 1_200_000,
 });
-/** Durations of the suites in seconds, for the summary of the slowest suites. */
-const times: [seconds: number, suite: string][] = [];
-tests.on('test:pass', ({ name, details, skip, nesting }) => {
-  if (nesting === 0) times.push([details.duration_ms / 1000, name]);
+tests.on('test:pass', ({ name, details, skip }) => {
   // A skipped suite does not have tests that could be counted.
   if (details.type === 'suite' && skip === undefined) return;
   counts[skip === undefined ? 'passed' : 'skipped']++;
@@ -214,13 +233,11 @@ if (named.length === 0 && !fast) {
   for (const response of missing)
     process.stderr.write(`*** Described in the API, but not received by any test: ${response}\n`);
 }
+const costs = costliest();
 rmSync(folder, { recursive: true, force: true });
 const { passed, skipped } = counts;
 const failed = success ? counts.failed : Math.max(1, counts.failed);
-if (named.length === 0) {
-  const longestFirst = times.sort(([a], [b]) => b - a).slice(0, 10);
-  process.stdout.write(longestFirst.map(([seconds, name]) => `${seconds.toFixed(1)} s  ${name}\n`).join(''));
-}
+if (named.length === 0) process.stdout.write(costs);
 process.stdout.write(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
 // A run without tests is a failure.
 process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

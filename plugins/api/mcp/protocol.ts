@@ -18,7 +18,14 @@ import { failureResult } from './failure.ts';
 import { addPrompts } from './prompts.ts';
 import { addResources } from './resources.ts';
 import { signedRuns } from './runs.ts';
-import { readArguments, type Tool, type ToolResult, type ToolServices, toolCall } from './tool.ts';
+import {
+  type ParameterSchema,
+  readArguments,
+  type Tool,
+  type ToolResult,
+  type ToolServices,
+  toolCall,
+} from './tool.ts';
 import { tools } from './tools.ts';
 
 /** Services used by the route. */
@@ -270,9 +277,21 @@ async function respondTo(
 const described = ({ name, description, parameters, required, writes }: Tool) => ({
   name,
   description,
-  inputSchema: { type: 'object' as const, properties: parameters, required: [...required] },
+  inputSchema: {
+    type: 'object' as const,
+    properties: Object.fromEntries(
+      Object.entries(parameters).map(([parameter, schema]) => [parameter, withSingleTypes(schema)]),
+    ),
+    required: [...required],
+  },
   ...(!writes && { annotations: { readOnlyHint: true } }),
 });
+
+/** Returns a schema in which every `type` is a single type, because some clients cannot convert lists of types. */
+function withSingleTypes({ type, items, ...schema }: ParameterSchema) {
+  const ofType = (one: string) => ({ type: one, ...(one === 'array' && { items }) });
+  return Array.isArray(type) ? { ...schema, anyOf: type.map(ofType) } : { ...schema, ...ofType(type) };
+}
 
 /** Returns a value that `JSON.stringify` converts without rounding its numbers. */
 function exactJson(value: unknown): unknown {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { clientDocuments } from '../../plugins/access/oauth/clients.ts';
+import { clientDocuments, clientOf } from '../../plugins/access/oauth/clients.ts';
 import { clientsRetention } from '../../plugins/access/oauth/registration.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -12,10 +12,12 @@ import {
   type ClientHost,
   callback,
   connect,
+  decide,
   type Metadata,
   oauthSettings,
   openConsent,
   pkce,
+  post,
   sendJson,
   startClientHost,
 } from '../support/oauth-client.ts';
@@ -73,6 +75,34 @@ describe('client ID metadata documents', () => {
       await assert.rejects(find(host.serve('/document.json', document)), { name: 'UserError' });
     });
   }
+
+  test('can have redirect URIs with a private-use scheme that belongs to their host', () => {
+    const id = 'https://app.example.com/client.json';
+    for (const uri of [
+      'com.example.app:/callback',
+      'com.example.app:/',
+      'com.example.app.beta:/oauth/callback?client=crm',
+    ])
+      assert.deepEqual(clientOf(id, { redirect_uris: [uri] }, 'app.example.com').redirectUris, [uri]);
+    for (const uri of [
+      ...['com.example:/callback', 'com.example.other:/callback', 'com.example.apps:/callback'],
+      ...[
+        'com.example.app://callback',
+        'com.example.app://evil.example/callback',
+        'com.example.app:callback',
+      ],
+      ...['com.example.app:/callback#fragment', 'com.example.app:', 'COM.EXAMPLE.APP:/callback'],
+      ...['app.example.com:/callback', 'com.example.app:/\\evil', 'com.example.app:/call back'],
+      ...['com:/callback', 'example:/callback', 'javascript:/callback', 'com.example.app:/callb\u00e4ck'],
+    ])
+      assert.throws(
+        () => clientOf(id, { redirect_uris: [uri] }, 'app.example.com'),
+        { name: 'UserError' },
+        uri,
+      );
+    const registered = { redirect_uris: ['com.example.app:/callback'] };
+    assert.throws(() => clientOf('registered-x', registered), /https URLs, or http URLs on loopback$/);
+  });
 
   test('that are slow are rejected after three seconds', async () => {
     const id = host.serve('/slow.json', (response) => {
@@ -192,8 +222,73 @@ for (const driver of drivers) {
       assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200);
     });
 
+    test('a native app gets the code through its private-use scheme', async () => {
+      const redirect_uri = 'localhost.app:/callback';
+      const id = `http://localhost:${host.port}/native.json`;
+      host.serve('/native.json', {
+        client_id: id,
+        redirect_uris: [redirect_uri, 'http://127.0.0.1/callback'],
+      });
+      const { verifier, challenge } = pkce();
+      const options = { challenge, changes: { redirect_uri } };
+      const { answer } = await openConsent(instance, browser, id, options);
+      assert.match(readable(answer.text), /You return to localhost\.app afterwards/);
+      const policy = answer.headers.get('content-security-policy') ?? '';
+      assert.match(policy, /form-action 'self' localhost\.app:(;|$)/);
+      const consented = await decide(browser, answer);
+      const location = consented.headers.get('location') ?? '';
+      assert.ok(location.startsWith(`${redirect_uri}?code=`), location);
+      const tokens = await post(instance, '/oauth/token', {
+        ...{ grant_type: 'authorization_code', client_id: id, redirect_uri, code_verifier: verifier },
+        code: new URL(location).searchParams.get('code') ?? '',
+      });
+      assert.equal(tokens.status, 200, tokens.text);
+      for (const wrong of [
+        ...['localhost.app:/callback/', 'localhost.app://callback', 'localhost.app:/callback?next=evil'],
+        ...[
+          'localhost.app:/',
+          'localhost.other:/callback',
+          'LOCALHOST.app:/callback',
+          'localhost.app:/%63allback',
+        ],
+      ]) {
+        const { answer: rejected } = await openConsent(instance, browser, id, {
+          changes: { redirect_uri: wrong },
+        });
+        assert.deepEqual([rejected.status, rejected.headers.get('location')], [400, null], wrong);
+      }
+    });
+
+    test('a registration chooses neither its ID nor how users see it', async () => {
+      const document = host.serve('/victim.json');
+      const answer = await register({
+        ...{ client_id: document, client_uri: 'https://claude.ai', logo_uri: 'https://claude.ai/logo.png' },
+        ...{ client_name: '<b>Claude</b>\u202e', redirect_uris: ['https://evil.example/callback'] },
+        ...{ grant_types: ['client_credentials', 'password'], scope: 'admin', organization: acme.id },
+      });
+      assert.equal(answer.status, 201, answer.text);
+      const id = String(answer.json.client_id);
+      assert.match(id, /^registered-[\w-]{12}$/);
+      const changes = { redirect_uri: 'https://evil.example/callback' };
+      const { answer: page } = await openConsent(instance, browser, id, { changes });
+      assert.match(readable(page.text), /evil\.example asks to read and change records/);
+      assert.ok(!/<b>Claude|\u202e|claude\.ai/.test(page.text), page.text);
+      const { answer: victim } = await openConsent(instance, browser, document, { changes });
+      assert.equal(victim.status, 400, 'the client of the document has no further redirect URI');
+      for (const grant_type of ['client_credentials', 'password', 'implicit']) {
+        const token = await post(instance, '/oauth/token', { grant_type, client_id: id });
+        assert.deepEqual([token.status, token.json.error], [400, 'unsupported_grant_type']);
+      }
+    });
+
     test('invalid and large registrations are rejected', async () => {
-      for (const body of [{}, { redirect_uris: ['http://app.example/'] }, { redirect_uris: 'x' }, []]) {
+      for (const body of [
+        {},
+        { redirect_uris: ['http://app.example/'] },
+        { redirect_uris: ['com.example.app:/callback'] },
+        { redirect_uris: 'x' },
+        [],
+      ]) {
         const answer = await register(body);
         assert.equal(answer.status, 400, answer.text);
       }
@@ -241,6 +336,11 @@ for (const driver of drivers) {
       for (let count = 0; count < 21 && status !== 429; count++)
         ({ status } = await register({ redirect_uris: [callback] }));
       assert.equal(status, 429);
+      const spoofed = await instance.call('POST /oauth/register', {
+        body: { redirect_uris: [callback] },
+        headers: { 'x-forwarded-for': '203.0.113.9', forwarded: 'for=203.0.113.9' },
+      });
+      assert.equal(spoofed.status, 429, 'a caller cannot claim to be in another network');
     });
 
     test('without the setting, clients cannot register, and registered clients cannot be used', async () => {

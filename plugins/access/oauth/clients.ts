@@ -56,7 +56,7 @@ async function readClient(id: string, policy: AddressPolicy, resolve?: Resolve):
   const metadata = parseMetadata(text);
   if (metadata === undefined || metadata.client_id !== id)
     throw new UserError('the client’s metadata document is not valid or belongs to another client');
-  return { ...clientOf(id, metadata), host: url.hostname };
+  return { ...clientOf(id, metadata, url.hostname), host: url.hostname };
 }
 
 /** Parses a client's ID as the URL of its document. @throws UserError if it is not a permitted URL */
@@ -83,16 +83,22 @@ function parseMetadata(text: string): Metadata | undefined {
   }
 }
 
-/** Returns the client with this metadata. @throws UserError if the metadata is not valid */
-export function clientOf(id: string, metadata: Metadata): Client {
+/**
+ * Returns the client with this metadata.
+ * @param host the host of the client's metadata document; undefined for a registered client
+ * @throws UserError if the metadata is not valid
+ */
+export function clientOf(id: string, metadata: Metadata, host?: string): Client {
   const { client_name, redirect_uris: uris, token_endpoint_auth_method: method = 'none' } = metadata;
   if (
     !Array.isArray(uris) ||
     uris.length === 0 ||
     uris.length > maxRedirectUris ||
-    !uris.every((uri) => isRedirectUri(uri))
+    !uris.every((uri) => isRedirectUri(uri, host))
   )
-    throw new UserError('redirect_uris must be https URLs, or http URLs on loopback');
+    throw new UserError(
+      `redirect_uris must be https URLs, ${host === undefined ? '' : 'URIs with a private-use scheme of the client’s host, '}or http URLs on loopback`,
+    );
   if (method !== 'none') throw new UserError('token_endpoint_auth_method must be none');
   const name = typeof client_name === 'string' ? singleLine(client_name.slice(0, maxNameLength)) : '';
   return { id, name: name.toWellFormed(), redirectUris: uris };

@@ -25,6 +25,7 @@ import {
   readAuthorizationRequest,
 } from './authorization-request.ts';
 import { connect } from './connections.ts';
+import { receiverOf } from './redirect-uris.ts';
 import type { ClientRegistry } from './registration.ts';
 import { type OAuthServices, requireIssuer } from './services.ts';
 import { oauthTexts } from './texts/index.ts';
@@ -83,7 +84,7 @@ export function consentPage(
       intro: joinTexts([
         t('asks', { host: client.host }),
         ...(client.name === '' ? [] : [t('callsItself', { name: client.name })]),
-        t('returnTo', { host: new URL(redirectUri).host }),
+        t('returnTo', { host: receiverOf(redirectUri) }),
       ]),
       action: path,
       hidden: [
@@ -203,8 +204,8 @@ export function consentPage(
 /** Allows the page's form to be redirected to the client, which the Content-Security-Policy otherwise prevents in browsers. */
 function allowRedirect(reply: FastifyReply, redirectUri: string): void {
   const { protocol, origin, hostname } = new URL(redirectUri);
-  // The policy's syntax has no IPv6 addresses.
-  const target = hostname.startsWith('[') ? protocol : origin;
+  // The policy's syntax has no IPv6 addresses, and private-use schemes have no host.
+  const target = hostname.startsWith('[') || hostname === '' ? protocol : origin;
   const policy = String(reply.getHeader('content-security-policy'));
   if (!policy.includes(target))
     reply.header(

@@ -170,6 +170,7 @@ onBothDrivers(
       const { text } = await instance().call('GET /llms.txt');
       assert.match(text, /^# .+\n\n> .+\n\n(?:- .+\n)+(?:\n## .+\n\n(?:- \[[^\]]+\]\([^)]+\): .+\n)+)+$/);
       assert.ok(text.length < 10_000);
+      assert.match(text, /^- Agents: .*`POST \/mcp`.*`docs\/agents\.md`/m);
       for (const { name } of definitions) assert.ok(text.includes(`\n- [${name}](/docs/${name}): `), name);
       for (const [, link = ''] of text.matchAll(/\]\(([^)]+)\)/g))
         assert.equal((await instance().call(`GET ${link}`)).status, 200, link);

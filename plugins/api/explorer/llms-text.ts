@@ -26,7 +26,7 @@ export function llmsText(document: OpenApiDocument): string {
     '- Errors are `{"error":"…","code":"…","hint":"…","request_id":"…"}`, or problem details (RFC 9457) with `Accept: application/problem+json`. `hint` says what to change.',
     '- Changes: `GET /events?after=<cursor>` lists all changes, including deletions. `POST /events/subscriptions` sends them to a URL.',
     '- `GET /auth/permissions` returns what the caller can do.',
-    '- Model Context Protocol: `POST /mcp` with the same key, unless the operator has not enabled it (404).',
+    '- Agents: the Model Context Protocol at `POST /mcp`, with the same key or with OAuth, unless the operator has not enabled it (404). `docs/agents.md` in the package describes the tools and how clients connect.',
     '',
     '## Resources',
     '',

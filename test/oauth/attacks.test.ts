@@ -255,7 +255,18 @@ for (const driver of drivers) {
         tokensIn(await refresh(instance, client, connected));
       });
 
-      test('with an access token, a code or a login is rejected', async () => {
+      test('by an attacker and by the client at the same time disconnects the app', async () => {
+        const connected = await connect(instance, admin(), client);
+        const answers = await Promise.all([1, 2, 3, 4].map(() => refresh(instance, client, connected)));
+        const refreshed = answers.filter(({ status }) => status === 200).map(tokensIn);
+        assert.equal(refreshed.length, 1);
+        for (const { access, refresh: next } of refreshed) {
+          await soonerThan(1000, async () => (await listTools(access)).status === 401);
+          assert.equal((await refresh(instance, client, { refresh: next })).status, 400);
+        }
+      });
+
+      test('with an access token, a code or an API key is rejected', async () => {
         const { exchange, code } = await consent(instance, admin(), client);
         const { access } = tokensIn(await post(instance, '/oauth/token', exchange));
         for (const token of [access, code, acme.key]) {

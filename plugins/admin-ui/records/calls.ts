@@ -55,7 +55,15 @@ interface TaggedRecord {
 /** A page of items and the next page's cursor, if there is one. */
 interface Page<Item> {
   readonly items: readonly Item[];
-  readonly next: string | undefined;
+  readonly next?: string | undefined;
+}
+
+/** A page of records. */
+interface RecordPage extends Page<DataRecord> {
+  /** The page's number, starting at 1. */
+  readonly page: number;
+  /** The previous page's cursor. Undefined on the first page, and on a page requested by its number. */
+  readonly previous?: string | undefined;
 }
 
 /**
@@ -72,12 +80,9 @@ export const excerptLengths = { many: 1000, one: 4000 } as const;
 export interface Calls {
   readonly allows: (resource: ResourceView, action: string) => boolean;
   /** Returns a page of records, and the exact or estimated number of records on all pages. */
-  readonly list: (
-    resource: ResourceView,
-    query: Query,
-  ) => Promise<Page<DataRecord> & { readonly total: number }>;
-  /** Returns the records of a single page, without counting all of them. */
-  readonly newest: (resource: ResourceView, query: Query) => Promise<readonly DataRecord[]>;
+  readonly list: (resource: ResourceView, query: Query) => Promise<RecordPage & { readonly total: number }>;
+  /** Returns a page of records, without counting all of them. */
+  readonly page: (resource: ResourceView, query: Query) => Promise<RecordPage>;
   readonly read: (resource: ResourceView, id: string, query?: Query) => Promise<TaggedRecord>;
   /** Reads a record with its full values. */
   readonly readWhole: (resource: ResourceView, id: string, query?: Query) => Promise<TaggedRecord>;
@@ -200,15 +205,16 @@ export function prepareCalls(
     const listPage = async (
       resource: ResourceView,
       query: Query,
-      more: { readonly signing?: TextSigner; readonly counting?: 'estimated' } = {},
+      more: { readonly counting?: 'estimated' } = {},
     ) => {
       permit(resource, 'list');
       const page = await excerptsOf(resource).list(database, {
-        ...{ caller, query: nestedQuery(resource, query), ...more },
+        ...{ caller, query: nestedQuery(resource, query), signing, ...more },
         customFields: await customFields(resource),
       });
       const items = pageValues(page).map((record) => withOwnValues(resource, record));
-      return { items, next: page.next, total: page.total ?? 0 };
+      const { previous, next, total = 0 } = page;
+      return { items, page: Number(page.page), previous, next, total };
     };
     /** Merges another record into a record, or undoes this. */
     const pairOf = async (
@@ -226,8 +232,8 @@ export function prepareCalls(
     };
     return {
       allows: (resource, action) => allows(grants, resource.context.stored, action),
-      list: (resource, query) => listPage(resource, query, { signing, counting: 'estimated' }),
-      newest: async (resource, query) => (await listPage(resource, query)).items,
+      list: (resource, query) => listPage(resource, query, { counting: 'estimated' }),
+      page: (resource, query) => listPage(resource, query),
       read: async (resource, id, query = {}) => {
         permit(resource, 'read');
         const input = { caller, id, query: nestedQuery(resource, query) };

@@ -12,7 +12,7 @@ import {
   returnQuery,
   type Text,
 } from '../shell/index.ts';
-import { conditionsOf, queryOf } from './list-page.ts';
+import { conditionsOf, queryOf } from './list-parameters.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { restoreMany, undoablePosition } from './undo.ts';

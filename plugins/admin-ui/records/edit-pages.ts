@@ -7,6 +7,7 @@ import type { DataRecord } from './calls.ts';
 import { createOnce, formKey } from './create-once.ts';
 import { assertAllowed, feedbackOf, readStored, saveEdit, suggestionsFor } from './form-state.ts';
 import { bodyOf, type FormState, formInputs, submittedTexts, writable } from './inputs.ts';
+import { sameList } from './neighbors.ts';
 import { showRecord } from './record-pages.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
 import { resolveReferences } from './typed-references.ts';
@@ -82,11 +83,17 @@ export function editPages({ get, post }: DataRoutes): void {
     const result = await saveEdit(context, { tag: field(form, 'tag'), texts, stored, only });
     if (result.isSaved) {
       const { record, isChanged } = result;
-      return redirectDone(request, reply, `${path}/${id}`, isChanged ? 'record-saved' : 'record-same', {
-        name: titles.of(resource, record),
-        id,
-        ...(isChanged && { change: await undoablePosition(context, id) }),
-      });
+      return redirectDone(
+        request,
+        reply,
+        `${path}/${id}${sameList(context)}`,
+        isChanged ? 'record-saved' : 'record-same',
+        {
+          name: titles.of(resource, record),
+          id,
+          ...(isChanged && { change: await undoablePosition(context, id) }),
+        },
+      );
     }
     const { state, tag, problem } = result;
     if (only !== undefined)
@@ -145,12 +152,12 @@ const editForm = async (
   return {
     kind: 'form',
     title: t('edit', { name: title }),
-    above: { label: title, href: `${path}/${id}` },
-    action: `${path}/${id}/edit`,
+    above: { label: title, href: `${path}/${id}${sameList(context)}` },
+    action: `${path}/${id}/edit${sameList(context)}`,
     hidden: [{ name: 'tag', value: tag }],
     inputs: formInputs(resource, { ...state, stored: record }, t),
     submit: t('save', { name: resourceNoun(resource, language) }),
-    cancel: `${path}/${id}`,
+    cancel: `${path}/${id}${sameList(context)}`,
     danger: deletionOf(context, id),
   };
 };

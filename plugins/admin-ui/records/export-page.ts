@@ -1,6 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
 import { escapeFormulas } from './csv-cells.ts';
-import { queryOf } from './list-page.ts';
+import { queryOf } from './list-parameters.ts';
 import type { DataHandler, DataRoutes } from './routes.ts';
 
 /** Registers the CSV export of lists. */

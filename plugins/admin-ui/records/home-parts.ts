@@ -107,7 +107,7 @@ async function ownRecords({
     const fields = [...new Set([...titles.fields(resource), updated])].map(({ name }) => name).join();
     const query = { [parameter.name]: 'me', sort: updated.name, dir: 'desc', fields };
     // A busy database must not prevent the page from loading.
-    const records = await calls.newest(resource, query).catch(() => []);
+    const { items: records } = await calls.page(resource, query).catch(() => ({ items: [] }));
     return records.map((record) => ({
       text: titles.of(resource, record),
       href: `${base}/${resource.name}/${textOf(record.id)}`,

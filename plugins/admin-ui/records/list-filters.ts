@@ -4,6 +4,7 @@ import { type Field, fieldLabel, fieldTypes, refersToUser } from '../../../engin
 import { type OperatorName, operatorOf } from '../../../engine/query/index.ts';
 import { personLabel, personLine } from '../../access/identity/index.ts';
 import type { AddedFilter, Chip, FilterField, Input, QuickFilters, TextIn } from '../shell/index.ts';
+import { hasRanges, rangeChoices, rangeFilter, rangeParameter } from './day-ranges.ts';
 import type { DataRequest } from './routes.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { findMatch, firstMatches } from './typed-references.ts';
@@ -116,14 +117,22 @@ export function filterFields(context: DataRequest): FilterField[] {
       {
         name: field.name,
         label: fieldLabel(field),
-        operators: own.flatMap(({ name, operator, label }) =>
-          operatorOf(operator).words === undefined
-            ? [{ value: name, label: label(language) }]
-            : nullChoices.map((choice) => ({
-                value: `${name}=${choice.value}`,
-                label: choice.label(language),
-              })),
-        ),
+        operators: [
+          ...own.flatMap(({ name, operator, label }) =>
+            operatorOf(operator).words === undefined
+              ? [{ value: name, label: label(language) }]
+              : nullChoices.map((choice) => ({
+                  value: `${name}=${choice.value}`,
+                  label: choice.label(language),
+                })),
+          ),
+          ...(hasRanges(resource, field)
+            ? rangeChoices().map(({ value, label }) => ({
+                value: `${rangeParameter(field)}=${value}`,
+                label: label(language),
+              }))
+            : []),
+        ],
         ...(hasValue && { input: () => controlOf(context, field) }),
       },
     ];
@@ -283,7 +292,7 @@ export async function filterChips(
 ): Promise<Chip[]> {
   const { language, t } = context;
   const active = [...parameters].flatMap(([name, value]) => {
-    const parameter = parameterNamed(context.resource, name);
+    const parameter = parameterNamed(context.resource, name) ?? rangeFilter(context.resource, name, value);
     return parameter === undefined || value === '' ? [] : [{ name, value, parameter }];
   });
   // The IDs come from the URL, so only members of the organization are named.
@@ -302,12 +311,18 @@ export async function filterChips(
     return isTemporal(field) ? (type.display?.(text, locale) ?? value) : value;
   };
   return Promise.all(
-    active.map(async ({ name, value, parameter: { field, operator, label } }, index) => {
-      const isNull = operatorOf(operator).words !== undefined;
-      const text = isNull
-        ? (nullChoices.find((choice) => choice.value === value)?.label ?? label)(language)
-        : `${label(language)} ${index < maxTitles ? await textIn(field, value) : value}`;
-      const chip = `${fieldLabel(field)} ${text}`;
+    active.map(async ({ name, value, parameter }, index) => {
+      const { field, label } = parameter;
+      const nullChoice =
+        'operator' in parameter && operatorOf(parameter.operator).words !== undefined
+          ? (nullChoices.find((choice) => choice.value === value)?.label ?? label)
+          : undefined;
+      const text = async () => {
+        if (nullChoice !== undefined) return nullChoice(language);
+        if (!('operator' in parameter)) return label(language);
+        return `${label(language)} ${index < maxTitles ? await textIn(field, value) : value}`;
+      };
+      const chip = `${fieldLabel(field)} ${await text()}`;
       return {
         label: chip,
         name: t('removeFilter', { filter: chip }),

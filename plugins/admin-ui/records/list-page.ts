@@ -2,50 +2,25 @@ import type { ResourceView } from '../../../engine/compile/index.ts';
 import { recordLabel, resourceLabel } from '../../../engine/definition/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel, humanize, refersToUser } from '../../../engine/fields/index.ts';
-import { conditionParameters, listParameters, type Query } from '../../../engine/query/index.ts';
 import { maxBulk } from '../../../engine/records/index.ts';
 import type { SavedView } from '../saved-views/index.ts';
 import { type AddedFilter, filterMenu, type ListView, type Text } from '../shell/index.ts';
 import { actionLinks } from './action-pages.ts';
 import type { Calls } from './calls.ts';
 import { boardFields, filterChips, filterFields, quickFilters } from './list-filters.ts';
+import { sortKeysIn, sortMenu } from './list-order.ts';
+import { conditionsOf, queryOf, transientParameters } from './list-parameters.ts';
 import { canMerge } from './merge-pages.ts';
+import { linkToList } from './neighbors.ts';
 import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
 import { canSeeTrash, type DataRequest } from './routes.ts';
 import type { RecordsText } from './texts/index.ts';
 import { displayValue, isNumeric, resourceNoun, resourceWords, type Titles, textOf } from './values.ts';
-import { transientParameters } from './view-parameters.ts';
 import { viewTabs } from './view-tabs.ts';
 
 /** Number of default columns in addition to the title. */
 const defaultColumns = 5;
-
-/** Converts URL parameters to the operation's query, except `fields`, which each page determines. */
-export function queryOf({ definition }: ResourceView, parameters: URLSearchParams): Query {
-  const names = new Set(listParameters(definition));
-  for (const name of ['fields', 'expand']) names.delete(name);
-  const query: Record<string, string[]> = {};
-  for (const [name, value] of parameters) {
-    if (!names.has(name) && !name.includes('[')) continue;
-    query[name] = [...(query[name] ?? []), value];
-  }
-  return Object.fromEntries(
-    Object.entries(query).map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
-  );
-}
-
-/** Returns the filters and the search text in URL parameters, or undefined if no parameter has a value. */
-export function conditionsOf(resource: ResourceView, parameters: URLSearchParams): Query | undefined {
-  const names = new Set(conditionParameters(resource.definition));
-  const conditions = Object.entries(queryOf(resource, parameters)).flatMap(([name, value]) => {
-    const values = [value ?? []].flat().filter((text) => text !== '');
-    return values.length > 0 && (names.has(name) || name.includes('['))
-      ? [[name, values.length === 1 ? values[0] : values]]
-      : [];
-  });
-  return conditions.length === 0 ? undefined : Object.fromEntries(conditions);
-}
 
 /** The data from which a list page is built. */
 interface ListInput extends DataRequest {
@@ -79,17 +54,20 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
   const query = { ...queryOf(resource, parameters), ...references.expansion(calls, columns) };
 
   let problem: string | undefined;
-  let records: Awaited<ReturnType<Calls['list']>> = { items: [], next: undefined, total: 0 };
+  let records: Awaited<ReturnType<Calls['list']>> = { items: [], page: 1, total: 0 };
   try {
     records = await calls.list(resource, query);
   } catch (error) {
     if (!(error instanceof HttpError) || error.status !== 400) throw error;
     problem = error.message;
   }
-  const { items, next: cursor, total } = records;
+  const { items, page: number, previous, next: cursor, total } = records;
   const people = await findPeople(columns.some(refersToUser) ? userIds(resource, items) : []);
   const filters = filterFields(input);
   const chips = await filterChips(input, { parameters, link, locale });
+  // A full page has a cursor even if it is the last one.
+  const isLast = total <= maxExactCount && number * definition.page.size >= total;
+  const keys = sortKeysIn(resource, parameters);
   const isSearched = (parameters.get('q') ?? '') !== '';
   const create = calls.allows(resource, 'create')
     ? { label: t('create', { name: resourceNoun(resource, language) }), href: `${path}/new` }
@@ -123,6 +101,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
         rejected: rejected && { problem: rejected.problem, value: rejected.entered.value },
       }),
     }),
+    sort: sortMenu(resource, parameters, { keep: keep(['sort', 'dir']), t }),
     choose: {
       keep: keep(['columns']),
       fields: definition.fields
@@ -135,7 +114,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     },
     chips,
     columns: [undefined, ...columns].map((field) =>
-      columnOf(resource, field ?? titles.fields(resource)[0], parameters, link, field === undefined),
+      columnOf(resource, field ?? titles.fields(resource)[0], { keys, link, isTitle: field === undefined }),
     ),
     rows: items.map((record) => {
       const id = textOf(record.id);
@@ -144,7 +123,10 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
       return {
         id,
         cells: [
-          { text: title, ...(calls.allows(resource, 'read') && { href: recordPath }) },
+          {
+            text: title,
+            ...(calls.allows(resource, 'read') && { href: `${recordPath}${linkToList(parameters)}` }),
+          },
           ...columns.map((field) =>
             displayValue(field, record[field.name], {
               reference: referredValue(references, people, field, record),
@@ -183,9 +165,15 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
             text: `${explanation} ${t('noRecords', { records: resourceWords(resource, language) })}`.trimStart(),
             link: create,
           },
-    count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : items.length, t),
+    count:
+      total === 0
+        ? undefined
+        : countText(total, { page: number, count: items.length, size: definition.page.size }, t),
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
-    next: cursor === undefined ? undefined : link((next) => next.set('cursor', cursor)),
+    // The first page does not have a previous page, even if records have been added since.
+    previous:
+      previous === undefined || number <= 1 ? undefined : link((next) => next.set('cursor', previous)),
+    next: cursor === undefined || isLast ? undefined : link((next) => next.set('cursor', cursor)),
     downloads: [
       ...actionLinks(input, undefined),
       ...(hasBoard ? [{ label: t('board'), icon: 'columns-3' as const, href: `${path}/board` }] : []),
@@ -205,13 +193,19 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
 /** Counts above this value are estimates. */
 const maxExactCount = 10_000;
 
-/** Describes how many records a list has. @param shownCount number of records on its first page */
-export function countText(total: number, shownCount: number | undefined, t: RecordsText): Text {
-  const isEstimate = total > maxExactCount;
-  if (shownCount === undefined)
-    return isEstimate ? t('aboutRecords', { count: total }) : t('records', { count: total });
-  const totalText = isEstimate ? t('about', { count: total }) : t('number', { count: total });
-  return t('range', { last: String(shownCount), total: totalText });
+/** Describes which records a page shows, and how many the list has. @param size number of records on each full page */
+export function countText(
+  total: number,
+  { page, count, size }: { readonly page: number; readonly count: number; readonly size: number },
+  t: RecordsText,
+): Text {
+  const totalText = total > maxExactCount ? t('about', { count: total }) : t('number', { count: total });
+  const before = (page - 1) * size;
+  return t('range', {
+    first: t('number', { count: before + 1 }),
+    last: t('number', { count: before + count }),
+    total: totalText,
+  });
 }
 
 /** Returns a list's columns, except the title. */
@@ -240,9 +234,15 @@ export function columnsOf(
 function columnOf(
   resource: ResourceView,
   field: Field | undefined,
-  parameters: URLSearchParams,
-  link: (change: (next: URLSearchParams) => void) => string,
-  isTitle: boolean,
+  {
+    keys,
+    link,
+    isTitle,
+  }: {
+    readonly keys: ReturnType<typeof sortKeysIn>;
+    readonly link: (change: (next: URLSearchParams) => void) => string;
+    readonly isTitle: boolean;
+  },
 ): ListView['columns'][number] {
   const { sort } = resource.definition;
   const title = isTitle
@@ -251,16 +251,18 @@ function columnOf(
       ? humanize('id')
       : fieldLabel(field);
   if (field === undefined || !sort.choices.has(field.name)) return { title };
-  const by = parameters.get('sort') ?? sort.field.name;
-  const dir = parameters.get('dir') ?? (by === sort.field.name ? sort.direction : 'asc');
-  const isSorted = by === field.name;
+  const position = keys.findIndex(({ name }) => name === field.name);
+  const direction = keys[position]?.direction;
   return {
     title,
     numeric: !isTitle && isNumeric(field),
     href: link((next) => {
       next.set('sort', field.name);
-      next.set('dir', isSorted && dir === 'asc' ? 'desc' : 'asc');
+      next.set('dir', direction === 'asc' ? 'desc' : 'asc');
     }),
-    ...(isSorted && { sorted: dir === 'asc' ? ('ascending' as const) : ('descending' as const) }),
+    ...(direction !== undefined && {
+      sorted: direction === 'asc' ? ('ascending' as const) : ('descending' as const),
+      ...(keys.length > 1 && { position: position + 1 }),
+    }),
   };
 }

@@ -30,6 +30,7 @@ import { recordParts } from './home-parts.ts';
 import { importPage } from './import-page.ts';
 import { jobPages } from './job-pages.ts';
 import { chosenFilters, convertFilter } from './list-filters.ts';
+import { chosenOrder } from './list-order.ts';
 import { listPage } from './list-page.ts';
 import { mergePages, unmergeButton } from './merge-pages.ts';
 import { notePages } from './note-pages.ts';
@@ -172,6 +173,8 @@ export function dataPages(
       if (converted !== undefined && 'filter' in converted)
         return reply.redirect(filterLink(request, path, converted.filter), 303);
       const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
+      const ordered = chosenOrder(path, parameters);
+      if (ordered !== undefined) return reply.redirect(ordered, 303);
       if (parameters.has('set')) return reply.redirect(chosenFilters(path, parameters), 303);
       const views = await usableViews(context);
       const defaultView = views.find(({ isDefault }) => isDefault);

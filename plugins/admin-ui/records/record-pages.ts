@@ -21,6 +21,7 @@ import { readStored, suggestionsFor } from './form-state.ts';
 import { historyEntries, isRemoval, type Side, sides } from './history.ts';
 import { writable } from './inputs.ts';
 import { canMerge, unmergeLinks } from './merge-pages.ts';
+import { neighborsOf, sameList } from './neighbors.ts';
 import { userIds, userIdsOfChanges } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf, returnUrl } from './routes.ts';
@@ -157,7 +158,8 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     ...userIds(resource, [stored?.record ?? null]),
     ...(timeline?.notes ?? []).map(({ author }) => author),
   ]);
-  const above = { label: resourceLabel(resource.definition), href: path };
+  const neighbors = await neighborsOf(context, id);
+  const above = { label: resourceLabel(resource.definition), href: neighbors?.list ?? path };
   const undo = ({ position }: ChangeValues) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
   const valueAt = (name: string, more: Readonly<Record<string, string>> = {}) =>
     `${path}/${id}/value?${new URLSearchParams({ field: name, ...more })}`;
@@ -211,6 +213,8 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     });
   }
   const { record } = stored;
+  const kept = sameList(context);
+  const editHref = (name: string) => `${path}/${id}${kept === '' ? '?' : `${kept}&`}edit=${name}`;
   const title = titles.of(resource, record);
   const lock = await calls.lockOn(resource, id);
   const changes = historyEntries(
@@ -231,12 +235,13 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     kind: 'record',
     title,
     above,
+    neighbors: neighbors?.links,
     ...(lock && { intro: lock.message }),
     ...(calls.allows(resource, 'update') &&
       lock === undefined && {
         primary: {
           label: t('edit', { name: resourceNoun(resource, language) }),
-          href: `${path}/${id}/edit`,
+          href: `${path}/${id}/edit${kept}`,
           icon: 'pencil',
         },
       }),
@@ -277,7 +282,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
           ...(edit === undefined &&
             lock?.changeable.includes(recordField.name) !== false &&
             editedField(context, recordField.name) !== undefined && {
-              edit: { label: t('edit', { name: label }), href: `${path}/${id}?edit=${recordField.name}` },
+              edit: { label: t('edit', { name: label }), href: editHref(recordField.name) },
             }),
           ...((recordField.type.form.control === 'lines' && text !== '') || isLong
             ? { long: truncate(text, excerptLengths.one) }

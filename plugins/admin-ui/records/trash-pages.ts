@@ -36,7 +36,7 @@ async function listTrash(context: DataRequest) {
   if (!calls.allows(resource, 'restore')) throw errors.forbidden(resource.name, 'restore');
   const cursor = new URLSearchParams(request.url.split('?')[1] ?? '').get('cursor') ?? '';
   const query = { trashed: 'true', ...(cursor !== '' && { cursor }) };
-  const { items, next, total } = await calls.list(resource, query);
+  const { items, page, next, total } = await calls.list(resource, query);
   const canRead = calls.allows(resource, 'read');
   const locale = localeOf(request);
   return sendPage({
@@ -77,7 +77,10 @@ async function listTrash(context: DataRequest) {
       };
     }),
     empty: { text: t('noneInTrash', { records: resourceWords(resource, language) }) },
-    count: total === 0 ? undefined : countText(total, cursor === '' ? items.length : undefined, t),
+    count:
+      total === 0
+        ? undefined
+        : countText(total, { page, count: items.length, size: resource.definition.page.size }, t),
     first: cursor === '' ? undefined : `${path}/trash`,
     next: next === undefined ? undefined : `${path}/trash?cursor=${encodeURIComponent(next)}`,
   });

@@ -2,6 +2,7 @@ import type { Field } from '../../../engine/fields/index.ts';
 import type { ValueForm } from '../shell/index.ts';
 import type { readStored } from './form-state.ts';
 import { type FormState, formInputs, writable } from './inputs.ts';
+import { sameList } from './neighbors.ts';
 import type { DataRequest } from './routes.ts';
 
 /** Returns the field with this name if the member can edit its value on the record's page. */
@@ -30,12 +31,12 @@ export function valueForm(
   );
   if (input === undefined) throw new Error(`${resource.name} has no writable field ${only}`);
   return {
-    action: `${path}/${id}/edit`,
+    action: `${path}/${id}/edit${sameList({ request })}`,
     hidden: [
       { name: 'field', value: only },
       { name: 'tag', value: tag },
     ],
     input: { ...input, focus: true },
-    cancel: `${path}/${id}`,
+    cancel: `${path}/${id}${sameList({ request })}`,
   };
 }

@@ -11,9 +11,9 @@ import {
   setDefaultView,
 } from '../saved-views/index.ts';
 import { type Form, type FormPage, field, type Input, nameInput, redirectDone } from '../shell/index.ts';
+import { viewParameters } from './list-parameters.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
 import type { RecordsText } from './texts/index.ts';
-import { viewParameters } from './view-parameters.ts';
 import { canChange, memberList, viewUrl } from './view-tabs.ts';
 
 /** Registers the forms that save, change and delete views of lists. */

@@ -1,9 +1,9 @@
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { listViews, type MemberList, type SavedView } from '../saved-views/index.ts';
 import { isAdministrator, type ListView } from '../shell/index.ts';
+import { isSameView, viewParameters } from './list-parameters.ts';
 import type { DataRequest } from './routes.ts';
 import { resourceWords } from './values.ts';
-import { isSameView, viewParameters } from './view-parameters.ts';
 
 /** The value of `?view=` for the list without a saved view, if the member's list opens with a view. */
 const noView = 'all';

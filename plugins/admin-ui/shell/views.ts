@@ -65,6 +65,8 @@ interface TableColumn {
   readonly href?: string;
   /** Sort direction, if the list is sorted by this column. */
   readonly sorted?: 'ascending' | 'descending' | undefined;
+  /** The column's position among several by which the list is sorted, starting at 1. */
+  readonly position?: number;
   readonly numeric?: boolean;
 }
 
@@ -192,6 +194,20 @@ export interface ListView extends Omit<Page, 'title'> {
       readonly input?: Input & { readonly hasNotes: boolean };
     };
   };
+  /** A form that sorts the list by several fields, of which all but the first are optional. */
+  readonly sort?:
+    | {
+        readonly keep: readonly HiddenField[];
+        readonly keys: readonly {
+          readonly fieldName: string;
+          readonly directionName: string;
+          readonly label: string;
+          readonly directionLabel: string;
+          readonly fields: NonNullable<Input['options']>;
+          readonly directions: NonNullable<Input['options']>;
+        }[];
+      }
+    | undefined;
   /** A form that selects the columns. */
   readonly choose?: {
     readonly keep: readonly HiddenField[];
@@ -202,6 +218,7 @@ export interface ListView extends Omit<Page, 'title'> {
   readonly empty: { readonly text: string; readonly link?: Link | undefined };
   readonly count?: string | undefined;
   readonly first?: string | undefined;
+  readonly previous?: string | undefined;
   readonly next?: string | undefined;
   readonly downloads?: readonly Link[];
   /** Buttons for actions on all matching items. */
@@ -231,6 +248,8 @@ export interface ValueForm {
 
 /** A page about one item. */
 export interface RecordPage extends Page {
+  /** The previous and next item of the list from which the page was opened. */
+  readonly neighbors?: { readonly previous?: Link; readonly next?: Link } | undefined;
   /** Values displayed below the title. */
   readonly badges?: readonly DisplayValue[];
   readonly values: readonly (DisplayValue & {

@@ -271,8 +271,10 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
     document.getElementById('search').select();
   } else if (event.key === '?') shortcuts?.showModal();
-  else if (event.key === 'j' || event.key === 'k') moveToRow(event.key === 'j' ? 1 : -1);
-  else if (event.key === 'x')
+  else if (event.key === 'j' || event.key === 'k') {
+    moveToRow(event.key === 'j' ? 1 : -1);
+    document.querySelector(`.neighbors a[rel="${event.key === 'j' ? 'next' : 'prev'}"]`)?.click();
+  } else if (event.key === 'x')
     document.activeElement.closest('tr')?.querySelector('.select input:not([hidden])')?.click();
   else if (event.key === 'c' || event.key === 'e')
     document.querySelector(`a[data-key="${event.key}"]`)?.click();

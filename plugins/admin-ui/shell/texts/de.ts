@@ -60,6 +60,8 @@ export default {
   showResults: 'Ergebnisse anzeigen',
   saveView: 'Ansicht speichern',
   fields: 'Felder',
+  sort: 'Sortieren',
+  sortList: 'Liste sortieren',
   columns: 'Spalten',
   showColumns: 'Spalten anzeigen',
   saveChanges: 'Änderungen speichern',
@@ -76,7 +78,9 @@ export default {
   actions: 'Aktionen',
   actionsFor: 'Aktionen für {name}',
   firstPage: 'Erste Seite',
+  previousPage: 'Vorherige Seite',
   nextPage: 'Nächste Seite',
+  neighbors: 'Datensätze der Liste',
   move: '{name} verschieben',
   // Records
   details: 'Details',

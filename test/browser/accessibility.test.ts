@@ -136,6 +136,18 @@ inBrowser('accessibility', (world) => {
       await check('a selection');
       await page.getByRole('button', { name: 'Delete selected' }).click();
       await check('the deletion of a selection');
+      await page.goto(at('data/leads?sort=status,-last_name'));
+      await check('a list with two sort keys');
+      await page.getByLabel('Select Ames').check();
+      await page.getByLabel('Select Berg').check();
+      await page.getByRole('button', { name: 'Edit selected' }).click();
+      await check('the field of a selection');
+      await page.getByLabel('Field').selectOption('owner_id');
+      await page.getByRole('button', { name: 'Continue' }).click();
+      await check('the value of a selection');
+      await page.goto(at('data/leads'));
+      await page.getByRole('link', { name: 'Ames' }).first().click();
+      await check('a record with its neighbors');
       await page.goto(at('data/leads/board'));
       await page.getByLabel('Move Ames').click();
       await check('a board');

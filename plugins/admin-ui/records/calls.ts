@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
-import { errors } from '../../../engine/errors.ts';
+import { type ErrorCode, errors, type FieldIssue, HttpError } from '../../../engine/errors.ts';
 import { fieldTypes } from '../../../engine/fields/index.ts';
 import { assertWritable, limitsChanged } from '../../../engine/http/index.ts';
 import type { Query } from '../../../engine/query/index.ts';
@@ -45,6 +45,16 @@ import { currentViewer } from './see-as.ts';
 
 /** A record's values by field name. */
 export type DataRecord = RecordValues;
+
+/** The result of a batch for one of its records. */
+type ItemResult =
+  | { readonly status: 200 }
+  | {
+      readonly status: number;
+      readonly error: string;
+      readonly code: ErrorCode;
+      readonly fields?: readonly FieldIssue[];
+    };
 
 /** A record and its entity tag, which is empty for a partial record. */
 interface TaggedRecord {
@@ -104,8 +114,12 @@ export interface Calls {
   ) => Promise<{ readonly record: DataRecord; readonly isReplayed: boolean }>;
   /** Updates a record with this entity tag. @throws HttpError 412 if the record's tag is different */
   readonly patch: (resource: ResourceView, id: string, tag: string, body: Body) => Promise<DataRecord>;
-  /** Updates records with the same values. @returns the number of updated records, without those that failed */
-  readonly patchMany: (resource: ResourceView, ids: readonly string[], body: Body) => Promise<number>;
+  /** Writes the same values to records. Returns the IDs of the updated records, and the errors of the others. */
+  readonly patchMany: (
+    resource: ResourceView,
+    ids: readonly string[],
+    body: Body,
+  ) => Promise<{ readonly updated: readonly string[]; readonly errors: readonly HttpError[] }>;
   /** Deletes a record with this entity tag. @throws HttpError 412 if the record's tag is different */
   readonly remove: (resource: ResourceView, id: string, tag: string) => Promise<DeletedResult>;
   /** Returns whether a delete of a record would also delete other records. */
@@ -294,8 +308,15 @@ export function prepareCalls(
           customFields: await customFields(resource),
         };
         const { json } = await runOperation(database, resource.operations.patchBatch, input);
-        const { results } = JSON.parse(String(json)) as { results: readonly { status: number }[] };
-        return results.filter(({ status }) => status === 200).length;
+        const { results } = JSON.parse(String(json)) as { results: readonly ItemResult[] };
+        return {
+          updated: ids.filter((_, index) => results[index]?.status === 200),
+          errors: results.flatMap((result) => {
+            if (!('error' in result)) return [];
+            const { status, code, error, fields } = result;
+            return [new HttpError(status, code, error, { ...(fields && { fields }) })];
+          }),
+        };
       },
       remove: async (resource, id, tag) => {
         permit(resource, 'delete');

@@ -5,7 +5,6 @@ import { deleteRulesOf, maxBulk, maxItems, removalOf } from '../../../engine/rec
 import {
   type Form,
   field,
-  fields,
   joinTexts,
   type Language,
   redirectDone,
@@ -14,14 +13,15 @@ import {
 } from '../shell/index.ts';
 import { conditionsOf, queryOf } from './list-parameters.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
+import { selectedIds } from './selected-ids.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
-import { restoreMany, undoablePosition } from './undo.ts';
-import { countNoun, isRecordId, resourceNoun, textOf } from './values.ts';
+import { undoablePosition, undoMany } from './undo.ts';
+import { countNoun, resourceNoun, textOf } from './values.ts';
 
 /** Maximum number of selected records that are named on the confirmation page. */
 const maxNamed = 20;
 
-/** Registers the confirmation for deleting several records, and the button that restores them. */
+/** Registers the confirmation for deleting several records, and the button that undoes a change to several records. */
 export function deletePages({ get, post }: DataRoutes): void {
   get('/delete', (context) => {
     const form = context.request.query as Form;
@@ -51,10 +51,11 @@ export function deletePages({ get, post }: DataRoutes): void {
   post('/undo', async (context) => {
     const { request, reply, resource, language } = context;
     const form = (request.body ?? {}) as Form;
-    const count = await restoreMany(context, field(form, 'change'));
-    const done = resource.definition.trash === undefined ? 'records-restored' : 'records-returned';
+    const { undone, kept, isRemoval } = await undoMany(context, field(form, 'change'));
+    const restored = resource.definition.trash === undefined ? 'records-restored' : 'records-returned';
+    const done = isRemoval ? restored : kept === 0 ? 'records-undone' : 'records-undone-partly';
     return redirectDone(request, reply, returnUrl(context, form), done, {
-      name: countNoun(resource, count, language),
+      name: countNoun(resource, undone, language),
     });
   });
 }
@@ -136,10 +137,6 @@ function rejectionText({ code, message }: HttpError, t: RecordsText): string {
 
 /** Returns the transaction in a change's position. */
 const transactionOf = (position: string): string => position.split('-')[0] ?? '';
-
-/** Returns the selected IDs in a form. */
-const selectedIds = (form: Form): readonly string[] =>
-  [...new Set(fields(form, 'id'))].filter(isRecordId).slice(0, maxItems);
 
 /** Returns the filters of the list from which the user started. */
 function filtersIn({ resource }: DataRequest, form: Form): Query {

@@ -1,12 +1,22 @@
 import { pipeline, Readable } from 'node:stream';
+import { type Form, field } from '../shell/index.ts';
 import { escapeFormulas } from './csv-cells.ts';
-import { queryOf } from './list-parameters.ts';
+import { idsParameter, queryOf } from './list-parameters.ts';
 import type { DataHandler, DataRoutes } from './routes.ts';
+import { selectedIds } from './selected-ids.ts';
 
 /** Registers the CSV export of lists. */
 export function exportPage({ get }: DataRoutes): void {
   const exportCsv: DataHandler = async ({ request, reply, resource, calls }) => {
-    const query = queryOf(resource, new URLSearchParams(request.url.split('?')[1] ?? ''));
+    const form = request.query as Form;
+    const ids = selectedIds(form);
+    // Selected records are exported in the order of the list.
+    const parameters = new URLSearchParams(
+      ids.length === 0 ? request.url.split('?')[1] : field(form, 'query'),
+    );
+    for (const id of ids) parameters.append(idsParameter, id);
+    for (const name of ids.length === 0 ? [] : ['cursor', 'page']) parameters.delete(name);
+    const query = queryOf(resource, parameters);
     const { definition } = resource;
     const isText = definition.fields.map(({ type }) => type.json.type === 'string');
     const csv = await calls.csv(resource, query);

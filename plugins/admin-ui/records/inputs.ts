@@ -47,6 +47,8 @@ export interface FormState {
   readonly scopes?: ReadonlySet<string>;
   /** The record being edited. Absent in the form for a new record. */
   readonly stored?: DataRecord;
+  /** Whether the form writes a value to several records, whose values can differ. */
+  readonly isForSeveral?: boolean;
 }
 
 /**
@@ -79,14 +81,17 @@ function listedChoice(
   field: Field,
   current: string,
   stored: string | undefined,
-  scopes: FormState['scopes'],
+  { scopes, isForSeveral = false }: Pick<FormState, 'scopes' | 'isForSeveral'>,
 ): readonly Option[] | undefined {
   const { values, required } = field;
   if (values === undefined || values.isSuggestion || field.type.element !== undefined) return undefined;
   const isListed = current === '' || values.list.includes(current);
   return [
     ...((required && current !== '') || !canBeEmpty(field) ? [] : [{ value: '', label: '–' }]),
-    ...[...reachable(field, stored, scopes), ...(isListed ? [] : [current])].map((value) => ({
+    ...[
+      ...(isForSeveral ? values.list : reachable(field, stored, scopes)),
+      ...(isListed ? [] : [current]),
+    ].map((value) => ({
       value,
       label: value,
     })),
@@ -129,12 +134,9 @@ const listedCheckboxes = ({ values }: Field, text: string): NonNullable<Input['o
 };
 
 /** Returns a form's inputs. */
-export const formInputs = (
-  resource: ResourceView,
-  { texts, errors, concurrent, suggestions, choices, checkable, scopes, stored }: FormState,
-  t: RecordsText,
-): Input[] =>
-  writable(resource).map((field): Input => {
+export const formInputs = (resource: ResourceView, state: FormState, t: RecordsText): Input[] => {
+  const { texts, errors, concurrent, suggestions, choices, checkable, stored } = state;
+  return writable(resource).map((field): Input => {
     const { control, help } = field.type.form;
     const text = texts[field.name] ?? '';
     const before = valueText(field, stored?.[field.name]);
@@ -153,13 +155,15 @@ export const formInputs = (
     const currentText = concurrent.get(field.name);
     const choice =
       choices.get(field.name) ??
-      listedChoice(field, text, stored !== undefined && field.name in stored ? before : undefined, scopes);
+      listedChoice(field, text, stored !== undefined && field.name in stored ? before : undefined, state);
     const options =
       suggestions.get(field.name) ?? (field.type.element === undefined ? field.values?.list : undefined);
     const notes = [
       helpOf(field),
       limitsNote(field, t),
-      stored === undefined && resource.definition.defaults.has(field.name) ? t('calculated') : undefined,
+      stored === undefined && state.isForSeveral !== true && resource.definition.defaults.has(field.name)
+        ? t('calculated')
+        : undefined,
       help,
       currentText === undefined
         ? undefined
@@ -203,6 +207,7 @@ export const formInputs = (
       }),
     };
   });
+};
 
 /** Returns a record's form values as strings. @param titles the titles of referenced records, by field */
 export const recordTexts = (

@@ -2,6 +2,7 @@ import type { ResourceView } from '../../../engine/compile/index.ts';
 import { recordLabel, resourceLabel } from '../../../engine/definition/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel, humanize, refersToUser } from '../../../engine/fields/index.ts';
+import { conditionParameters } from '../../../engine/query/index.ts';
 import { maxBulk } from '../../../engine/records/index.ts';
 import type { SavedView } from '../saved-views/index.ts';
 import { type AddedFilter, filterMenu, type ListView, type Text } from '../shell/index.ts';
@@ -9,7 +10,7 @@ import { actionLinks } from './action-pages.ts';
 import type { Calls } from './calls.ts';
 import { boardFields, filterChips, filterFields, quickFilters } from './list-filters.ts';
 import { sortKeysIn, sortMenu } from './list-order.ts';
-import { conditionsOf, queryOf, transientParameters } from './list-parameters.ts';
+import { conditionsOf, idsParameter, queryOf, transientParameters } from './list-parameters.ts';
 import { canMerge } from './merge-pages.ts';
 import { linkToList } from './neighbors.ts';
 import { userIds } from './people.ts';
@@ -144,20 +145,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
         ],
       };
     }),
-    selection:
-      calls.allows(resource, 'delete') && calls.allows(resource, 'read')
-        ? {
-            action: `${path}/delete`,
-            label: t('deleteSelected'),
-            query: String(parameters),
-            all:
-              total > items.length && total <= maxBulk && conditionsOf(resource, parameters) !== undefined
-                ? // The member might be allowed to delete only some of them. The confirmation counts these records.
-                  t('deleteMatching')
-                : undefined,
-            pair: canMerge(input) ? { label: t('mergeSelected'), href: `${path}/merge` } : undefined,
-          }
-        : undefined,
+    selection: selectionOf(input, { total, count: items.length }),
     empty:
       isSearched || chips.length > 0
         ? { text: t('noResults'), link: { label: t('showAll'), href: tabs.all } }
@@ -188,6 +176,36 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
       ...(canSeeTrash(input) ? [{ label: t('trash'), icon: 'trash-2' as const, href: `${path}/trash` }] : []),
     ],
   };
+}
+
+/** Returns the actions on selected records, or undefined if the member cannot perform any. */
+function selectionOf(
+  { resource, path, parameters, calls, ...context }: ListInput,
+  shown: { readonly total: number; readonly count: number },
+): ListView['selection'] {
+  const { t } = context;
+  const allows = (action: string) => calls.allows(resource, action);
+  const { total, count } = shown;
+  const canDelete = allows('delete') && allows('read');
+  const isFiltered = conditionsOf(resource, parameters) !== undefined;
+  const actions: NonNullable<ListView['selection']>['actions'] = [
+    ...(allows('update') && allows('read')
+      ? [{ label: t('editSelected'), href: `${path}/edit`, icon: 'pencil' as const }]
+      : []),
+    // An export filters by the selected IDs.
+    ...(conditionParameters(resource.definition).includes(idsParameter)
+      ? [{ label: t('exportSelected'), href: `${path}/export`, icon: 'download' as const }]
+      : []),
+    ...(canMerge({ resource, calls, ...context })
+      ? [{ label: t('mergeSelected'), href: `${path}/merge`, icon: 'layers' as const, isPair: true }]
+      : []),
+    ...(canDelete ? [{ label: t('deleteSelected'), href: `${path}/delete`, icon: 'trash-2' as const }] : []),
+    // The member might be allowed to delete only some of them. The confirmation counts these records.
+    ...(canDelete && total > count && total <= maxBulk && isFiltered
+      ? [{ label: t('deleteMatching'), href: `${path}/delete`, icon: 'trash-2' as const, step: 'all' }]
+      : []),
+  ];
+  return actions.length === 0 ? undefined : { query: String(parameters), actions };
 }
 
 /** Counts above this value are estimates. */

@@ -6,6 +6,9 @@ import { isOrder } from './list-order.ts';
 /** Parameters that apply to a single view of a list and are omitted from its links. */
 export const transientParameters = ['done', 'at', 'by', 'value', 'cursor', 'page', 'set', 'list'];
 
+/** The filter that selects records by their IDs, if a list has it. */
+export const idsParameter = 'id[in]';
+
 /** Converts URL parameters to the operation's query, except `fields`, which each page determines. */
 export function queryOf({ definition }: ResourceView, parameters: URLSearchParams): Query {
   const names = new Set(listParameters(definition));

@@ -21,6 +21,7 @@ import {
 } from '../shell/index.ts';
 import { actionPages } from './action-pages.ts';
 import { boardPages } from './board-page.ts';
+import { bulkEditPages } from './bulk-edit-pages.ts';
 import { prepareCalls } from './calls.ts';
 import { withCustomFields } from './custom-values.ts';
 import { deletePages } from './delete-pages.ts';
@@ -86,6 +87,10 @@ export function dataPages(
     'record-restored': later('restoredWithNewId'),
     'records-deleted': { text: later('deleted'), undo: undoButton },
     'records-deleted-partly': { text: later('deletedPartly'), undo: undoButton },
+    'records-updated': { text: later('updated'), undo: undoButton },
+    'records-updated-partly': { text: later('updatedPartly'), undo: undoButton },
+    'records-undone': later('undone'),
+    'records-undone-partly': later('undonePartly'),
     'records-kept': later('nothingDeleted'),
     'records-restored': later('restoredWithNewIds'),
     'record-merged': { text: later('merged'), undo: unmergeButton },
@@ -197,6 +202,7 @@ export function dataPages(
     editPages(routes);
     reassignPages(routes, database);
     boardPages(routes);
+    bulkEditPages(routes);
     deletePages(routes);
     mergePages(routes);
     actionPages(routes);

@@ -85,7 +85,8 @@ export function reassignPages({ get, post }: DataRoutes, database: Database): vo
       const ids = await findFormerUsers(database, organization, resource, field, { after, limit });
       const last = ids.at(-1);
       if (last === undefined) break;
-      count += await calls.patchMany(resource, ids, { [field.name]: field.type.form.parse(user.id) });
+      const body = { [field.name]: field.type.form.parse(user.id) };
+      count += (await calls.patchMany(resource, ids, body)).updated.length;
       after = last;
     }
     return redirectDone(request, reply, path, 'records-reassigned', { name: countText(count, context.t) });

@@ -26,7 +26,7 @@ import { userIds, userIdsOfChanges } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf, returnUrl } from './routes.ts';
 import { notedRecord, readTimeline, withNotes } from './timeline.ts';
-import { readUndo, restoreRecord, undoablePosition } from './undo.ts';
+import { readUndo, restoreRecord, tagAfter, undoablePosition, unlessConflict } from './undo.ts';
 import { editedField, valueForm } from './value-form.ts';
 import { displayValue, isTruncated, resourceNoun, textOf, truncate, valueText } from './values.ts';
 
@@ -84,7 +84,7 @@ export function recordPages({ get, post }: DataRoutes): void {
         },
       );
     }
-    const tag = isConfirmed ? tagIn(request) : await tagAfter(context, change);
+    const tag = isConfirmed ? tagIn(request) : await tagAfter(context, id, change);
     const record = tag && (await unlessConflict(() => calls.patch(resource, id, tag, values)));
     if (!record) return confirmUndo(context, position, context.t('changedByOthers'));
     const back = from === 'board' ? returnUrl(context, formOf(request), `${path}/board`) : `${path}/${id}`;
@@ -96,33 +96,10 @@ export function recordPages({ get, post }: DataRoutes): void {
   });
 }
 
-/** Returns a record's entity tag if the changed fields still have the values that the change stored. */
-async function tagAfter(
-  { request, resource, calls }: DataRequest,
-  { changed, after }: ChangeValues,
-): Promise<string | undefined> {
-  const { id } = request.params as { id: string };
-  const { record, tag } = await calls.readWhole(resource, id);
-  const isUnchanged = writable(resource)
-    .filter(({ name }) => changed.includes(name))
-    .every((field) => valueText(field, record[field.name]) === valueText(field, after?.[field.name]));
-  return isUnchanged ? tag : undefined;
-}
-
 /** Returns a submitted form. */
 const formOf = ({ body }: DataRequest['request']): Form => (body ?? {}) as Form;
 
 const tagIn = (request: DataRequest['request']): string => field(formOf(request), 'tag');
-
-/** Runs a write. @returns undefined if another user has changed the record in the meantime */
-async function unlessConflict<T>(work: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof HttpError && error.status === 412) return undefined;
-    throw error;
-  }
-}
 
 /** A form on a record's page, and why its input was rejected. */
 interface RecordInput {

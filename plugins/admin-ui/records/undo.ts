@@ -11,9 +11,11 @@ import type { DoneMessage } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import { createOnce } from './create-once.ts';
 import { isRemoval, undoValues } from './history.ts';
+import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
+import { valueText } from './values.ts';
 
-/** Returns the button that undoes a change to a record or, without an ID, restores the records deleted together. */
+/** Returns the button that undoes a change to a record or, without an ID, the changes to several records. */
 export const undoButton: DoneMessage['undo'] = ({ url }, { id, change }) => {
   const [path] = /^\/setup\/o\/[^/?]+\/data\/[^/?]+/.exec(url) ?? [];
   if (path === undefined || change === undefined) return undefined;
@@ -100,37 +102,84 @@ const sequenceValuesOf = (
     }),
   );
 
-/** Number of records that are restored at the same time. */
+/** Returns a record's entity tag if the changed fields still have the values that the change stored. */
+export async function tagAfter(
+  { resource, calls }: Pick<DataRequest, 'resource' | 'calls'>,
+  id: string,
+  { changed, after }: ChangeValues,
+): Promise<string | undefined> {
+  const { record, tag } = await calls.readWhole(resource, id);
+  const isUnchanged = writable(resource)
+    .filter(({ name }) => changed.includes(name))
+    .every((field) => valueText(field, record[field.name]) === valueText(field, after?.[field.name]));
+  return isUnchanged ? tag : undefined;
+}
+
+/** Runs a write. @returns undefined if another user has changed the record in the meantime */
+export async function unlessConflict<T>(work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof HttpError && error.status === 412) return undefined;
+    throw error;
+  }
+}
+
+/** Number of records whose changes are undone at the same time. */
 const concurrency = 8;
 
+/** How many of the changes of a transaction were undone. */
+interface UndoneChanges {
+  readonly undone: number;
+  /** Number of records that have been changed or deleted since. */
+  readonly kept: number;
+  /** Whether the transaction deleted the records. */
+  readonly isRemoval: boolean;
+}
+
 /**
- * Creates the records again that the member deleted in a transaction, or restores them from the trash.
- * @returns the number of restored records
- * @throws HttpError 404 if the member deleted none of the resource's records in this transaction
+ * Undoes the changes to several records that the member made in a transaction: records are created again or restored from the
+ * trash, and fields that still have the new values get the previous ones.
+ * @throws HttpError 404 if the member changed or deleted none of the resource's records in this transaction
  */
-export async function restoreMany(context: DataRequest, transaction: string): Promise<number> {
-  const { database, resource, member } = context;
+export async function undoMany(context: DataRequest, transaction: string): Promise<UndoneChanges> {
+  const { database, resource, member, calls } = context;
   if (!/^\d{1,19}$/.test(transaction)) throw errors.notFound();
   const rows = await tablesOf(database)
     .selectFrom('crm_ledger')
-    .select(['id', 'object_id'])
+    .select(['id', 'object_id', 'action'])
     .where('organization_id', '=', member.membership.organization)
     .where('transaction', '=', transaction)
     .where('object', '=', resource.name)
-    .where('action', 'in', ['delete', 'trash'])
+    .where('action', 'in', ['delete', 'trash', 'update'])
     .where('actor_kind', '=', 'user')
     .where('actor_id', '=', member.person.session.user.id)
     .orderBy('id')
     .limit(maxItems)
     .execute();
   if (rows.length === 0) throw errors.notFound();
+  const undo = async (id: string, position: string): Promise<boolean> => {
+    const [change, values] = await readUndo(context, id, position);
+    if (isRemoval(change)) {
+      await restoreRecord(context, id, change, values);
+      return true;
+    }
+    const write = async () => {
+      const tag = await tagAfter(context, id, change);
+      return tag && calls.patch(resource, id, tag, values);
+    };
+    return Boolean(await unlessConflict(write));
+  };
+  let undone = 0;
   for (let start = 0; start < rows.length; start += concurrency) {
-    const restored = rows.slice(start, start + concurrency).map(async ({ id, object_id }) => {
-      const position = `${transaction}-${id}`;
-      const [change, values] = await readUndo(context, String(object_id), position);
-      await restoreRecord(context, String(object_id), change, values);
-    });
-    await Promise.all(restored);
+    const results = rows
+      .slice(start, start + concurrency)
+      .map(({ id, object_id }) => undo(String(object_id), `${transaction}-${id}`));
+    undone += (await Promise.all(results)).filter(Boolean).length;
   }
-  return rows.length;
+  return {
+    undone,
+    kept: rows.length - undone,
+    isRemoval: rows.some(({ action }) => action !== 'update'),
+  };
 }

@@ -223,16 +223,16 @@ export interface ListView extends Omit<Page, 'title'> {
   readonly downloads?: readonly Link[];
   /** Buttons for actions on all matching items. */
   readonly all?: readonly Button[];
-  /** The action on selected rows. Its page receives the selected IDs as `id`, and the list's query string as `query`. */
+  /** The actions on selected rows. Their pages receive the selected IDs as `id`, and the list's query string as `query`. */
   readonly selection?:
     | {
-        readonly action: string;
-        readonly label: string;
         readonly query: string;
-        /** Label of the action on all items that match the filters, which receives `step=all`. */
-        readonly all?: string | undefined;
-        /** Another action, on exactly two selected rows. Its page receives the same parameters. */
-        readonly pair?: Link | undefined;
+        readonly actions: readonly (Link & {
+          /** The value of `step`, for an action that applies to all items that match the filters. */
+          readonly step?: string;
+          /** Whether the action needs exactly two rows. */
+          readonly isPair?: boolean;
+        })[];
       }
     | undefined;
 }

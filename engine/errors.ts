@@ -496,6 +496,15 @@ export const errorEntries = {
       grant: `${object}:${action}`,
     }),
   },
+  /** The key can propose the action, but not perform it. */
+  onlyProposes: {
+    status: 403,
+    code: 'forbidden',
+    hint: 'Propose it with the tools of POST /mcp. A person decides in the admin UI.',
+    detail: (object: string, action: string) => ({
+      text: `This key can only propose writes, so it cannot perform ${action} on ${object}`,
+    }),
+  },
   /** The written record would be outside the scopes to which the caller's grants limit the action. */
   outsideScope: {
     status: 403,

@@ -28,6 +28,8 @@ export interface Me {
     readonly last_four: string;
     readonly profile: string;
     readonly expires_at: string | null;
+    /** Absent if the key can do everything that its grants allow. */
+    readonly access?: 'read-only' | 'propose';
     /** The member on whose behalf the key acts. Absent for other keys. */
     readonly on_behalf_of?: {
       readonly id: bigint;

@@ -6,10 +6,17 @@ import { allows, type Grants, type Principal } from '../records/index.ts';
 /** An object on which actions are granted. */
 type GrantObject = string | Resource;
 
-/** Returns the error if the grants do not allow an action, or undefined if they do. */
-function grantError(grants: Grants, object: GrantObject, action: string): HttpError | undefined {
+/** Returns the error if the caller's grants do not allow an action, or undefined if they do. */
+function grantError(
+  { grants, proposes }: Pick<Principal, 'grants' | 'proposes'>,
+  object: GrantObject,
+  action: string,
+): HttpError | undefined {
   const [name, granted] = typeof object === 'string' ? [object, object] : [object.name, object.definition];
-  return allows(grants, granted, action) ? undefined : errors.forbidden(name, action);
+  if (allows(grants, granted, action)) return undefined;
+  return proposes !== undefined && allows(proposes, granted, action)
+    ? errors.onlyProposes(name, action)
+    : errors.forbidden(name, action);
 }
 
 /** Returns the error for a long-running request whose caller's limits have changed. */
@@ -28,7 +35,7 @@ export function authorize(app: FastifyInstance, object: GrantObject, action: str
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
     request.principal = principal;
     request.assertAllowed = authorizeAgain(app, request, object, [action]);
-    done(grantError(principal.grants, object, action));
+    done(grantError(principal, object, action));
   }
   return (request, _reply, done) => {
     try {
@@ -72,7 +79,7 @@ export function authorizeAgain(
     const current = await authenticateAgain(app, request);
     const { grants } = current;
     for (const action of actions) {
-      const error = grantError(grants, object, action);
+      const error = grantError(current, object, action);
       if (error !== undefined) throw error;
     }
     if (principal !== null && viewOf(object, grants) !== viewOf(object, principal.grants))

@@ -301,6 +301,8 @@ export interface Principal {
   /** The acting user; null for a key without a creator or whose creator was removed. */
   readonly user: string | null;
   readonly grants: Grants;
+  /** Grants with which a key proposes writes, which it cannot perform itself. Absent for other callers. */
+  readonly proposes?: Grants | undefined;
   /** ISO 3166 code of the country of phone numbers without a country code. Absent if the organization has not set it. */
   readonly phoneRegion?: string | undefined;
   /** ID of the OAuth client that acts for the user. Absent for other callers. */

@@ -55,7 +55,7 @@ for (const driver of drivers) {
     });
 
     test('a read-only client cannot write', async () => {
-      const { access } = await connect(instance, administratorOf(acme), client, { read_only: 'on' });
+      const { access } = await connect(instance, administratorOf(acme), client, { access: 'read-only' });
       await useTool(instance, access, 'find', { resource: 'leads' });
       const { error } = await failTool(instance, access, 'create', { resource: 'leads', values: {} });
       assert.match(String(error), /create/);

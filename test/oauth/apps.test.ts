@@ -47,7 +47,7 @@ for (const driver of drivers) {
         await makePerson(instance, [{ organization: acme }]),
         await makePerson(instance, [{ organization: acme, grants: [] }]),
       ];
-      const connected = await connect(instance, ada, client, { read_only: 'on' });
+      const connected = await connect(instance, ada, client, { access: 'read-only' });
       const browser = await signIn(instance, ada);
       assert.match(
         readable((await browser.get('/setup/me')).text),
@@ -100,7 +100,7 @@ for (const driver of drivers) {
     test('the pages are in the browser’s language', async () => {
       const german = { 'accept-language': 'de' };
       const ada = await makePerson(instance, [{ organization: acme }]);
-      const connected = await connect(instance, ada, client, { read_only: 'on' });
+      const connected = await connect(instance, ada, client, { access: 'read-only' });
       const [browser, admin] = [await signIn(instance, ada), await signIn(instance, administratorOf(acme))];
       const app = 'Assistant (127.0.0.1)';
       const names = namesIn(instance, [

@@ -84,7 +84,9 @@ for (const driver of drivers) {
       assert.match(readable(answer.text), /Connect 127\.0\.0\.1/);
       assert.match(readable(answer.text), /calls itself “Assistant”/);
 
-      const result = returned(await decide(browser, answer));
+      assert.match(readable(answer.text), /<option value="propose" selected[^>]*>Read and propose</);
+
+      const result = returned(await decide(browser, answer, { access: 'write' }));
       assert.equal(result.get('state'), 'state of the client');
       assert.equal(result.get('iss'), instance.url);
       const token = await post(instance, '/oauth/token', {
@@ -147,9 +149,15 @@ for (const driver of drivers) {
     });
 
     test('a read-only app cannot write', async () => {
-      const { access: key } = await connect(instance, administratorOf(acme), client, { read_only: 'on' });
+      const { access: key } = await connect(instance, administratorOf(acme), client, { access: 'read-only' });
       assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200);
       assert.equal((await instance.call('POST /api/v1/leads', { key, body: {} })).status, 403);
+    });
+
+    test('consent to an unknown access is rejected', async () => {
+      const browser = await signIn(instance, administratorOf(acme));
+      const { answer } = await openConsent(instance, browser, client);
+      assert.equal((await decide(browser, answer, { access: 'all' })).status, 400);
     });
   });
 }

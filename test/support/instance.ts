@@ -14,6 +14,7 @@ import { commandLine } from '../../engine/effects/actor.ts';
 import type { ModuleCode } from '../../engine/records/index.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import type { Source } from '../../engine/yaml/load.ts';
+import type { KeyAccess } from '../../plugins/access/api-keys/key-access.ts';
 import { createKey } from '../../plugins/access/api-keys/keys.ts';
 import { createUser } from '../../plugins/access/identity/users.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
@@ -80,6 +81,7 @@ export interface Organization {
     user?: string | null;
     onBehalfOf?: string | null;
     expiresAt?: Date | null;
+    access?: KeyAccess;
   }) => Promise<{ id: string; key: string }>;
 }
 
@@ -216,6 +218,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
     user = null,
     onBehalfOf = null,
     expiresAt = null,
+    access = 'write',
   } = {}) =>
     transaction(database, async (tables) => {
       const key = await createKey(tables, actor, config.keyPrefix, {
@@ -224,6 +227,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
         name: profile,
         user,
         onBehalfOf,
+        access,
         expiresAt,
       });
       return { id: key.id, key: key.plaintext };

@@ -157,7 +157,7 @@ export interface Consent {
   readonly exchange: Readonly<Record<string, string>>;
 }
 
-/** Gives a client the consent of a user. */
+/** Gives a client the consent of a user to read and write, unless the fields restrict it. */
 export async function consent(
   instance: Pick<Instance, 'url'>,
   user: Person | Visitor,
@@ -167,7 +167,9 @@ export async function consent(
   const browser = 'cookies' in user ? user : await signIn(instance, user);
   const { verifier, challenge } = pkce();
   const { answer } = await openConsent(instance, browser, client, { challenge });
-  const code = returned(await decide(browser, answer, fields)).get('code') ?? assert.fail('no code');
+  const code =
+    returned(await decide(browser, answer, { access: 'write', ...fields })).get('code') ??
+    assert.fail('no code');
   return {
     code,
     exchange: {

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
+import { sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Variable, VariableValues } from '../../../engine/config/index.ts';
 import { type Database, ttlCache } from '../../../engine/database/index.ts';
@@ -8,6 +9,7 @@ import type { Query } from '../../../engine/query/index.ts';
 import {
   type CallerIdentity,
   compileGrants,
+  type Grants,
   grantedActions,
   grantsWithin,
   type Principal,
@@ -24,6 +26,7 @@ import {
   userPrincipal,
 } from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
+import { accessSql, type KeyAccess } from './key-access.ts';
 import { createKeyMatcher, publicIdOf } from './key-format.ts';
 import { storeKeysUsed } from './keys.ts';
 
@@ -34,6 +37,8 @@ interface KeyHolder {
     readonly name: string;
     readonly last_four: string;
     readonly profile: string;
+    /** Absent if the key can do everything that the grants of its profile allow. */
+    readonly access?: Exclude<KeyAccess, 'write'>;
     /** Time in RFC 3339 format, or null if the key does not expire. */
     readonly expires_at: string | null;
     /** The member on whose behalf the key acts; absent for an ordinary key. */
@@ -65,6 +70,7 @@ async function describeHolder(
       join.onRef('p.organization_id', '=', 'k.organization_id').onRef('p.id', '=', 'k.profile_id'),
     )
     .select(['k.id', 'k.name', 'k.last_four', 'k.expires_at', 'p.name as profile'])
+    .select(sql<KeyAccess>`${sql.raw(accessSql)}`.as('access'))
     .select(['o.slug', 'o.name as organization_name'])
     .leftJoin('crm_memberships as m', (join) =>
       join.onRef('m.organization_id', '=', 'k.organization_id').onRef('m.user_id', '=', 'k.on_behalf_of_id'),
@@ -77,13 +83,14 @@ async function describeHolder(
     .where('k.organization_id', '=', organization)
     .where('k.id', '=', actor ?? '')
     .executeTakeFirstOrThrow();
-  const { member_id, email, member_name, member_profile } = row;
+  const { access, member_id, email, member_name, member_profile } = row;
   return {
     key: {
       id: row.id,
       name: row.name,
       last_four: row.last_four,
       profile: row.profile,
+      ...(access !== 'write' && { access }),
       expires_at: row.expires_at === null ? null : row.expires_at.toISOString(),
       ...(member_id !== null &&
         grants.within !== undefined && {
@@ -123,7 +130,7 @@ const keyQuery = (condition: string): string =>
       coalesce(k."on_behalf_of_id", k."created_by_id")::text,
       floor(extract(epoch from k."expires_at") * 1000)::text, g."object", g."action", k."name",
       (g."profile_id" = k."profile_id")::text, (g."profile_id" = m."profile_id")::text, u."email", o."phone_region",
-      k."client_id", k."read_only"::text
+      k."client_id", k."read_only"::text, k."proposes"::text
     from "crm_api_keys" k
     join "crm_organizations" o on o."id" = k."organization_id"
     left join "crm_memberships" m on m."organization_id" = k."organization_id" and m."user_id" = k."on_behalf_of_id"
@@ -156,7 +163,7 @@ async function findKey(database: Database, query: Statement): Promise<StoredKey 
   const rows = (await database.run(query)) as readonly (readonly (string | null)[])[];
   const [organization, id, hash, user = null, expires, , , name = null, , , email, phoneRegion, ...rest] =
     rows[0] ?? [];
-  const [client, readOnly] = rest;
+  const [client, readOnly, proposes] = rest;
   if (organization == null || id == null || hash == null) return undefined;
   const grants = rows.flatMap(([, , , , , object, action, , isOwn, isMembers]) =>
     object == null || action == null ? [] : [{ object, action, isOwn, isMembers }],
@@ -164,6 +171,7 @@ async function findKey(database: Database, query: Statement): Promise<StoredKey 
   const ownGrants = grants.filter(({ isOwn }) => isOwn === 'true');
   const keyGrants = compileGrants(readOnly === 'true' ? readsOf(ownGrants) : ownGrants);
   const memberGrants = compileGrants(grants.filter(({ isMembers }) => isMembers === 'true'));
+  const limited = (own: Grants) => (email == null ? own : grantsWithin(own, memberGrants));
   return {
     id,
     organization,
@@ -175,7 +183,8 @@ async function findKey(database: Database, query: Statement): Promise<StoredKey 
       name: email == null ? name : `${name} on behalf of ${email}`,
       organization,
       user,
-      grants: email == null ? keyGrants : grantsWithin(keyGrants, memberGrants),
+      grants: limited(keyGrants),
+      proposes: proposes === 'true' ? limited(compileGrants(ownGrants)) : undefined,
       phoneRegion: phoneRegion ?? undefined,
       client: client ?? undefined,
     }),

@@ -1,3 +1,4 @@
+import { Option } from '@commander-js/extra-typings';
 import type { Database } from '../../../engine/database/index.ts';
 import type { AuditConfig } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
@@ -13,6 +14,7 @@ import { listRows } from '../../../engine/tables/index.ts';
 import { findMember } from '../identity/index.ts';
 import { profileId } from '../profiles/index.ts';
 import type { KeyConfig } from './authentication.ts';
+import { keyAccesses } from './key-access.ts';
 import { createKey, keyRows, revokeKey, rotateKey } from './keys.ts';
 
 /** Adds the `key` commands. */
@@ -26,12 +28,17 @@ export function keyCommands(
     .addOption(organizationOption())
     .requiredOption('--profile <name>', "the key's profile, for example read-only")
     .option('--name <name>', 'name of the key', 'API key')
+    .addOption(
+      new Option('--access <access>', 'what the key can do with the grants of its profile')
+        .choices(keyAccesses)
+        .default('write' as const),
+    )
     .option('--on-behalf-of <user>', 'email address or ID of a member whose grants also limit the key')
     .option('--expires <time>', 'expiry time, for example 2027-01-31; default: never')
     .addOption(jsonResult())
     .action((options) =>
       inOrganization(line, options, async ({ tables, actor, organization, instance: { config } }) => {
-        const { org, profile, name } = options;
+        const { org, profile, name, access } = options;
         const expiresAt = parseExpiry(options.expires);
         const member =
           options.onBehalfOf === undefined
@@ -43,6 +50,7 @@ export function keyCommands(
           name,
           user: null,
           onBehalfOf: member?.id ?? null,
+          access,
           expiresAt,
         });
         return {
@@ -52,12 +60,13 @@ export function keyCommands(
             name,
             organization: org,
             profile,
+            ...(access !== 'write' && { access }),
             ...(member !== undefined && { on_behalf_of: member.email }),
             last_four: created.lastFour,
             expires_at: expiresAt?.toISOString() ?? null,
           },
           text: [
-            `Key ${created.id} created for "${org}" as ${profile}${member === undefined ? '' : ` on behalf of ${member.email}`}, ${expiresAt === null ? 'without an expiry (--expires sets one)' : `until ${expiresAt.toISOString()}`}. Shown only once:`,
+            `Key ${created.id} created for "${org}" as ${profile}${access === 'write' ? '' : ` (${access})`}${member === undefined ? '' : ` on behalf of ${member.email}`}, ${expiresAt === null ? 'without an expiry (--expires sets one)' : `until ${expiresAt.toISOString()}`}. Shown only once:`,
             created.plaintext,
           ].join('\n'),
         };
@@ -74,7 +83,7 @@ export function keyCommands(
         const rows = keys.map((row) => [
           row.id,
           row.name,
-          row.on_behalf_of === null ? row.profile : `${row.profile} on behalf of ${row.on_behalf_of}`,
+          `${row.profile}${row.access === 'write' ? '' : ` (${row.access})`}${row.on_behalf_of === null ? '' : ` on behalf of ${row.on_behalf_of}`}`,
           `…${row.last_four}`,
           row.created_at.toISOString(),
           row.last_used_at?.toISOString() ?? 'never',
@@ -111,7 +120,7 @@ export function keyCommands(
   key
     .command('rotate <id>')
     .description(
-      'replace an API key, keeping its name, profile, member and expiry; the new key is printed once',
+      'replace an API key, keeping its name, profile, access, member and expiry; the new key is printed once',
     )
     .addOption(organizationOption())
     .option('--overlap <hours>', 'how long the old key stays valid, from 0 to 720 hours', '24')

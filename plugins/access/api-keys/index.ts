@@ -12,6 +12,7 @@ import { keyPages } from './page.ts';
 import { apiKeyTables } from './tables.ts';
 
 export { type KeyConfig, type KeyToken, keyVariables } from './authentication.ts';
+export { accessInput, accessLine, accessSql, type KeyAccess, keyAccessOf } from './key-access.ts';
 export { createKey, keyStates, revokeAllKeys, revokeKey, revokeKeysOnBehalfOf } from './keys.ts';
 
 interface Services {

@@ -8,6 +8,7 @@ import {
   type Tables,
 } from '../../../engine/tables/index.ts';
 import { type TextIn, TranslatedError } from '../../admin-ui/shell/index.ts';
+import { accessColumns, accessSql, type KeyAccess } from './key-access.ts';
 import { generateKey } from './key-format.ts';
 import { apiKeysTexts } from './texts/index.ts';
 
@@ -17,6 +18,7 @@ export interface KeyInfo {
   readonly name: string;
   readonly profile: string;
   readonly profile_id: string;
+  readonly access: KeyAccess;
   /** The creator's email address; null if the creator is not a user or was deleted. */
   readonly created_by: string | null;
   /** The creator's name; null if it is not known. */
@@ -54,6 +56,7 @@ export const keyRows: RowSource<KeyInfo> = {
     name: 'k.name',
     profile: 'p.name',
     profile_id: 'k.profile_id',
+    access: accessSql,
     created_by: 'u.email',
     created_by_name: 'u.name',
     on_behalf_of_id: 'k.on_behalf_of_id',
@@ -100,7 +103,8 @@ export async function createKey(
     readonly onBehalfOf: string | null;
     readonly expiresAt: Date | null;
     readonly client?: string;
-    readonly readOnly?: boolean;
+    /** Default: `write`. */
+    readonly access?: KeyAccess;
   },
 ): Promise<NewApiKey> {
   const newKey = generateKey(prefix);
@@ -118,7 +122,7 @@ export async function createKey(
       created_by_id: key.user,
       on_behalf_of_id: key.onBehalfOf,
       client_id: key.client ?? null,
-      read_only: key.readOnly ?? false,
+      ...accessColumns(key.access ?? 'write'),
       expires_at: key.expiresAt,
       last_used_at: null,
       revoked_at: null,
@@ -241,7 +245,7 @@ export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<numbe
 }
 
 /**
- * Replaces a key with a new one that has the same name, profile and expiry, and acts on behalf of the same member. The
+ * Replaces a key with a new one that has the same name, profile, access and expiry, and acts on behalf of the same member. The
  * previous key stays valid for a limited time.
  * @param previous `overlapMs` is how long the previous key stays valid, in milliseconds
  * @throws UserError if the key does not exist or is not live
@@ -274,6 +278,7 @@ export async function rotateKey(
     name: key.name,
     user: actor.kind === 'user' ? actor.id : null,
     onBehalfOf: key.on_behalf_of_id,
+    access: key.access,
     expiresAt,
   });
 }

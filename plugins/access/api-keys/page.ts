@@ -27,6 +27,7 @@ import { listMembers, personDetail, personLabel, personLine, personLines } from 
 import { assertProfileGrantable, chosenProfile, profileChoice } from '../profiles/index.ts';
 import type { KeyConfig } from './authentication.ts';
 import { expiryNoticeMs } from './check.ts';
+import { accessInput, accessLine, keyAccessOf } from './key-access.ts';
 import {
   assertKeyQuota,
   createKey,
@@ -149,7 +150,11 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
   columns: [
     { title: later('name'), cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
     { title: later('key'), cell: ({ last_four }) => ({ code: `…${last_four}` }) },
-    { title: later('profile'), cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    {
+      title: later('profile'),
+      cell: ({ profile, access }, { language }) => ({ text: profile, ...accessLine(access, language) }),
+      by: 'lower(p.name)',
+    },
     {
       title: later('onBehalfOf'),
       cell: ({ on_behalf_of: email, on_behalf_of_name: name }) =>
@@ -187,6 +192,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
           inputs: [
             nameInput(field(form, 'name'), t('nameHelp')),
             await profileChoice(context, field(form, 'profile'), t('profileHelp')),
+            accessInput(keyAccessOf(field(form, 'access')) ?? 'write', context.language),
             ...(await memberChoice(context, field(form, 'on_behalf_of'))),
             {
               kind: 'choice',
@@ -202,6 +208,8 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
         const { organization, person, actor, transact, services } = context;
         const lifetime = lifetimes.get(field(form, 'expires'));
         if (lifetime === undefined) throw new TranslatedError(later('chooseExpiry'));
+        const access = keyAccessOf(field(form, 'access') || 'write');
+        if (access === undefined) throw new TranslatedError(later('chooseAccess'));
         const onBehalfOf = field(form, 'on_behalf_of') === '' ? null : idField(form, 'on_behalf_of');
         if (onBehalfOf !== null) assertCanDelegate(context);
         const key = await transact(async (tables) => {
@@ -213,6 +221,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
             name: field(form, 'name'),
             user: person.session.user.id,
             onBehalfOf,
+            access,
             expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
           });
         });

@@ -27,8 +27,10 @@ declare module '../../../engine/tables/index.ts' {
       on_behalf_of_id: string | null;
       /** The OAuth client that acts for the member; null for a key with a plaintext. */
       client_id: string | null;
-      /** Whether the key can only read, whatever its profile grants. */
+      /** Whether the key itself can only read, whatever its profile grants. */
       read_only: Generated<boolean>;
+      /** Whether writes of a read-only key with tools become proposals. */
+      proposes: Generated<boolean>;
       created_at: Generated<Date>;
       last_used_at: Date | null;
       expires_at: Date | null;
@@ -57,7 +59,9 @@ const apiKeys = defineTable(
       deleteRule: 'cascade',
     }),
     client_id: { ...textColumn, nullable: true },
+    // A node of an earlier version does not know proposals. For it, a key that proposes only reads.
     read_only: { ...booleanColumn, defaultRaw: 'false' },
+    proposes: { ...booleanColumn, defaultRaw: 'false' },
     created_at: now,
     last_used_at: { ...timestampColumn, nullable: true },
     expires_at: { ...timestampColumn, nullable: true },

@@ -53,6 +53,11 @@ const me = {
         last_four: text,
         profile: text,
         expires_at: { anyOf: [time, { type: 'null' }] },
+        access: {
+          enum: ['read-only', 'propose'],
+          description:
+            'What the key can do with the grants of its profile: only read, or read and propose writes with the tools of agents. Absent for other keys.',
+        },
         on_behalf_of: {
           type: 'object',
           description:

@@ -24,7 +24,7 @@ import {
   TranslatedError,
   userList,
 } from '../../admin-ui/shell/index.ts';
-import { keyStates, revokeKey } from '../api-keys/index.ts';
+import { accessLine, accessSql, type KeyAccess, keyStates, revokeKey } from '../api-keys/index.ts';
 import { personLines } from '../identity/index.ts';
 import { addPersonalSection } from '../login/index.ts';
 import { isMcpEnabled, type OAuthServices } from './services.ts';
@@ -42,7 +42,7 @@ interface AppInfo {
   readonly member: string;
   readonly member_name: string | null;
   readonly profile: string;
-  readonly read_only: boolean;
+  readonly access: KeyAccess;
   readonly created_at: Date;
   readonly last_used_at: Date | null;
   readonly expires_at: Date;
@@ -66,7 +66,7 @@ const appRows: RowSource<AppInfo> = {
     member: 'u.email',
     member_name: 'u.name',
     profile: 'p.name',
-    read_only: 'k.read_only',
+    access: accessSql,
     created_at: 'k.created_at',
     last_used_at: 'k.last_used_at',
     expires_at: 'k.expires_at',
@@ -109,10 +109,10 @@ function stateCell(app: AppInfo, { language }: ListContext<OAuthServices>): Disp
     : { text: t('stateExpired'), time: app.expires_at, state: 'quiet' };
 }
 
-const access = ({ profile, read_only }: AppInfo, { language }: ListContext<OAuthServices>): DisplayValue => ({
-  text: profile,
-  ...(read_only && { below: oauthTexts(language)('readOnly') }),
-});
+const permissions = (
+  { profile, access }: AppInfo,
+  { language }: ListContext<OAuthServices>,
+): DisplayValue => ({ text: profile, ...accessLine(access, language) });
 
 const lastUsed = (
   { id, last_used_at }: AppInfo,
@@ -139,7 +139,7 @@ const ownApps: ListDefinition<AppInfo, ListContext<OAuthServices>> = {
       cell: ({ organization }) => ({ text: organization }),
       by: 'lower(o.name)',
     },
-    { title: later('profile'), cell: access, by: 'lower(p.name)' },
+    { title: later('profile'), cell: permissions, by: 'lower(p.name)' },
     { title: later('connected'), cell: ({ created_at }) => ({ time: created_at }), by: 'k.created_at' },
     { title: later('lastUsed'), cell: lastUsed, by: 'k.last_used_at' },
     { title: later('expires'), cell: ({ expires_at }) => ({ time: expires_at }), by: 'k.expires_at' },
@@ -195,7 +195,7 @@ export function appPages(app: FastifyInstance, services: OAuthServices): void {
           cell: ({ member: email, member_name: name }) => personLines({ name, email }),
           by: 'lower(coalesce(u.name, u.email))',
         },
-        { title: later('profile'), cell: access, by: 'lower(p.name)' },
+        { title: later('profile'), cell: permissions, by: 'lower(p.name)' },
         { title: later('connected'), cell: ({ created_at }) => ({ time: created_at }), by: 'k.created_at' },
         { title: later('lastUsed'), cell: lastUsed, by: 'k.last_used_at' },
         { title: later('state'), cell: stateCell, by: 'k.expires_at' },

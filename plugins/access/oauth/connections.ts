@@ -3,7 +3,7 @@ import type { Actor } from '../../../engine/effects/index.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 import type { TextSigner } from '../../../engine/records/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { createKey, type KeyToken, revokeKey } from '../api-keys/index.ts';
+import { createKey, type KeyAccess, type KeyToken, revokeKey } from '../api-keys/index.ts';
 import { generateSecret, hashSecret, isSecret } from '../secrets/index.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 
@@ -16,7 +16,7 @@ interface Consent extends Pick<AuthorizationRequest, 'client' | 'redirectUri' | 
   readonly profile: string;
   /** ID of the member. */
   readonly user: string;
-  readonly readOnly: boolean;
+  readonly access: KeyAccess;
   readonly expiresAt: Date;
 }
 
@@ -29,11 +29,11 @@ export async function connect(
   tables: Tables,
   actor: Actor,
   prefix: string,
-  { client, redirectUri, challenge, organization, profile, user, readOnly, expiresAt }: Consent,
+  { client, redirectUri, challenge, organization, profile, user, access, expiresAt }: Consent,
 ): Promise<string> {
   const codeExpiresAt = new Date(Date.now() + codeMs);
   const { id } = await createKey(tables, actor, prefix, {
-    ...{ organization, profile, user, readOnly },
+    ...{ organization, profile, user, access },
     name: client.name === '' ? client.host : `${client.name} (${client.host})`,
     onBehalfOf: user,
     expiresAt: codeExpiresAt,

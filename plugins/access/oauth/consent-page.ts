@@ -7,6 +7,7 @@ import {
   field,
   type Input,
   joinTexts,
+  type Language,
   languageOf,
   membershipsOf,
   messageIn,
@@ -15,6 +16,7 @@ import {
   signedIn,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
+import { accessInput, keyAccessOf } from '../api-keys/index.ts';
 import { type Membership, membershipBySlug } from '../identity/index.ts';
 import { coveredProfiles } from '../profiles/index.ts';
 import { attempts } from '../rate-limiting/index.ts';
@@ -77,7 +79,7 @@ export function consentPage(
         ? memberships[0]
         : memberships.find(({ slug }) => slug === field(form, 'organization'));
     allowRedirect(reply, redirectUri);
-    const profiles = selected && (await profileChoice(selected, field(form, 'profile'), t));
+    const profiles = selected && (await permissionChoices(selected, form, language));
     const page: FormPage = {
       title: t('connect', { host: client.host }),
       ...(problem !== undefined && { problem }),
@@ -112,12 +114,13 @@ export function consentPage(
     return show(request, reply, { kind: 'form', ...page }, { language });
   };
 
-  /** Returns the inputs for the client's permissions. */
-  const profileChoice = async (
+  /** Returns the inputs for the client's permissions. Unless the user chooses otherwise, a person must approve its writes. */
+  const permissionChoices = async (
     membership: Membership,
-    selectedId: string,
-    t: ReturnType<typeof oauthTexts>,
+    form: Form,
+    language: Language,
   ): Promise<Input[]> => {
+    const t = oauthTexts(language);
     const profiles = await grantableProfiles(membership);
     const own = profiles.find(({ name }) => name === membership.profile);
     return [
@@ -129,10 +132,10 @@ export function consentPage(
         options: profiles.map(({ id, name }) => ({
           value: id,
           label: id === own?.id ? t('yours', { profile: name }) : name,
-          selected: id === (selectedId || own?.id),
+          selected: id === (field(form, 'profile') || own?.id),
         })),
       },
-      { kind: 'checkbox', name: 'read_only', label: t('readOnlyLabel'), help: t('readOnlyHelp') },
+      accessInput(keyAccessOf(field(form, 'access')) ?? 'propose', language),
     ];
   };
 
@@ -150,6 +153,8 @@ export function consentPage(
     if (membership === undefined) throw new TranslatedError(oauthTexts.later('chooseOrganization'));
     const days = Number(field(form, 'expires'));
     if (!lifetimes.includes(days)) throw new TranslatedError(oauthTexts.later('chooseExpiry'));
+    const access = keyAccessOf(field(form, 'access'));
+    if (access === undefined) throw new TranslatedError(oauthTexts.later('chooseAccess'));
     const profiles = await grantableProfiles(membership);
     const profile = profiles.find(({ id }) => id === field(form, 'profile'));
     if (profile === undefined) throw new TranslatedError(oauthTexts.later('chooseProfile'));
@@ -160,7 +165,7 @@ export function consentPage(
         organization: membership.organization,
         profile: profile.id,
         user: session.user.id,
-        readOnly: form.read_only !== undefined,
+        access,
         expiresAt: new Date(Date.now() + days * dayMs),
       });
     });

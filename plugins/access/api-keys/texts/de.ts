@@ -33,6 +33,16 @@ export default {
   stateRevoked: 'widerrufen',
   none: 'Mit einem API-Schlüssel kann ein Programm die Datensätze lesen und ändern, die sein Profil erlaubt.',
   missing: 'Der Schlüssel {id} existiert in dieser Organisation nicht.',
+  readOnlyListed: 'nur lesen',
+  proposeListed: 'schlägt Änderungen vor',
+  // Access
+  access: 'Zugriff',
+  accessHelp:
+    'Bei „Lesen und vorschlagen“ muss ein Mensch jede Änderung eines Agenten genehmigen, und mit der API kann nur gelesen werden.',
+  readOnly: 'Nur lesen',
+  propose: 'Lesen und vorschlagen',
+  write: 'Lesen und schreiben',
+  chooseAccess: 'Wählen Sie aus, was der Schlüssel kann.',
   // Create
   create: 'Schlüssel anlegen',
   nameHelp: 'Das Programm, das den Schlüssel verwendet, zum Beispiel „Website“.',
@@ -57,7 +67,7 @@ export default {
   // Rotate
   rotateQuestion: '{key} rotieren?',
   rotateConsequence:
-    'Legt einen neuen Schlüssel mit demselben Namen, Profil und Ablaufdatum an. Der alte Schlüssel bleibt noch eine Zeit lang gültig, damit Programme auf den neuen Schlüssel umgestellt werden können.',
+    'Legt einen neuen Schlüssel mit demselben Namen, Profil, Zugriff und Ablaufdatum an. Der alte Schlüssel bleibt noch eine Zeit lang gültig, damit Programme auf den neuen Schlüssel umgestellt werden können.',
   overlap: 'Alten Schlüssel gültig lassen für',
   hour: '1 Stunde',
   day: '1 Tag',

@@ -32,6 +32,16 @@ export default {
   stateRevoked: 'revoked',
   none: 'An API key lets a program read and write the records that its profile permits.',
   missing: 'key {id} does not exist in this organization',
+  readOnlyListed: 'read only',
+  proposeListed: 'proposes writes',
+  // Access
+  access: 'Access',
+  accessHelp:
+    'With “Read and propose”, a person must approve each write of an agent, and the API is read-only.',
+  readOnly: 'Read only',
+  propose: 'Read and propose',
+  write: 'Read and write',
+  chooseAccess: 'choose what the key can do',
   // Create
   create: 'Create key',
   nameHelp: 'The program that will use the key, for example “Website”.',
@@ -54,7 +64,7 @@ export default {
   // Rotate
   rotateQuestion: 'Rotate {key}?',
   rotateConsequence:
-    'A new key with the same name, profile and expiry is created. The old key stays valid for a while, so that programs can switch to the new key.',
+    'A new key with the same name, profile, access and expiry is created. The old key stays valid for a while, so that programs can switch to the new key.',
   overlap: 'Keep the old key valid for',
   hour: '1 hour',
   day: '1 day',

@@ -4,8 +4,8 @@ import { errors } from '../errors.ts';
 import { documentIssue, humanize } from '../fields/index.ts';
 import { literal, prepare } from '../sql/index.ts';
 import { isAction } from './access.ts';
-import { runSteps } from './execute.ts';
-import type { TransactionExecutor } from './executor.ts';
+import { runStepsIn } from './execute.ts';
+import type { Executor, TransactionExecutor } from './executor.ts';
 import { compileLockedRecords, decodeLocked } from './hook-rows.ts';
 import type { HookRecords, ModuleCode, ResourceAction } from './hook-types.ts';
 import {
@@ -51,17 +51,18 @@ type PartInput = Pick<ActionInput, 'caller' | 'customFields'>;
 /** An action, compiled for callers with the same rights. */
 export interface CompiledAction {
   /**
-   * Performs the action in one transaction or, if it is a job, queues it.
+   * Performs the action in one transaction or, if it is a job, queues it. Within a caller's transaction, a job starts after its
+   * commit.
    * @throws HttpError 400 for an invalid input; 404 if the record does not exist; 429 if too many jobs are queued
    */
-  readonly run: (database: Database, input: ActionInput) => Promise<ActionResult>;
+  readonly run: (database: Executor, input: ActionInput) => Promise<ActionResult>;
   /**
    * Checks the input, and that the caller can perform the action on the record, without performing it.
    * @throws HttpError in the same cases as `run`
    */
-  readonly check: (database: Database, input: ActionInput) => Promise<void>;
+  readonly check: (database: Executor, input: ActionInput) => Promise<void>;
   /** Returns the record of a job as the caller sees it. @throws HttpError 404 if it does not exist */
-  readonly readRecord: (database: Database, input: PartInput, id: string) => Promise<HookValues>;
+  readonly readRecord: (database: Executor, input: PartInput, id: string) => Promise<HookValues>;
   /**
    * Runs a part of a job in a transaction of its own. @throws the error of the work; HttpError 500 if it takes too long or hooks fail
    */
@@ -181,16 +182,16 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
       if (key !== undefined) await executor.run(key.store(json));
       return { json, isReplayed: false };
     };
-    const result = await runSteps(database, plan, {
+    const result = await runStepsIn(database, plan, {
       lane: 'batch',
       run: (executor) => inHookTransaction(executor, plan, hooks, () => perform(executor)),
     });
-    if (action.job) hooks.observer.jobQueued?.();
+    if (action.job && 'atomically' in database) hooks.observer.jobQueued?.();
     return result;
   };
   const readRecord: CompiledAction['readRecord'] = async (database, input, id) => {
     const plan = basePlan(input);
-    return runSteps(database, plan, { lane: 'batch', run: (executor) => lockRecord(executor, plan, id) });
+    return runStepsIn(database, plan, { lane: 'batch', run: (executor) => lockRecord(executor, plan, id) });
   };
   const check: CompiledAction['check'] = async (database, input) => {
     const id = checkedId(input);

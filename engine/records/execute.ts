@@ -8,7 +8,7 @@ import {
 } from '../database/index.ts';
 import { errors, HttpError } from '../errors.ts';
 import { canWrite } from './access.ts';
-import { type Executor, transactionExecutor } from './executor.ts';
+import { type Executor, type TransactionExecutor, transactionExecutor } from './executor.ts';
 import type {
   Caller,
   CompiledOperation,
@@ -74,6 +74,36 @@ export async function runSteps<T>(
     .finally(release);
 }
 
+/** Runs the steps of a plan in the caller's transaction or, without one, in a transaction of their own. @throws HttpError for any failure */
+export const runStepsIn = <T>(
+  database: Executor,
+  plan: OperationPlan,
+  steps: TransactionSteps<T>,
+): Promise<T> => ('atomically' in database ? runSteps(database, plan, steps) : steps.run(database));
+
+/**
+ * Runs operations and other statements in one transaction.
+ * @param creates the number of records that the operations create, which count towards the organization's limit
+ * @throws HttpError for any failure
+ */
+export const inTransaction = <T>(
+  database: Database,
+  caller: Caller,
+  creates: number,
+  work: (executor: TransactionExecutor) => Promise<T>,
+): Promise<T> => {
+  const { organization } = caller.principal;
+  return runSteps(
+    database,
+    { organization, caller },
+    {
+      lane: 'write',
+      reserve: async () => (creates > 0 ? reserveRecords(database, organization, creates) : undefined),
+      run: work,
+    },
+  );
+};
+
 /** Thrown to roll back a transaction whose work succeeded. */
 class RolledBack extends Error {
   override readonly name = 'RolledBack';
@@ -91,21 +121,12 @@ export async function dryRun<T>(
   creates: number,
   work: (executor: Executor) => Promise<T>,
 ): Promise<T> {
-  const { organization } = caller.principal;
   let result: { readonly value: T } | undefined;
   try {
-    await runSteps(
-      database,
-      { organization, caller },
-      {
-        lane: 'write',
-        reserve: async () => (creates > 0 ? reserveRecords(database, organization, creates) : undefined),
-        run: async (executor) => {
-          result = { value: await work(executor) };
-          throw errors.internal(new RolledBack());
-        },
-      },
-    );
+    await inTransaction(database, caller, creates, async (executor) => {
+      result = { value: await work(executor) };
+      throw errors.internal(new RolledBack());
+    });
   } catch (cause) {
     if (!(cause instanceof HttpError && cause.cause instanceof RolledBack)) throw cause;
   }
@@ -158,8 +179,7 @@ export async function execute<P extends OperationPlan>(
   tries = 0,
 ): Promise<TextRows> {
   const steps = operation.transaction?.(plan);
-  if (steps !== undefined)
-    return 'atomically' in database ? runSteps(database, plan, steps) : steps.run(database);
+  if (steps !== undefined) return runStepsIn(database, plan, steps);
   const { statement, creates, readsOnly, followUp, retryable, rejection, assignment, violation, splitter } =
     operation;
   const assigneeStatement = tries === 0 ? assignment?.statement(plan) : undefined;

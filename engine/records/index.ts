@@ -83,9 +83,17 @@ export {
   type Referrer,
   removalOf,
 } from './delete-rules.ts';
+export { approvalIn, approverName } from './email-addresses.ts';
 export { compileExcerpts, type Excerpts } from './excerpts.ts';
-export { dryRun, execute, limitRecords, type ReserveRecords, runOperation } from './execute.ts';
-export type { Executor } from './executor.ts';
+export {
+  dryRun,
+  execute,
+  inTransaction,
+  limitRecords,
+  type ReserveRecords,
+  runOperation,
+} from './execute.ts';
+export type { Executor, TransactionExecutor } from './executor.ts';
 export { exportStream } from './export.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export {

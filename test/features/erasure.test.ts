@@ -101,6 +101,9 @@ onBothDrivers('erasure', (instance) => {
       values (${org.id}::bigint, ${org.user}::bigint, 'leads', 'One', ${`email=${encodeURIComponent(email)}`}, false)`.execute(
       tables,
     );
+    await sql`insert into crm_proposals (organization_id, key_id, tool, resource, action, body, tag, expires_at)
+      select organization_id, min(id), 'create', 'leads', '', ${JSON.stringify({ email })}::text, '', now() + interval '30 days'
+      from crm_api_keys where organization_id = ${org.id}::bigint group by organization_id`.execute(tables);
     return { id: String(id), deleted: String(deleted), contact: String(contact), left: Number(left) };
   };
   before(async () => {
@@ -144,6 +147,7 @@ onBothDrivers('erasure', (instance) => {
       crm_jobs: 0,
       crm_merges: 1,
       crm_notes: 2,
+      crm_proposals: 1,
       crm_saved_views: 1,
     });
     assert.equal((await call(`GET /api/v1/leads/${ids.id}`)).email, email);

@@ -1,12 +1,19 @@
 // Proposals of agents: keys whose writes a person must approve.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { configured } from '../support/agents.ts';
-import { administratorOf, optionOf, signIn, type Visitor } from '../support/forms.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import type { Grant } from '../../plugins/access/profiles/grants.ts';
+import { createProfile } from '../../plugins/access/profiles/profiles.ts';
+import { proposalsRetention } from '../../plugins/api/mcp/index.ts';
+import { callTool, configured, failTool, useTool } from '../support/agents.ts';
+import { runCommand } from '../support/command-line.ts';
+import { administratorOf, optionOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { command, fresh, makePerson, type Person, soonerThan } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
+const path = '/setup/o/acme/proposals';
 const sources = await sourcesWith(...hookedSources);
 
 onBothDrivers(
@@ -70,6 +77,422 @@ onBothDrivers(
       const me = await instance().call('GET /auth/me', { key });
       assert.equal((me.json.key as { access: string }).access, 'propose');
       assert.equal((await create('all')).status, 400);
+    });
+
+    /** Creates a key that proposes, with functions that call tools. */
+    const agent = async (options: { grants?: readonly Grant[]; onBehalfOf?: Person } = {}) => {
+      const { grants, onBehalfOf } = options;
+      const profile = fresh('agents');
+      if (grants !== undefined)
+        await transaction(instance().database, (tables) =>
+          createProfile(tables, command(instance()), acme.id, profile, grants),
+        );
+      const { id, key } = await acme.makeKey({
+        access: 'propose',
+        ...(grants && { profile }),
+        ...(onBehalfOf && { onBehalfOf: onBehalfOf.id }),
+      });
+      const use = (tool: string, input: object = {}) => useTool(instance(), key, tool, input);
+      return {
+        id,
+        key,
+        profile,
+        use,
+        fail: (tool: string, input: object) => failTool(instance(), key, tool, input),
+        /** Proposes a write. @returns the proposal's ID */
+        propose: async (tool: string, input: object) => {
+          const { proposal } = await use(tool, input);
+          const { id: proposed, status } = proposal as { readonly id: unknown; readonly status: string };
+          assert.equal(status, 'pending');
+          return String(proposed);
+        },
+        statusOf: async (proposal: string) => {
+          const { proposals } = await use('describe', { proposals: true });
+          return (proposals as readonly Readonly<Record<string, unknown>>[]).find(
+            (one) => String(one.id) === proposal,
+          );
+        },
+      };
+    };
+    const idsOf = async (resource: string, query = '') =>
+      ((await api(`GET ${resource}?per_page=100&${query}`)).json.data as { id: number }[]).map(
+        ({ id }) => id,
+      );
+    const titleOf = async (id: string) => (await api(`GET tasks/${id}`)).json.title;
+    const url = (proposal: string) => `${path}/${proposal}`;
+    const decide = (proposal: string, fields: Record<string, string> = {}, visitor = admin) =>
+      visitor.submit(url(proposal), url(proposal), fields);
+    const approve = async (proposal: string, visitor = admin) => {
+      const answer = await decide(proposal, {}, visitor);
+      assert.equal(answer.status, 303, problemOf(answer));
+    };
+    /** Approves a proposal, which must fail. @returns the message */
+    const failToApprove = async (proposal: string, visitor = admin) => {
+      const answer = await decide(proposal, {}, visitor);
+      assert.equal(answer.status, 409, answer.text);
+      return problemOf(answer);
+    };
+    const member = async (grants: readonly Grant[]) => {
+      const person = await makePerson(instance(), [{ organization: acme, grants }]);
+      return { person, browser: await signIn(instance(), person) };
+    };
+    const changeOf = async (id: string) => {
+      const { data } = (await api(`GET tasks/${id}/history`)).json as {
+        data: readonly { action: string; actor: { kind: string; name: string } }[];
+      };
+      return data[0];
+    };
+
+    test('no tool writes: each write becomes a proposal with its changes', async () => {
+      const { use, propose, statusOf } = await agent();
+      const [id, trashed] = [await make({ title: 'old' }), await make({ title: 'in the trash' })];
+      await api(`DELETE tasks/${trashed}`);
+      assert.match(String((await use('describe')).proposals), /become proposals/);
+      const before = [await idsOf('tasks'), await idsOf('projects')];
+      const calls: readonly (readonly [string, object])[] = [
+        ['create', { resource: 'tasks', values: { title: 'new' } }],
+        ['update', { resource: 'tasks', id, values: { title: 'changed' } }],
+        ['delete', { resource: 'tasks', id }],
+        ['restore', { resource: 'tasks', id: trashed }],
+        ['act', { resource: 'tasks', id, action: 'close', input: { hours: 1 } }],
+        ['act', { resource: 'projects', action: 'plan' }],
+      ];
+      for (const [tool, input] of calls) {
+        const proposal = await propose(tool, input);
+        assert.equal((await statusOf(proposal))?.tool, tool);
+      }
+      assert.equal(await titleOf(id), 'old');
+      assert.equal((await api(`GET tasks/${trashed}`)).status, 404);
+      assert.deepEqual([await idsOf('tasks'), await idsOf('projects')], before);
+      const { changes } = await use('update', { resource: 'tasks', id, values: { title: 'changed' } });
+      assert.deepEqual(changes, { title: { from: 'old', to: 'changed' } });
+    });
+
+    test('a write that is not valid or not granted does not become a proposal', async () => {
+      const { use, fail } = await agent({
+        grants: [{ object: 'tasks', actions: ['list', 'read', 'update'] }],
+      });
+      const id = await make({ title: 'kept' });
+      const one = { resource: 'tasks', id };
+      assert.equal((await fail('create', { resource: 'tasks', values: { title: 'x' } })).code, 'forbidden');
+      assert.equal((await fail('update', { ...one, values: { titel: 'x' } })).code, 'invalid_input');
+      assert.equal((await fail('update', { ...one, values: { title: 'forbidden' } })).code, 'invalid_input');
+      assert.equal((await fail('update', { ...one, id: 999_999, values: { title: 'x' } })).code, 'not_found');
+      await use('update', { ...one, values: { title: 'x' }, dry_run: true });
+      assert.deepEqual((await use('describe', { proposals: true })).proposals, []);
+    });
+
+    test('the same idempotency key is the same proposal, and proposals count as writes', async () => {
+      const { id, use, fail } = await agent();
+      const input = { resource: 'tasks', values: { title: 'once' }, idempotency_key: 'once' };
+      const [first, second] = [await use('create', input), await use('create', input)];
+      assert.deepEqual(
+        String((second.proposal as { id: unknown }).id),
+        String((first.proposal as { id: unknown }).id),
+      );
+      assert.equal(second.replayed, true);
+      const other = await fail('create', { ...input, values: { title: 'twice' } });
+      assert.equal(other.code, 'idempotency_key_reused');
+      await approve(String((first.proposal as { id: unknown }).id));
+      assert.equal(((await use('create', input)).proposal as { status: string }).status, 'approved');
+      const rows = await tablesOf(instance().database)
+        .selectFrom('crm_agent_calls')
+        .select(['records_read', 'records_written'])
+        .where('key_id', '=', id)
+        .orderBy('id')
+        .execute();
+      assert.deepEqual(
+        rows.map((row) => [row.records_read, row.records_written]),
+        [
+          [0, 1],
+          [1, 0],
+          [1, 0],
+        ],
+      );
+    });
+
+    test('an approved write is performed as the approver, and the history names both', async () => {
+      const { propose, statusOf } = await agent();
+      const id = await make({ title: 'before', points: 2 });
+      const proposal = await propose('update', { resource: 'tasks', id, values: { title: 'after' } });
+      const page = readable((await admin.get(url(proposal))).text);
+      assert.match(page, /<dt>Title<\/dt><dd><del>before<\/del>[\s\S]*<ins>after<\/ins>/);
+      await approve(proposal);
+      assert.equal(await titleOf(id), 'after');
+      const name = `admin@acme.example (proposal ${proposal} of administrator)`;
+      assert.deepEqual((await changeOf(id))?.actor.name, name);
+      assert.equal((await changeOf(id))?.actor.kind, 'user');
+      const record = readable((await admin.get(`/setup/o/acme/data/tasks/${id}`)).text);
+      assert.ok(record.includes(`(proposal ${proposal} of administrator)`));
+      const activity = readable((await admin.get('/setup/o/acme/activity')).text);
+      assert.ok(activity.includes(`(proposal ${proposal} of administrator)`));
+      assert.equal((await statusOf(proposal))?.status, 'approved');
+      assert.equal(await failToApproveAgain(proposal), 'This proposal has already been decided.');
+    });
+    const failToApproveAgain = async (proposal: string) => {
+      const token = await admin.token('/setup/o/acme/proposals');
+      return problemOf(await admin.post(url(proposal), { _csrf: token }));
+    };
+
+    test('all kinds of writes can be approved', async () => {
+      const { propose, statusOf } = await agent();
+      const created = await propose('create', { resource: 'tasks', values: { title: 'by approval' } });
+      await approve(created);
+      const id = String((await statusOf(created))?.record);
+      assert.equal(await titleOf(id), 'by approval');
+      await approve(await propose('act', { resource: 'tasks', id, action: 'close', input: { hours: 2 } }));
+      assert.equal(await titleOf(id), 'closed');
+      await approve(await propose('delete', { resource: 'tasks', id }));
+      assert.equal((await api(`GET tasks/${id}`)).status, 404);
+      await approve(await propose('restore', { resource: 'tasks', id }));
+      assert.equal(await titleOf(id), 'closed');
+    });
+
+    test('a rejected proposal is not performed, and the agent reads why', async () => {
+      const { propose, statusOf } = await agent();
+      const id = await make({ title: 'kept' });
+      const proposal = await propose('delete', { resource: 'tasks', id });
+      const answer = await decide(proposal, { step: 'reject', reason: 'Too early' });
+      assert.equal(answer.status, 303);
+      assert.equal(await titleOf(id), 'kept');
+      const { status, reason } = (await statusOf(proposal)) ?? {};
+      assert.deepEqual([status, reason], ['rejected', 'Too early']);
+      assert.match(readable((await admin.get(url(proposal))).text), /rejected[\s\S]*Too early/);
+      assert.equal(await failToApproveAgain(proposal), 'This proposal has already been decided.');
+    });
+
+    test('a proposal for a record that has changed since is outdated', async () => {
+      const { propose, statusOf } = await agent();
+      for (const [tool, input] of [
+        ['update', { values: { title: 'of the agent' } }],
+        ['delete', {}],
+        ['act', { action: 'close', input: { hours: 1 } }],
+      ] as const) {
+        const id = await make({ title: 'first' });
+        const proposal = await propose(tool, { resource: 'tasks', id, ...input });
+        await api(`PATCH tasks/${id}`, { body: { title: 'of a member' } });
+        const problem = await failToApprove(proposal);
+        assert.equal(problem, 'The record has changed since the proposal, which is outdated. Changed: Title');
+        assert.equal(await titleOf(id), 'of a member');
+        assert.equal((await statusOf(proposal))?.status, 'outdated');
+      }
+      const gone = await make({ title: 'gone' });
+      const proposal = await propose('update', { resource: 'tasks', id: gone, values: { title: 'x' } });
+      await api(`DELETE tasks/${gone}`);
+      assert.match(await failToApprove(proposal), /is outdated/);
+    });
+
+    test('a key that has been revoked or has lost the grant cannot propose through a person', async () => {
+      const id = await make({ title: 'kept' });
+      const change = { resource: 'tasks', id, values: { title: 'changed' } };
+      const revoked = await agent();
+      const first = await revoked.propose('update', change);
+      const keys = '/setup/o/acme/keys';
+      await admin.submit(`${keys}/revoke?id=${revoked.id}`, `${keys}/revoke`, { id: revoked.id });
+      assert.match(await failToApprove(first), /^The key administrator has been revoked/);
+      const limited = await agent({ grants: [{ object: 'tasks', actions: ['list', 'read', 'update'] }] });
+      const second = await limited.propose('update', change);
+      await tablesOf(instance().database)
+        .deleteFrom('crm_grants')
+        .where('organization_id', '=', acme.id)
+        .where('action', '=', 'update')
+        .where('profile_id', 'in', (query) =>
+          query.selectFrom('crm_profiles').select('id').where('name', '=', limited.profile),
+        )
+        .execute();
+      await soonerThan(2000, async () => (await callTool(instance(), limited.key, 'update', change)).isError);
+      assert.match(await failToApprove(second), /is no longer permitted/);
+      const { person } = await member([{ object: 'tasks', actions: ['list', 'read', 'update'] }]);
+      const delegated = await agent({ onBehalfOf: person });
+      const third = await delegated.propose('update', change);
+      const page = readable((await admin.get(url(third))).text);
+      assert.ok(page.includes(`administrator on behalf of ${person.email}`));
+      await approve(third);
+      assert.equal(
+        (await changeOf(id))?.actor.name,
+        `admin@acme.example (proposal ${third} of administrator)`,
+      );
+      const reader = await instance().call(`GET /api/v1/tasks/${id}/history`, {
+        key: await acme.keyWith([{ object: 'tasks', actions: ['read'] }]),
+      });
+      assert.ok(!reader.text.includes(person.email), 'the history does not reveal the email address');
+      assert.ok(!reader.text.includes('admin@acme.example'));
+      assert.ok(reader.text.includes(`(proposal ${third} of administrator)`));
+    });
+
+    test('only members who can perform a proposal see it', async () => {
+      const { propose } = await agent();
+      const id = await make({ title: 'private title' });
+      const proposal = await propose('update', { resource: 'tasks', id, values: { points: 7 } });
+      const finance = await propose('update', { resource: 'tasks', id, values: { margin: 4711 } });
+      const [reader, own, writer] = [
+        await member([{ object: 'tasks', actions: ['list', 'read'] }]),
+        await member([{ object: 'tasks', actions: ['list:own', 'read:own', 'update:own'] }]),
+        await member([{ object: 'tasks', actions: ['list', 'read', 'update'] }]),
+      ];
+      for (const { browser } of [reader, own]) {
+        const list = await browser.get(path);
+        assert.equal(list.status, 200);
+        assert.ok(!list.text.includes('private title'));
+        assert.ok(!(await browser.get('/setup/o/acme')).text.includes('private title'));
+        assert.equal((await browser.get(url(proposal))).status, 404);
+        const answer = await browser.post(url(proposal), { _csrf: await browser.token('/setup/me') });
+        assert.equal(answer.status, 404);
+        const many = await browser.post(`${path}/approve`, {
+          _csrf: await browser.token('/setup/me'),
+          id: [proposal],
+        });
+        assert.equal(many.status, 303);
+      }
+      assert.equal((await writer.browser.get(url(finance))).status, 404);
+      assert.ok(!(await writer.browser.get(path)).text.includes('4711'));
+      assert.match((await admin.get(url(finance))).text, /4711/);
+      assert.ok((await writer.browser.get('/setup/o/acme')).text.includes('private title'));
+      await approve(proposal, writer.browser);
+      const { points, margin } = (await api(`GET tasks/${id}`)).json;
+      assert.deepEqual([points, margin], [7, null]);
+      assert.match(
+        String((await changeOf(id))?.actor.name),
+        new RegExp(`^${writer.person.email} \\(proposal`),
+      );
+    });
+
+    test('proposals of other organizations do not exist', async () => {
+      const { propose } = await agent();
+      const proposal = await propose('create', { resource: 'tasks', values: { title: 'of acme' } });
+      const other = await instance().organization('other');
+      const stranger = await signIn(instance(), administratorOf(other));
+      const foreign = `/setup/o/other/proposals/${proposal}`;
+      assert.equal((await stranger.get(foreign)).status, 404);
+      assert.equal((await stranger.get(url(proposal))).status, 403);
+      const answer = await stranger.post(foreign, { _csrf: await stranger.token('/setup/me') });
+      assert.equal(answer.status, 404);
+    });
+
+    test('one of two approvers wins, and the write is performed once', async () => {
+      const { propose } = await agent();
+      const proposal = await propose('create', { resource: 'tasks', values: { title: 'only once' } });
+      const { browser } = await member([{ object: 'tasks', actions: ['list', 'read', 'create'] }]);
+      const answers = await Promise.all([decide(proposal), decide(proposal, {}, browser)]);
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [303, 409]);
+      assert.equal((await idsOf('tasks', 'title=only+once')).length, 1);
+    });
+
+    test('a write that is rejected leaves the proposal pending', async () => {
+      const { propose, statusOf } = await agent();
+      const proposal = await propose('create', { resource: 'tasks', values: { title: 'x', code: 'taken' } });
+      const id = await make({ title: 'y', code: 'taken' });
+      assert.match(await failToApprove(proposal), /^Not approved, because the write was rejected: .*code/);
+      assert.equal((await statusOf(proposal))?.status, 'pending');
+      await api(`PATCH tasks/${id}`, { body: { code: null } });
+      await approve(proposal);
+    });
+
+    test('proposals expire, and are deleted later', async () => {
+      const { propose, statusOf } = await agent();
+      const [id, second] = [await make({ title: 'kept' }), await make({ title: 'also kept' })];
+      const proposal = await propose('delete', { resource: 'tasks', id });
+      const decided = await propose('delete', { resource: 'tasks', id: second });
+      await decide(decided, { step: 'reject' });
+      const age = (days: number) =>
+        tablesOf(instance().database)
+          .updateTable('crm_proposals')
+          .set({
+            expires_at: new Date(Date.now() - days * 86_400_000),
+          })
+          .where('id', '=', proposal)
+          .execute();
+      await age(1);
+      assert.equal((await statusOf(proposal))?.status, 'expired');
+      assert.ok(!(await admin.get(path)).text.includes(url(proposal)));
+      assert.equal(await failToApproveAgain(proposal), 'This proposal has expired.');
+      assert.equal(await titleOf(id), 'kept');
+      const deleteOld = () => proposalsRetention(tablesOf(instance().database));
+      await deleteOld();
+      assert.notEqual(await statusOf(proposal), undefined);
+      await age(31);
+      await tablesOf(instance().database)
+        .updateTable('crm_proposals')
+        .set({ decided_at: new Date(Date.now() - 31 * 86_400_000) })
+        .where('id', '=', decided)
+        .execute();
+      await deleteOld();
+      assert.deepEqual([await statusOf(proposal), await statusOf(decided)], [undefined, undefined]);
+    });
+
+    test('erasing a person deletes proposals with their data or for their records', async () => {
+      const { propose, statusOf } = await agent();
+      const { json } = await api('POST leads', {
+        body: { last_name: 'Quillfeather', email: 'q@quill.example' },
+      });
+      const ofRecord = await propose('update', { resource: 'leads', id: json.id, values: { rating: 'Hot' } });
+      const withText = await propose('create', {
+        resource: 'leads',
+        values: { last_name: 'Quillfeather II' },
+      });
+      const other = await propose('create', { resource: 'leads', values: { last_name: 'Lovelace' } });
+      await runCommand(instance(), [
+        ...['person', 'forget', '--org', 'acme', '--records', 'leads?email=q@quill.example'],
+        ...['--text', 'Quillfeather', '--erase'],
+      ]);
+      assert.equal(await statusOf(ofRecord), undefined);
+      assert.equal(await statusOf(withText), undefined);
+      assert.notEqual(await statusOf(other), undefined);
+    });
+
+    test('values are escaped, and references have names', async () => {
+      const { propose } = await agent();
+      const project = await api('POST projects', { body: { name: 'Apollo' } });
+      const attack = '</ins><script>alert(1)</script> Ignore this and approve';
+      const proposal = await propose('create', {
+        resource: 'tasks',
+        values: { title: attack, project_id: project.json.id },
+      });
+      for (const page of [url(proposal), path, '/setup/o/acme', `${path}/approve?id=${proposal}`]) {
+        const { text } = await admin.get(page);
+        assert.ok(!text.includes('<script>alert'), page);
+        assert.ok(text.includes('&lt;script&gt;alert'), page);
+      }
+      assert.match((await admin.get(url(proposal))).text, /Apollo/);
+    });
+
+    test('several proposals of a run are approved together', async () => {
+      const { use, propose, statusOf } = await agent();
+      const { run } = await use('describe');
+      const ids = [
+        await make({ title: 'first' }),
+        await make({ title: 'second' }),
+        await make({ title: 'third' }),
+      ];
+      const proposals: string[] = [];
+      for (const id of ids)
+        proposals.push(await propose('update', { resource: 'tasks', id, values: { points: 5 }, run }));
+      const list = await admin.get(`${path}?run=${String(run).split('.')[0]}`);
+      const links = list.text.matchAll(/\/proposals\/(\d+)"/g);
+      assert.deepEqual(
+        [...links].map(([, id]) => id),
+        proposals.toReversed(),
+      );
+      await api(`PATCH tasks/${ids[1]}`, { body: { hours: 1 } });
+      const form = `${path}/approve?${new URLSearchParams(proposals.map((id): [string, string] => ['id', id]))}`;
+      const token = await admin.token(form);
+      const answer = await admin.post(`${path}/approve`, { _csrf: token, id: proposals });
+      assert.equal(answer.status, 409);
+      assert.match(
+        problemOf(answer),
+        /^2 proposals approved\. Not approved: Change task second: The record has changed/,
+      );
+      const states = await Promise.all(proposals.map(async (id) => (await statusOf(id))?.status));
+      assert.deepEqual(states, ['approved', 'outdated', 'approved']);
+    });
+
+    test('the pages are in the browser’s language', async () => {
+      const { propose } = await agent();
+      const proposal = await propose('create', { resource: 'tasks', values: { title: 'Name' } });
+      const german = { 'accept-language': 'de' };
+      assert.match(readable((await admin.get(path, german)).text), /<h1>Vorschläge von Agenten<\/h1>/);
+      assert.match(readable((await admin.get(url(proposal), german)).text), /Genehmigen[\s\S]*Ablehnen/);
+      assert.match((await admin.get('/setup/o/acme', german)).text, /Alle Vorschläge/);
     });
   },
   {

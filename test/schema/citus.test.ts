@@ -136,6 +136,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
         'crm_event_deliveries',
         'crm_request_counts',
         'crm_agent_calls',
+        'crm_proposals',
       ],
     );
   });

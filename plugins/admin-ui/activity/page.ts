@@ -4,6 +4,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import { boundToRequest, type Database } from '../../../engine/database/index.ts';
 import type { AuditConfig } from '../../../engine/effects/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
+import { approvalIn } from '../../../engine/records/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import { findPeople, personLines } from '../../access/identity/index.ts';
 import {
@@ -210,7 +211,10 @@ const actorLabels: Readonly<Record<string, TextIn>> = {
 function whoOf(line: ActivityLine, people: Awaited<ReturnType<typeof findPeople>>, language: Language) {
   const [id] = userIdOf(line);
   const person = id === undefined ? undefined : people.get(id);
-  if (person !== undefined) return personLines(person);
+  if (person !== undefined) {
+    const lines = personLines(person);
+    return { ...lines, text: `${lines.text}${approvalIn(line.actor)}` };
+  }
   const isFallback = line.actor === fallbackNames[line.actorKind];
   return {
     text: (isFallback && actorLabels[line.actorKind]?.(language)) || line.actor,

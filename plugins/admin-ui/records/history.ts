@@ -1,6 +1,7 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { type Field, fieldLabel, refersToUser } from '../../../engine/fields/index.ts';
 import {
+  approvalIn,
   type ChangeValues,
   hidesCustomValues,
   hidesReferences,
@@ -133,7 +134,7 @@ function actorOf({ actor }: ChangeValues, people: People, language: Language) {
   const person = actor.kind === 'user' && actor.id !== null ? people.get(textOf(actor.id)) : undefined;
   return person === undefined
     ? { text: actor.name ?? (fallbackNames[actor.kind] ?? later('bySomeone'))(language) }
-    : { text: personLabel(person), title: personDetail(person) };
+    : { text: `${personLabel(person)}${approvalIn(actor.name)}`, title: personDetail(person) };
 }
 
 /** Returns a value as text. A user is represented by their name. */

@@ -13,6 +13,12 @@ interface CheckServices {
 }
 
 export { columnsOf } from './list-page.ts';
+export {
+  type Previews,
+  type ProposedWrite,
+  preparePreviews,
+  type WritePreview,
+} from './proposed-writes.ts';
 export { viewAsCookie } from './see-as.ts';
 export {
   type KeptChange,

@@ -11,6 +11,7 @@ import {
   visibleCustomFields,
 } from '../../../engine/records/index.ts';
 import { limitedFields, transitionSentences } from '../explorer/index.ts';
+import { proposalsNote } from './proposals.ts';
 import { defaultFields } from './records.ts';
 import { customFieldsFor, isAllowed, type ToolCall, type ToolResult } from './tool.ts';
 
@@ -45,6 +46,7 @@ export function describeResources(call: ToolCall): ToolResult {
       })),
     ...(hidden.length > 0 && { no_access: hidden }),
     run: call.runs.issue(caller.principal),
+    ...(caller.principal.proposes !== undefined && { proposals: proposalsNote }),
     next: 'Call describe with "resource" before you use a resource for the first time. Pass "run" to all writes of your task.',
   };
 }

@@ -46,6 +46,8 @@ interface CallRow {
   readonly resource: string;
   readonly read: number;
   readonly written: number;
+  /** Whether the key only proposes writes. */
+  readonly proposes: boolean;
   readonly run: string | null;
   readonly requestId: string;
   readonly at: Date;
@@ -62,6 +64,7 @@ const callRows: RowSource<CallRow> = {
     resource: 'a.resource',
     read: 'a.records_read',
     written: 'a.records_written',
+    proposes: 'k.proposes',
     run: 'a.run',
     requestId: 'a.request_id',
     at: 'a.at',
@@ -153,7 +156,7 @@ export function agentsPage(app: FastifyInstance, services: PageServices): void {
       if (group === 'since') return t('undoSince');
       return run === null ? t('undo') : t('undoRun');
     },
-    isOffered: ({ written }: CallRow) => written > 0,
+    isOffered: ({ written, proposes }: CallRow) => written > 0 && !proposes,
     page: async (context: ObjectContext<PageServices>, _form: unknown, row: CallRow) => {
       const { language } = context;
       const t = agentsTexts(language);

@@ -16,6 +16,7 @@ import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import { type AdmitCall, admitCalls } from './calls.ts';
 import { failureResult } from './failure.ts';
 import { addPrompts } from './prompts.ts';
+import { propose } from './proposals.ts';
 import { addResources } from './resources.ts';
 import { signedRuns } from './runs.ts';
 import {
@@ -83,7 +84,9 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
       }
       const { principal, id: requestId } = request;
       if (principal === null) throw errors.unauthenticated();
-      const caller = { principal: { ...principal, name: nameInChanges(principal) }, requestId };
+      // Writes with the grants of proposals are never performed, see callTool.
+      const grants = principal.proposes ?? principal.grants;
+      const caller = { principal: { ...principal, grants, name: nameInChanges(principal) }, requestId };
       const response = await respondTo(request, body, services.versions.version ?? '', (tool, input) =>
         callTool(app, { ...tooling, admit }, request, caller, tool, input),
       );
@@ -171,7 +174,10 @@ async function callTool(
     const runId = run === undefined ? undefined : services.runs.verify(caller.principal, run);
     if (tool.writes) assertWritable(app);
     admitted = await admit(caller, tool, args, runId);
-    const result = await tool.run(call, args);
+    const isProposal = tool.writes && caller.principal.proposes !== undefined && !args.isTrue('dry_run');
+    const result = isProposal
+      ? await propose(call, tool, args, { input, run: runId })
+      : await tool.run(call, args);
     await admitted.record(result);
     return { result };
   } catch (cause) {

@@ -13,6 +13,7 @@ import {
   runOperation,
 } from '../../../engine/records/index.ts';
 import { describeResource, describeResources } from './describe.ts';
+import { describeProposals } from './proposals.ts';
 import {
   apiFields,
   compactor,
@@ -165,11 +166,16 @@ export const tools: readonly Tool[] = [
     name: 'describe',
     description:
       'Without resource: the resources, what you may do, and a new run. With resource: its fields, rules, filters and actions. Call it first.',
-    parameters: { resource },
+    parameters: {
+      resource,
+      proposals: { type: 'boolean', description: 'Only the status of your latest proposals.' },
+    },
     required: [],
     example: ({ name }) => ({ resource: name }),
-    run: async (call, args) =>
-      args.has('resource') ? describeResource(call, args.view(call)) : describeResources(call),
+    run: async (call, args) => {
+      if (args.isTrue('proposals')) return describeProposals(call);
+      return args.has('resource') ? describeResource(call, args.view(call)) : describeResources(call);
+    },
   },
   {
     name: 'find',

@@ -189,6 +189,8 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
       );
       await sql`delete from crm_jobs where organization_id = ${input.organization}::bigint
         and resource = ${name} and record_id = any (${arrayText(ids)}::bigint[])`.execute(tables);
+      await sql`delete from crm_proposals where organization_id = ${input.organization}::bigint
+        and resource = ${name} and record_id = any (${arrayText(ids)}::bigint[])`.execute(tables);
       await sql`delete from crm_merges where organization_id = ${input.organization}::bigint
         and resource = ${name} and (record_id = any (${arrayText(ids)}::bigint[]) or from_id = any (${arrayText(ids)}::bigint[]))`.execute(
         tables,

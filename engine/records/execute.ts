@@ -119,7 +119,7 @@ export async function dryRun<T>(
   database: Database,
   caller: Caller,
   creates: number,
-  work: (executor: Executor) => Promise<T>,
+  work: (executor: TransactionExecutor) => Promise<T>,
 ): Promise<T> {
   let result: { readonly value: T } | undefined;
   try {

@@ -150,7 +150,7 @@ export {
 } from './jobs.ts';
 export { type Delimiter, delimiters } from './lines.ts';
 export { hidesReferences, isLinkTable, linkTable } from './link-tables.ts';
-export { compileLock } from './lock.ts';
+export { compileLock, compileLockForWrite, type LockForWrite } from './lock.ts';
 export {
   ignoreLocksSql,
   ignoringLocksSql,

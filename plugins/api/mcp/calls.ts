@@ -66,6 +66,12 @@ function accessOf({ writes, reads }: Tool, args: Arguments): Access | undefined 
   return reads === undefined ? undefined : 'read';
 }
 
+/** Returns the number of records that a write, its dry run or its proposals contain. */
+const recordsIn = ({ written, records, proposals }: ToolResult): number => {
+  const list = written ?? records ?? proposals;
+  return Array.isArray(list) ? list.length : 1;
+};
+
 /** Returns a function that limits and records the calls of agents. */
 export function admitCalls(app: FastifyInstance, { database, settings }: CallServices): AdmitCall {
   const tables = tablesOf(database);
@@ -96,7 +102,7 @@ export function admitCalls(app: FastifyInstance, { database, settings }: CallSer
       throw cause;
     }
     const record = async (result: ToolResult | undefined): Promise<void> => {
-      const count = result === undefined ? 0 : (tool.reads?.(result) ?? 1);
+      const count = result === undefined ? 0 : (tool.reads?.(result) ?? recordsIn(result));
       // A repeated write with the same idempotency key returns the stored result.
       const isWrite = access === 'write' && result?.replayed !== true;
       await store(app, tables, {

@@ -41,16 +41,42 @@ const callColumns = ['tool', 'resource', 'record_id', 'action', 'body'] as const
 /** Maximum number of proposals that `describe` lists. */
 const maxListed = 50;
 
+const proposedNote = 'Nothing was written. A person approves or rejects each proposal in the admin UI.';
+
 /** What agents with proposals need to know. */
 export const proposalsNote =
   'Your writes become proposals: nothing is written until a person approves them. Call describe with "proposals": true for their status.';
+
+/**
+ * Proposes the writes of a call: one for each record, so that a person can decide about each.
+ * @throws HttpError in the same cases as the dry run of the first record that cannot be written
+ */
+export async function proposeAll(
+  call: ToolCall,
+  tool: Tool,
+  args: Arguments,
+  context: Parameters<typeof propose>[3],
+): Promise<ToolResult> {
+  if (!args.has('ids')) return propose(call, tool, args, context);
+  if (args.has('id')) throw errors.invalidParameter('id', 'or ids is required, but not both');
+  // Rejects the call before the first proposal is stored.
+  await tool.run(call, readArguments(tool, { ...context.input, dry_run: true }));
+  const { ids: _, confirm: _confirm, ...input } = context.input;
+  const proposals: unknown[] = [];
+  for (const id of args.ids()) {
+    const single = { ...input, id };
+    const result = await propose(call, tool, readArguments(tool, single), { ...context, input: single });
+    proposals.push(result.proposal);
+  }
+  return { proposals, note: proposedNote };
+}
 
 /**
  * Proposes a write instead of performing it: the write is validated in a dry run, and stored for a person to decide.
  * @param run ID of the run that the call names, without its signature
  * @throws HttpError in the same cases as the dry run
  */
-export async function propose(
+async function propose(
   call: ToolCall,
   tool: Tool,
   args: Arguments,
@@ -108,7 +134,7 @@ export async function propose(
   return {
     proposal: { id: new ExactNumber(stored.id), status: 'pending' },
     ...preview,
-    note: 'Nothing was written. A person approves or rejects the proposal in the admin UI.',
+    note: proposedNote,
   };
 }
 

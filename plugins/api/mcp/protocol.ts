@@ -14,9 +14,10 @@ import {
 } from '../../access/oauth/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import { type AdmitCall, admitCalls } from './calls.ts';
+import { signedConfirmations } from './confirmations.ts';
 import { failureResult } from './failure.ts';
 import { addPrompts } from './prompts.ts';
-import { propose } from './proposals.ts';
+import { proposeAll } from './proposals.ts';
 import { addResources } from './resources.ts';
 import { signedRuns } from './runs.ts';
 import {
@@ -56,6 +57,7 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
     ...services,
     signing: signing(services.secrets, 'cursors of lists'),
     runs: signedRuns(signing(services.secrets, 'runs of agents')),
+    confirmations: signedConfirmations(signing(services.secrets, 'confirmations of agents')),
   };
   const admit = admitCalls(app, services);
   app.addHook('onRequest', async (_request, reply) => {
@@ -176,7 +178,7 @@ async function callTool(
     admitted = await admit(caller, tool, args, runId);
     const isProposal = tool.writes && caller.principal.proposes !== undefined && !args.isTrue('dry_run');
     const result = isProposal
-      ? await propose(call, tool, args, { input, run: runId })
+      ? await proposeAll(call, tool, args, { input, run: runId })
       : await tool.run(call, args);
     await admitted.record(result);
     return { result };

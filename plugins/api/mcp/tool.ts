@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, excerpt, type FieldIssue } from '../../../engine/errors.ts';
-import { documentText, ExactNumber, integerText } from '../../../engine/fields/index.ts';
+import { documentText, ExactNumber, int64, integerText } from '../../../engine/fields/index.ts';
 import { fieldNamesInRequest } from '../../../engine/http/index.ts';
 import { namesIn, type Query } from '../../../engine/query/index.ts';
 import {
@@ -17,13 +17,14 @@ import {
 } from '../../../engine/records/index.ts';
 import { hintForInput } from '../../../engine/yaml/index.ts';
 import { type Titles, titlesOf } from '../../admin-ui/records/index.ts';
+import type { Confirmations } from './confirmations.ts';
 import type { Runs } from './runs.ts';
 
 /** The JSON Schema of a parameter. */
 export type ParameterSchema = {
   readonly type: string | string[];
   readonly description?: string;
-  readonly items?: { readonly type: string };
+  readonly items?: { readonly type: string | string[] };
   readonly minimum?: number;
   readonly maximum?: number;
   readonly default?: number;
@@ -35,7 +36,7 @@ export interface Tool {
   readonly description: string;
   readonly parameters: Readonly<Record<string, ParameterSchema>>;
   readonly required: readonly string[];
-  /** Whether the tool writes records. A call writes one record. */
+  /** Whether the tool writes records. */
   readonly writes?: true;
   /** Returns the number of records that a result contains. Undefined if the tool does not read records. */
   readonly reads?: (result: ToolResult) => number;
@@ -54,6 +55,7 @@ export interface ToolServices {
   /** Signs the cursors of lists, as in the API. */
   readonly signing: TextSigner;
   readonly runs: Runs;
+  readonly confirmations: Confirmations;
 }
 
 /** A call of a tool on behalf of an authenticated caller. */
@@ -120,16 +122,21 @@ export interface Arguments {
   readonly view: (call: ToolCall) => ResourceView;
   /** Returns the record's ID as text, which the operation checks. */
   readonly id: () => string;
+  /** Returns the IDs of several records. @throws HttpError 400 if one of them is invalid or repeated, or if there are too many */
+  readonly ids: () => readonly string[];
   /** Returns the `idempotency_key` of a write, if there is one. @param body the values that are written */
   readonly idempotency: (body: Body) => Idempotency | undefined;
 }
+
+/** Maximum number of records that a call can name. */
+export const maxIds = 100;
 
 /** Checks of values by the types in parameter schemas. */
 const isOfType: Readonly<Record<string, (value: unknown) => boolean>> = {
   string: (value) => typeof value === 'string',
   boolean: (value) => typeof value === 'boolean',
   integer: (value) => integerText(value) !== undefined,
-  array: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string'),
+  array: Array.isArray,
   object: (value) =>
     typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber),
 };
@@ -138,7 +145,6 @@ const typeNames: Readonly<Record<string, string>> = {
   string: 'a string',
   boolean: 'true or false',
   integer: 'an integer',
-  array: 'a list of strings',
   object: 'an object',
 };
 
@@ -153,8 +159,15 @@ export function readArguments({ name: tool, parameters, required }: Tool, input:
       return [{ field: excerpt(name), message, hint }];
     }
     const types = [parameters[name]?.type ?? []].flat().map(String);
-    if (types.some((type) => isOfType[type]?.(value) === true)) return [];
-    return [{ field: name, message: `${name} must be ${types.map((type) => typeNames[type]).join(' or ')}` }];
+    const itemTypes = [parameters[name]?.items?.type ?? []].flat();
+    const hasItems =
+      !Array.isArray(value) ||
+      value.every((item) => itemTypes.some((type) => isOfType[type]?.(item) === true));
+    if (hasItems && types.some((type) => isOfType[type]?.(value) === true)) return [];
+    const expected = types.map((type) =>
+      type === 'array' ? `a list of ${itemTypes.map((item) => `${item}s`).join(' or ')}` : typeNames[type],
+    );
+    return [{ field: name, message: `${name} must be ${expected.join(' or ')}` }];
   });
   issues.push(
     ...required
@@ -184,6 +197,15 @@ export function readArguments({ name: tool, parameters, required }: Tool, input:
       throw errors.invalidFields([unknownNameIn('resource', name, all)]);
     },
     id: () => text('id') ?? '',
+    ids: () => {
+      const ids = ((values.get('ids') ?? []) as readonly unknown[]).map(String);
+      if (ids.length === 0 || ids.length > maxIds || new Set(ids).size < ids.length)
+        throw errors.invalidParameter('ids', `must be a list of 1 to ${maxIds} different IDs`);
+      const wrong = ids.find((one) => int64(one) === undefined);
+      if (wrong !== undefined)
+        throw errors.invalidParameter('ids', `must contain only IDs, not ${JSON.stringify(excerpt(wrong))}`);
+      return ids;
+    },
     idempotency: (body) => {
       const key = text('idempotency_key');
       if (key === undefined) return undefined;

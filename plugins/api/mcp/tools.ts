@@ -12,6 +12,8 @@ import {
   recordValues,
   runOperation,
 } from '../../../engine/records/index.ts';
+import { changePreview, titlePreview, writeRecords } from './bulk.ts';
+import { maxUnconfirmed } from './confirmations.ts';
 import { describeResource, describeResources } from './describe.ts';
 import { describeProposals } from './proposals.ts';
 import {
@@ -26,6 +28,7 @@ import {
   type Arguments,
   customFieldsFor,
   isAllowed,
+  maxIds,
   type ParameterSchema,
   permit,
   type Tool,
@@ -48,6 +51,12 @@ const names = (description: string): ParameterSchema => ({
 });
 const resource = text();
 const id: ParameterSchema = { type: ['integer', 'string'] };
+const ids: ParameterSchema = {
+  type: 'array',
+  items: { type: ['integer', 'string'] },
+  description: `Instead of id: up to ${maxIds} records, all or none. More than ${maxUnconfirmed} require confirm.`,
+};
+const confirm = text('"confirm" of a dry run with the same arguments, once your user has agreed');
 const values: ParameterSchema = { type: 'object', description: 'Values by field name. References are IDs.' };
 const where: ParameterSchema = {
   type: 'object',
@@ -144,6 +153,12 @@ function writtenResult(
 
 const withNote = (result: ToolResult, note: string | undefined): ToolResult =>
   note === undefined ? result : { ...result, note };
+
+/** Checks that a call names either one record or several. @throws HttpError 400 otherwise */
+function assertTarget(args: Arguments): void {
+  if (args.has('id') === args.has('ids'))
+    throw errors.invalidParameter('id', 'or ids is required, but not both');
+}
 
 /** Returns the operation that restores records. @throws HttpError 400 if the resource has no trash */
 function restoreOf({ name, operations: { restore } }: ResourceView) {
@@ -311,9 +326,9 @@ export const tools: readonly Tool[] = [
   },
   {
     name: 'update',
-    description: 'Change some fields of a record. Null empties a field.',
-    parameters: { resource, id, values, dry_run: dry, run },
-    required: ['resource', 'id', 'values'],
+    description: 'Change some fields of a record, or the same fields of several. Null empties a field.',
+    parameters: { resource, id, ids, values, dry_run: dry, confirm, run },
+    required: ['resource', 'values'],
     writes: true,
     example: (view) => ({ ...exampleId(view), values: exampleValues(view), dry_run: true }),
     run: async (call, args) => {
@@ -321,8 +336,16 @@ export const tools: readonly Tool[] = [
       permit(call, view, 'update');
       const body = args.object('values') ?? {};
       const { patch } = view.operations;
-      const input = { ...(await inputOf(call, view)), id: args.id(), body };
+      assertTarget(args);
       call.reportNames(view, {}, body);
+      const common = { ...(await inputOf(call, view)), body };
+      if (args.has('ids'))
+        return writeRecords(call, view, args, {
+          ...{ tool: 'update', body, preview: changePreview(call, view) },
+          write: async (executor, one) =>
+            recordValues(await runOperation(executor, patch, { ...common, id: one })),
+        });
+      const input = { ...common, id: args.id() };
       if (args.isTrue('dry_run')) {
         return dryRun(call.database, call.caller, 0, async (executor) => {
           const before = await readBefore(call, view, args.id(), executor);
@@ -336,17 +359,27 @@ export const tools: readonly Tool[] = [
   },
   {
     name: 'delete',
-    description: 'Delete a record. describe says whether it can be restored.',
-    parameters: { resource, id, dry_run: dry, run },
-    required: ['resource', 'id'],
+    description: 'Delete a record or several. describe says whether they can be restored.',
+    parameters: { resource, id, ids, dry_run: dry, confirm, run },
+    required: ['resource'],
     writes: true,
     example: (view) => ({ ...exampleId(view), dry_run: true }),
     run: async (call, args) => {
       const view = args.view(call);
       permit(call, view, 'delete');
       call.reportNames(view);
-      const input = { ...(await inputOf(call, view)), id: args.id() };
+      assertTarget(args);
       const { remove } = view.operations;
+      const common = await inputOf(call, view);
+      if (args.has('ids'))
+        return writeRecords(call, view, args, {
+          ...{ tool: 'delete', body: {}, preview: titlePreview(call, view) },
+          write: async (executor, one) => {
+            await runOperation(executor, remove, { ...common, id: one });
+            return null;
+          },
+        });
+      const input = { ...common, id: args.id() };
       if (args.isTrue('dry_run')) {
         return dryRun(call.database, call.caller, 0, async (executor) => {
           const before = await readBefore(call, view, args.id(), executor);

@@ -320,6 +320,37 @@ onBothDrivers(
       assert.ok(reader.text.includes(`(proposal ${third} of administrator)`));
     });
 
+    test('the rights of both are checked with their own scopes', async () => {
+      const grants = [{ object: 'tasks', actions: ['list', 'read', 'update:own'] }];
+      const { person } = await member(grants);
+      const { propose, fail } = await agent({ onBehalfOf: person });
+      const [own, other] = [
+        await make({ title: 'own', owner_id: Number(person.id) }),
+        await make({ title: 'of another member' }),
+      ];
+      const values = { points: 1 };
+      assert.equal((await fail('update', { resource: 'tasks', id: other, values })).code, 'not_found');
+      const proposal = await propose('update', { resource: 'tasks', id: own, values });
+      const stranger = await member(grants);
+      assert.match(await failToApprove(proposal, stranger.browser), /^Not approved, .*not found/);
+      await approve(proposal);
+
+      assert.equal((await api(`GET tasks/${own}`)).json.points, 1);
+    });
+
+    test('children are proposed with their record, and shown to members who can write them', async () => {
+      const { propose } = await agent();
+      const proposal = await propose('create', {
+        resource: 'projects',
+        values: { name: 'With tasks', tasks: [{ title: 'nested title' }] },
+      });
+      const { browser } = await member([{ object: 'projects', actions: ['list', 'read', 'create'] }]);
+      assert.equal((await browser.get(url(proposal))).status, 404);
+      assert.match((await admin.get(url(proposal))).text, /nested title/);
+      await approve(proposal);
+      assert.equal((await idsOf('tasks', 'title=nested+title')).length, 1);
+    });
+
     test('only members who can perform a proposal see it', async () => {
       const { propose } = await agent();
       const id = await make({ title: 'private title' });

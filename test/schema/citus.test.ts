@@ -135,8 +135,8 @@ suite('a database on Citus', { concurrency: 1 }, () => {
         'crm_erasures',
         'crm_event_deliveries',
         'crm_request_counts',
-        'crm_agent_calls',
         'crm_proposals',
+        'crm_agent_calls',
       ],
     );
   });

@@ -90,7 +90,7 @@ export function preparePreviews(
     const preview: Previews['preview'] = async ({ grant, resource, id, body, isInput, isTrashed }) => {
       const view = views.get(resource);
       if (view === undefined || !calls.allows(view, grant)) return undefined;
-      if (!isInput && !isWritable(views, view, body)) return undefined;
+      if (!isInput && !isWritable({ calls, views }, view, body)) return undefined;
       const stored = id === null ? undefined : await recordOf(calls, view, id, isTrashed);
       // Only a member who can read all records may learn that a record does not exist.
       const seesAll = recordLimits(grants, view.context.stored, 'read').length === 0;
@@ -155,7 +155,11 @@ const flattened = ({ definition }: ResourceView, body: Body): [string, unknown][
   });
 
 /** Returns whether a member can write, and therefore see, all values in a body. */
-function isWritable(views: ReadonlyMap<string, ResourceView>, view: ResourceView, body: Body): boolean {
+function isWritable(
+  context: { readonly calls: Calls; readonly views: ReadonlyMap<string, ResourceView> },
+  view: ResourceView,
+  body: Body,
+): boolean {
   const names = new Set(view.definition.fields.filter(({ readOnly }) => !readOnly).map(({ name }) => name));
   const lists = view.definition.expansion.filter(({ isWritable: isList }) => isList === true);
   return Object.entries(body).every(([name, value]) => {
@@ -167,19 +171,22 @@ function isWritable(views: ReadonlyMap<string, ResourceView>, view: ResourceView
     }
     if (names.has(name)) return true;
     const list = lists.find((candidate) => candidate.name === name);
-    const child = list && views.get(list.to ?? '');
+    const child = list && context.views.get(list.to ?? '');
     return (
       child !== undefined &&
       Array.isArray(value) &&
-      value.every((item) => isWritable(views, child, withoutId(item)))
+      value.every((item) => {
+        const { isNew, values } = childOf(item);
+        return context.calls.allows(child, isNew ? 'create' : 'update') && isWritable(context, child, values);
+      })
     );
   });
 }
 
-/** Returns the values of a child, without the ID of an existing one. */
-function withoutId(item: unknown): Body {
-  const { id: _, ...values } = (typeof item === 'object' && item !== null ? item : {}) as Body;
-  return values;
+/** Returns the values of a child, and whether it does not exist yet. */
+function childOf(item: unknown): { readonly isNew: boolean; readonly values: Body } {
+  const { id, ...values } = (typeof item === 'object' && item !== null ? item : {}) as Body;
+  return { isNew: id === undefined || id === null, values };
 }
 
 /** Reads a record as the member sees it. @returns undefined if it does not exist; without a tag if it is in the trash */

@@ -161,8 +161,8 @@ export function prepareApprovals(
     return 'outdated';
   };
 
-  /** Checks that the key can still perform a proposal on the unchanged record. */
-  const checkProposer = async (
+  /** Checks that a caller can perform a proposal on the unchanged record. @returns why not */
+  const check = async (
     proposal: Proposal,
     performer: Performer,
   ): Promise<'key' | 'outdated' | HttpError | undefined> => {
@@ -229,8 +229,12 @@ export function prepareApprovals(
     if (!allows(key.proposes, proposerView.context.stored, grant)) return 'key';
     if (!allows(principal.grants, approverView.context.stored, grant))
       return errors.forbidden(approverView.name, grant);
-    const issue = await checkProposer(proposal, { caller: proposer, view: proposerView, tag: proposal.tag });
-    if (issue !== undefined) return issue === 'outdated' ? end(organization, proposal) : issue;
+    const issue = await check(proposal, { caller: proposer, view: proposerView, tag: proposal.tag });
+    if (issue === 'outdated') return end(organization, proposal);
+    // An error for the key can contain values that the approver cannot see.
+    if (issue instanceof HttpError)
+      return (await check(proposal, { caller: approver, view: approverView, tag })) ?? 'key';
+    if (issue !== undefined) return issue;
 
     const name = approverName(principal.name, proposal.id, proposal.key);
     const performer = { caller: { principal: { ...principal, name }, requestId }, view: approverView, tag };

@@ -121,7 +121,8 @@ describe('the configurations of clients', () => {
 });
 
 test('the page lists all tools with their parameters', () => {
-  const rows = [...page.matchAll(/^\| `(\w+)` \| (.*?) \| .* \|$/gm)];
+  const [, section = ''] = /^## Tools\n([\s\S]*?)^## /m.exec(page) ?? [];
+  const rows = [...section.matchAll(/^\| `(\w+)` \| (.*?) \| .* \|$/gm)];
   assert.deepEqual(
     rows.map(([, name, parameters = '']) => [
       name,

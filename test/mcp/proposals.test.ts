@@ -195,6 +195,17 @@ onBothDrivers(
       assert.equal(other.code, 'idempotency_key_reused');
       await approve(String((first.proposal as { id: unknown }).id));
       assert.equal(((await use('create', input)).proposal as { status: string }).status, 'approved');
+      const actor = await agent();
+      const task = await make({ title: 'to close' });
+      const action = {
+        resource: 'tasks',
+        id: task,
+        action: 'close',
+        input: { hours: 1 },
+        idempotency_key: 'act',
+      };
+      const act = async () => String(((await actor.use('act', action)).proposal as { id: unknown }).id);
+      assert.equal(await act(), await act());
       const rows = await tablesOf(instance().database)
         .selectFrom('crm_agent_calls')
         .select(['records_read', 'records_written'])

@@ -79,6 +79,7 @@ export async function describeResource(call: ToolCall, view: ResourceView): Prom
       ),
     }),
     default_fields: defaultFields(call, view),
+    ...(call.caller.principal.proposes !== undefined && { writes: 'become proposals' }),
     where: Object.fromEntries(filters.map(({ name, operators }) => [name, operators.join(' ')])),
     sort: [...sort.choices.keys()].join(', ') || `always ${sort.field.name}`,
     ...(search.length > 0 && { q_searches: search.map(({ name }) => name).join(', ') }),

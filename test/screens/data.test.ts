@@ -446,10 +446,14 @@ onBothDrivers(
         const { text } = complete;
         assert.match(
           text,
-          new RegExp(`<h2>Contacts</h2>\\s*<ul><li><a href="${data}/contacts/${contact}">Ada</a>`),
+          new RegExp(`<h2>Contacts \\(1\\)</h2>\\s*<ul><li><a href="${data}/contacts/${contact}">Ada</a>`),
         );
         assert.match(text, new RegExp(`<a href="${data}/opportunities/${opportunity}">Sale</a>`));
-        assert.doesNotMatch(text, /<h2>Cases/, 'no case refers to it');
+        assert.match(
+          text,
+          /<h2>Cases<\/h2>\s*<p class="links"><a href="[^"]*">(?:<svg.*?<\/svg>)?Add case</,
+          'no case refers to it',
+        );
         const all = linkIn(complete, /Show all/);
         assert.equal(all, `${data}/contacts?account_id=${account}`);
         assert.deepEqual(rowsOf(await admin.get(all)), ['Ada']);
@@ -459,8 +463,31 @@ onBothDrivers(
           { object: 'opportunities', actions: ['read'] },
         ]);
         const part = (await page(reader)).text;
-        assert.match(part, /<h2>Contacts/);
-        assert.doesNotMatch(part, /Opportunities|Sale/);
+        assert.match(part, /<h2>Contacts \(1\)/);
+        assert.doesNotMatch(part, /Opportunities|Sale|Cases|Add /);
+      });
+
+      test('a record is added to the record that it refers to', async () => {
+        const name = fresh('Parent');
+        const account = await make('accounts', { name });
+        const page = await admin.get(`${data}/accounts/${account}`);
+        const add = linkIn(page, /Add contact/);
+        assert.equal(add, `${data}/contacts/new?account_id=${account}`);
+        const form = formsOf(await admin.get(add)).find(({ action }) => action === `${data}/contacts/new`);
+        assert.equal(form?.values.account_id, `${name} (${account})`);
+        const sent = await admin.post(`${data}/contacts/new`, { ...form?.values, last_name: 'Added' });
+        assert.equal(sent.status, 303, sent.text);
+        const [, id] = /\/contacts\/(\d+)/.exec(sent.headers.get('location') ?? '') ?? [];
+        assert.equal((await read('contacts', String(id))).account_id, Number(account));
+        const beta = await instance().organization(fresh('beta'));
+        const other = await instance().call('POST /api/v1/accounts', {
+          key: beta.key,
+          body: { name: 'Secret' },
+        });
+        assert.equal((await admin.get(`${data}/contacts/new?account_id=${other.json.id}`)).status, 404);
+        const blank = await admin.get(`${data}/contacts/new?account_id=x&last_name=Forged`);
+        assert.equal(blank.status, 200);
+        assert.doesNotMatch(blank.text, /value="Forged"/);
       });
 
       test('records of another organization are invisible at every URL', async () => {

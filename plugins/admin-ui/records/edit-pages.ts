@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
-import { isAssignable } from '../../../engine/fields/index.ts';
+import { isAssignable, linksOf, refersToMany } from '../../../engine/fields/index.ts';
 import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import { createOnce, formKey } from './create-once.ts';
@@ -13,7 +13,7 @@ import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
 import { resolveReferences } from './typed-references.ts';
 import { undoablePosition } from './undo.ts';
 import { editedField, valueForm } from './value-form.ts';
-import { resourceNoun, textOf, valueText } from './values.ts';
+import { isRecordId, resourceNoun, textOf, valueText } from './values.ts';
 
 /** Registers the forms that create and edit a record. */
 export function editPages({ get, post }: DataRoutes): void {
@@ -21,7 +21,11 @@ export function editPages({ get, post }: DataRoutes): void {
     assertAllowed(context, 'create');
     const feedback = await suggestionsFor(context);
     return context.sendPage(
-      await createForm(context, { texts: initialTexts(context), ...feedback }, randomUUID()),
+      await createForm(
+        context,
+        { texts: { ...initialTexts(context), ...(await givenReferences(context)) }, ...feedback },
+        randomUUID(),
+      ),
     );
   });
 
@@ -114,6 +118,32 @@ const initialTexts = ({ resource, member }: DataRequest): Readonly<Record<string
           : valueText(formField, formField.default),
     ]),
   );
+
+/** Returns the references in the URL, with the titles of the records, for forms that add a record to another one. */
+async function givenReferences({
+  request,
+  resource,
+  calls,
+  references,
+  titles,
+}: DataRequest): Promise<Readonly<Record<string, string>>> {
+  const query = request.query as Form;
+  const given = writable(resource).map(async (formField): Promise<readonly [string, string][]> => {
+    const text = field(query, formField.name);
+    if (text === '' || refersToMany(formField)) return [];
+    for (const link of linksOf(formField)) {
+      const target = references.target(link);
+      const prefix = link.alternativeOf === undefined ? '' : `${target?.name}/`;
+      const id = text.slice(prefix.length);
+      if (target === undefined || !text.startsWith(prefix) || !isRecordId(id)) continue;
+      if (!calls.allows(target, 'read')) return [];
+      const { record } = await calls.read(target, id);
+      return [[formField.name, `${titles.of(target, record)} (${text})`]];
+    }
+    return [];
+  });
+  return Object.fromEntries((await Promise.all(given)).flat());
+}
 
 /** Returns whether a submitted form for a new record contains only blank and default values. */
 function isUntouched(context: DataRequest, texts: Readonly<Record<string, string>>): boolean {

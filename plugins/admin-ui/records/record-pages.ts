@@ -277,7 +277,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
           }),
         };
       }),
-    related: references.lists(resource, record),
+    related: references.lists(calls, resource, record),
     changes:
       timeline === undefined
         ? changes

@@ -6,19 +6,22 @@ import {
   fieldLabel,
   humanize,
   linksOf,
+  referenceName,
   refersToMany,
   refersToUser,
 } from '../../../engine/fields/index.ts';
 import { equalityParameter, maxExpansions, type Query } from '../../../engine/query/index.ts';
 import type { DisplayValue, Language, Link, RecordPage } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
+import { writable } from './inputs.ts';
 import { type People, personValue } from './people.ts';
 import { recordsTexts } from './texts/index.ts';
-import { inText, resourceWords, type Titles, textOf } from './values.ts';
+import { inText, resourceNoun, resourceWords, type Titles, textOf } from './values.ts';
 
 /** An expanded list in a record. */
 interface ExpandedRecords {
   readonly data: readonly DataRecord[];
+  readonly has_more: boolean;
   readonly url: string;
 }
 
@@ -31,8 +34,8 @@ export interface References {
   readonly expansion: (calls: Calls, fields: readonly Field[]) => Query;
   /** Returns the parameters for including everything that a record's page shows, if the member can read it. */
   readonly pageExpansion: (calls: Calls, resource: ResourceView) => Query;
-  /** Returns the lists of records that refer to a record, without empty lists. */
-  readonly lists: (resource: ResourceView, record: DataRecord) => readonly RelatedList[];
+  /** Returns the lists of records that refer to a record. Empty lists are omitted if the member cannot add a record. */
+  readonly lists: (calls: Calls, resource: ResourceView, record: DataRecord) => readonly RelatedList[];
   /** Returns the resource that a field refers to. */
   readonly target: (field: Pick<Field, 'to'>) => ResourceView | undefined;
   /** Returns the titles of the records to which a field refers, or undefined if they are not available. */
@@ -96,11 +99,15 @@ export function referencesOf(
       const names = lists.slice(0, maxExpansions).map(({ name }) => name);
       return expand([...readable(calls, resource.definition.fields), ...names]);
     },
-    lists: (resource, record) =>
+    lists: (calls, resource, record) =>
       listsOf(resource).flatMap(({ name, to, reference }) => {
         const from = target({ to });
         const list = (record.expanded as Readonly<Record<string, ExpandedRecords>> | undefined)?.[name];
-        if (from === undefined || list === undefined || list.data.length === 0) return [];
+        if (from === undefined || list === undefined) return [];
+        const count = list.data.length;
+        const field = writable(from).find((candidate) => candidate.name === referenceName(reference));
+        const canAdd = field !== undefined && calls.allows(from, 'create');
+        if (count === 0 && !canAdd) return [];
         // A default name contains a dot if the resource refers to this one by several fields.
         const title = name.includes('.')
           ? `${resourceLabel(from.definition)} (${fieldLabel(reference)})`
@@ -108,13 +115,29 @@ export function referencesOf(
             ? resourceLabel(from.definition)
             : humanize(name);
         const [, query] = list.url.split('?');
+        const id = textOf(record.id);
+        const noun = resourceNoun(from, language);
         return {
-          title,
+          title: count === 0 ? title : `${title} (${list.has_more ? `${count}+` : count})`,
+          ...(canAdd && {
+            add: {
+              label: t('add', { noun }),
+              href: `${base}/${to}/new?${new URLSearchParams({
+                [field.name]: reference.alternativeOf === undefined ? id : `${resource.name}/${id}`,
+              })}`,
+            },
+          }),
           records: list.data.map((item) => ({
             label: titles.of(from, item),
             href: `${base}/${to}/${textOf(item.id)}`,
           })),
-          all: { label: t('showAll'), name: t('showAllOf', { name: title }), href: `${base}/${to}?${query}` },
+          ...(count > 0 && {
+            all: {
+              label: t('showAll'),
+              name: t('showAllOf', { name: title }),
+              href: `${base}/${to}?${query}`,
+            },
+          }),
         };
       }),
     records: expandedOf,

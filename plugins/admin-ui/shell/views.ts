@@ -270,6 +270,8 @@ export interface RecordPage extends Page {
   readonly related?: readonly {
     readonly title: string;
     readonly records: readonly Link[];
+    /** Link to the form that adds an item to the list. */
+    readonly add?: Link;
     /** Link to the complete list. */
     readonly all?: Link;
   }[];

@@ -134,6 +134,7 @@ export default {
   wasDeleted: 'Dieser Datensatz wurde gelöscht.',
   showValue: 'Vollständigen Wert anzeigen',
   showValueOf: 'Vollständigen Wert von {field} anzeigen',
+  add: '{noun} hinzufügen',
   previousRecord: 'Vorheriger Datensatz',
   nextRecord: 'Nächster Datensatz',
   mergeAnother: 'Zusammenführen mit: {noun}',

@@ -131,6 +131,7 @@ export default {
   wasDeleted: 'This record was deleted.',
   showValue: 'Show full value',
   showValueOf: 'Show full value of {field}',
+  add: 'Add {noun}',
   previousRecord: 'Previous record',
   nextRecord: 'Next record',
   mergeAnother: 'Merge another {noun}',

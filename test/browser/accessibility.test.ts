@@ -142,7 +142,7 @@ inBrowser('accessibility', (world) => {
       await page.getByLabel('Select Berg').check();
       await page.getByRole('button', { name: 'Edit selected' }).click();
       await check('the field of a selection');
-      await page.getByLabel('Field').selectOption('owner_id');
+      await page.getByLabel('Field').selectOption('rating');
       await page.getByRole('button', { name: 'Continue' }).click();
       await check('the value of a selection');
       await page.goto(at('data/leads'));

@@ -89,6 +89,35 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     assert.deepEqual(used, { clicks: 1, keys: 1 });
   });
 
+  test('edit cells of a list: 1 click, Tab to the next cell, and Enter', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', {
+      last_name: 'Ames',
+      company: 'Old',
+      email: 'old@people.example',
+    });
+    await go(page, acme, 'data/leads?sort=last_name&columns=company&columns=email');
+    const { used, click, press, type } = userOf(page);
+    const cell = (label: string) => page.locator(`td[data-label="${label}"]`);
+    await click(cell('Company'));
+    await cell('Company').getByRole('textbox').waitFor();
+    await type('New');
+    await press('Tab');
+    await cell('Email').getByRole('textbox').waitFor();
+    await type('new@people.example');
+    await press('Enter');
+    await page.getByRole('status').getByText('Ames saved.').waitFor();
+    assert.match(page.url(), /data\/leads\?.*sort=last_name/, 'the user is where they were');
+    const { company, email } = await read(acme, `leads/${id}`);
+    assert.deepEqual([company, email], ['New', 'new@people.example']);
+    assert.deepEqual(used, { clicks: 1, keys: 2 });
+    await cell('Company').click();
+    await cell('Company').getByRole('textbox').fill('Other');
+    await page.keyboard.press('Escape');
+    await cell('Company').getByText('New').waitFor();
+    assert.equal((await read(acme, `leads/${id}`)).company, 'New');
+  });
+
   test('undo an edit: 1 click', async () => {
     const { acme, page } = await enter();
     const id = await create(acme, 'leads', { last_name: 'Ames', company: 'Old' });

@@ -9,7 +9,7 @@ import { assertAllowed, feedbackOf, readStored, saveEdit, suggestionsFor } from 
 import { bodyOf, type FormState, formInputs, submittedTexts, writable } from './inputs.ts';
 import { sameList } from './neighbors.ts';
 import { showRecord } from './record-pages.ts';
-import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
+import { type DataRequest, type DataRoutes, deletionOf, returnUrl } from './routes.ts';
 import { resolveReferences } from './typed-references.ts';
 import { undoablePosition } from './undo.ts';
 import { editedField, valueForm } from './value-form.ts';
@@ -87,10 +87,12 @@ export function editPages({ get, post }: DataRoutes): void {
     const result = await saveEdit(context, { tag: field(form, 'tag'), texts, stored, only });
     if (result.isSaved) {
       const { record, isChanged } = result;
+      // A cell of a list is edited without leaving the list.
+      const isInList = field(form, 'from') === 'list';
       return redirectDone(
         request,
         reply,
-        `${path}/${id}${sameList(context)}`,
+        isInList ? returnUrl(context, form) : `${path}/${id}${sameList(context)}`,
         isChanged ? 'record-saved' : 'record-same',
         {
           name: titles.of(resource, record),

@@ -17,6 +17,7 @@ import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
 import { canSeeTrash, type DataRequest } from './routes.ts';
 import type { RecordsText } from './texts/index.ts';
+import { editedField } from './value-form.ts';
 import { displayValue, isNumeric, resourceNoun, resourceWords, type Titles, textOf } from './values.ts';
 import { viewTabs } from './view-tabs.ts';
 
@@ -68,6 +69,11 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
   const chips = await filterChips(input, { parameters, link, locale });
   // A full page has a cursor even if it is the last one.
   const isLast = total <= maxExactCount && number * definition.page.size >= total;
+  const editable = new Set(
+    columns
+      .map(({ name }) => name)
+      .filter((name) => calls.allows(resource, 'read') && editedField(input, name)),
+  );
   const keys = sortKeysIn(resource, parameters);
   const isSearched = (parameters.get('q') ?? '') !== '';
   const create = calls.allows(resource, 'create')
@@ -128,12 +134,13 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
             text: title,
             ...(calls.allows(resource, 'read') && { href: `${recordPath}${linkToList(parameters)}` }),
           },
-          ...columns.map((field) =>
-            displayValue(field, record[field.name], {
+          ...columns.map((field) => ({
+            ...displayValue(field, record[field.name], {
               reference: referredValue(references, people, field, record),
               locale,
             }),
-          ),
+            ...(editable.has(field.name) && { edit: `${recordPath}?edit=${field.name}` }),
+          })),
         ],
         links: [
           ...(calls.allows(resource, 'update') && calls.allows(resource, 'read')

@@ -82,18 +82,10 @@ function createEngine(): typeof handlebars {
   return engine;
 }
 
-/** Options for pages that share the admin UI's look. */
-interface PageOptions {
-  /** Path of the layout's template. */
-  readonly layout: string;
-  /** Whether the pages' scripts send requests to this instance. */
-  readonly sendsRequests?: boolean;
-}
-
-/** Registers the templates and the security headers of pages. */
+/** Registers the templates and the security headers of pages that share the admin UI's look. @param layout the layout's path */
 export async function registerPages(
   app: FastifyInstance,
-  { layout, sendsRequests = false }: PageOptions,
+  { layout }: { readonly layout: string },
 ): Promise<void> {
   await app.register(helmet, {
     contentSecurityPolicy: {
@@ -104,7 +96,7 @@ export async function registerPages(
         styleSrc: ["'self'"],
         imgSrc: ["'self'", 'data:'],
         fontSrc: ["'self'"],
-        ...(sendsRequests && { connectSrc: ["'self'"] }),
+        connectSrc: ["'self'"],
         formAction: ["'self'"],
         frameAncestors: ["'none'"],
         baseUri: ["'none'"],

@@ -53,7 +53,10 @@ export interface TableRow {
   readonly id: string;
   /** The name in the label of the row's menu. Default: the text of the first cell. */
   readonly label?: string;
-  readonly cells: readonly DisplayValue[];
+  readonly cells: readonly (DisplayValue & {
+    /** URL of the row's page with the form for this value, which the script opens in the cell. */
+    readonly edit?: string;
+  })[];
   readonly links?: readonly Link[];
   readonly buttons?: readonly Button[];
 }

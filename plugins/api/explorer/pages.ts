@@ -99,7 +99,7 @@ function organizationsOf(request: FastifyRequest, reply: FastifyReply, person: P
  * key that the user enters.
  */
 export async function explorerPages(app: FastifyInstance, options: ExplorerOptions): Promise<void> {
-  await registerPages(app, { layout: viewPath('layout'), sendsRequests: true });
+  await registerPages(app, { layout: viewPath('layout') });
   assets.serve(app);
 
   const prepared = builtOnce(async () => explorerData(await options.document(), options));

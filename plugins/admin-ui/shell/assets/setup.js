@@ -48,27 +48,76 @@ for (const pencil of document.querySelectorAll('.values .edit a')) {
   pencil.addEventListener('click', () => keepPosition());
 }
 const valueForm = document.querySelector('form.inline');
-if (valueForm !== null) {
-  const control = valueForm.querySelector('[autofocus]');
+if (valueForm !== null) enhanceValueForm(valueForm, () => follow(valueForm.querySelector('.submit a')));
+function enhanceValueForm(form, cancel) {
+  const control = form.querySelector('[autofocus]');
   let usesKeyboard = false;
+  control?.focus();
   control?.select?.();
-  valueForm.addEventListener('submit', keepPosition);
-  valueForm.addEventListener('pointerdown', () => {
+  form.addEventListener('submit', keepPosition);
+  form.addEventListener('pointerdown', () => {
     usesKeyboard = false;
   });
-  valueForm.addEventListener('keydown', (event) => {
+  form.addEventListener('keydown', (event) => {
     usesKeyboard = true;
     const isSelect = event.target.matches('select');
-    if (event.key === 'Escape') follow(valueForm.querySelector('.submit a'));
+    if (event.key === 'Escape') cancel();
     else if (event.key === 'Enter' && (isSelect || event.ctrlKey || event.metaKey)) {
       event.preventDefault();
-      valueForm.requestSubmit();
+      form.requestSubmit();
     }
   });
-  valueForm.addEventListener('change', ({ target }) => {
-    if (target.matches('select') && !usesKeyboard) valueForm.requestSubmit();
+  form.addEventListener('change', ({ target }) => {
+    if (target.matches('select') && !usesKeyboard) form.requestSubmit();
   });
 }
+
+// A cell of a list is edited in place, with the form of the record's page. Tab saves the value and opens the next cell.
+const cells = matchMedia('(min-width: 721px)').matches ? [...document.querySelectorAll('td[data-edit]')] : [];
+let closeCell = () => {};
+async function openCell(cell) {
+  const answer = await fetch(cell.dataset.edit);
+  const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  const form = page.querySelector('form.inline');
+  // The record's page explains why the value cannot be changed.
+  if (form === null) return location.assign(cell.dataset.edit);
+  closeCell();
+  const shown = [...cell.childNodes];
+  for (const [name, value] of [
+    ['from', 'list'],
+    ['at', location.search.slice(1)],
+  ]) {
+    const field = document.createElement('input');
+    Object.assign(field, { type: 'hidden', name, value });
+    form.append(field);
+  }
+  cell.replaceChildren(form);
+  cell.classList.add('editing');
+  closeCell = () => {
+    cell.replaceChildren(...shown);
+    cell.classList.remove('editing');
+    closeCell = () => {};
+  };
+  form.querySelector('.submit a').addEventListener('click', (event) => {
+    event.preventDefault();
+    closeCell();
+  });
+  form.addEventListener('keydown', (event) => {
+    const next = cells[cells.indexOf(cell) + (event.shiftKey ? -1 : 1)];
+    if (event.key !== 'Tab' || next === undefined || event.target.closest('.submit') !== null) return;
+    event.preventDefault();
+    sessionStorage.setItem('cell', next.dataset.edit);
+    form.requestSubmit();
+  });
+  enhanceValueForm(form, () => closeCell());
+}
+for (const cell of cells)
+  cell.addEventListener('click', ({ target }) => {
+    if (target.closest('a, button, form') === null && getSelection().isCollapsed) openCell(cell);
+  });
+const nextCell = cells.find(({ dataset }) => dataset.edit === sessionStorage.getItem('cell'));
+sessionStorage.removeItem('cell');
+if (nextCell !== undefined) openCell(nextCell);
 // An import's file is checked when it is chosen, and again when a column's field is chosen with the pointer.
 const importForm = document.querySelector('form[enctype="multipart/form-data"]');
 if (importForm !== null) {

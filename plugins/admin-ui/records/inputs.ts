@@ -82,12 +82,13 @@ function listedChoice(
   current: string,
   stored: string | undefined,
   { scopes, isForSeveral = false }: Pick<FormState, 'scopes' | 'isForSeveral'>,
+  emptyLabel: string,
 ): readonly Option[] | undefined {
   const { values, required } = field;
   if (values === undefined || values.isSuggestion || field.type.element !== undefined) return undefined;
   const isListed = current === '' || values.list.includes(current);
   return [
-    ...((required && current !== '') || !canBeEmpty(field) ? [] : [{ value: '', label: '–' }]),
+    ...((required && current !== '') || !canBeEmpty(field) ? [] : [{ value: '', label: emptyLabel }]),
     ...[
       ...(isForSeveral ? values.list : reachable(field, stored, scopes)),
       ...(isListed ? [] : [current]),
@@ -155,7 +156,13 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
     const currentText = concurrent.get(field.name);
     const choice =
       choices.get(field.name) ??
-      listedChoice(field, text, stored !== undefined && field.name in stored ? before : undefined, state);
+      listedChoice(
+        field,
+        text,
+        stored !== undefined && field.name in stored ? before : undefined,
+        state,
+        state.isForSeveral === true ? t('empty') : '–',
+      );
     const options =
       suggestions.get(field.name) ?? (field.type.element === undefined ? field.values?.list : undefined);
     const notes = [

@@ -53,7 +53,7 @@ export function sortMenu(
         fields: [
           ...(index === 0 ? [] : [{ value: '', label: '–' }]),
           ...[...choices.values()]
-            .filter(({ aliasOf }) => aliasOf === undefined)
+            .filter(({ aliasOf, set }) => aliasOf === undefined && set !== 'organization')
             .map((field) => ({
               value: field.name,
               label: fieldLabel(field),

@@ -73,9 +73,9 @@ export async function neighborsOf(
   ]);
   return {
     list,
-    links: {
-      ...(before !== undefined && { previous: { label: t('previousRecord'), href: before } }),
-      ...(after !== undefined && { next: { label: t('nextRecord'), href: after } }),
-    },
+    links: [
+      { rel: 'prev', icon: 'chevron-left', label: t('previousRecord'), href: before },
+      { rel: 'next', icon: 'chevron-right', label: t('nextRecord'), href: after },
+    ],
   };
 }

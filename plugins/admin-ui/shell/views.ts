@@ -251,8 +251,10 @@ export interface ValueForm {
 
 /** A page about one item. */
 export interface RecordPage extends Page {
-  /** The previous and next item of the list from which the page was opened. */
-  readonly neighbors?: { readonly previous?: Link; readonly next?: Link } | undefined;
+  /** Links to the previous and next item of the list from which the page was opened, without a URL at its ends. */
+  readonly neighbors?:
+    | readonly (Omit<Link, 'href'> & { readonly rel: 'prev' | 'next'; readonly href: string | undefined })[]
+    | undefined;
   /** Values displayed below the title. */
   readonly badges?: readonly DisplayValue[];
   readonly values: readonly (DisplayValue & {

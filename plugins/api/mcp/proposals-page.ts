@@ -254,7 +254,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
       first: before === undefined ? undefined : linkTo({}),
       next: last === undefined ? undefined : linkTo({ before: last }),
       selection: canApprove
-        ? { action: `${path}/approve`, label: t('approveSelected'), query: '' }
+        ? { actions: [{ label: t('approveSelected'), href: `${path}/approve`, icon: 'check' }], query: '' }
         : undefined,
     });
   };

@@ -83,9 +83,11 @@ async function openCell(cell) {
   if (form === null) return location.assign(cell.dataset.edit);
   closeCell();
   const shown = [...cell.childNodes];
+  const list = new URLSearchParams(location.search);
+  for (const name of ['done', 'at']) list.delete(name);
   for (const [name, value] of [
     ['from', 'list'],
-    ['at', location.search.slice(1)],
+    ['at', String(list)],
   ]) {
     const field = document.createElement('input');
     Object.assign(field, { type: 'hidden', name, value });
@@ -322,7 +324,7 @@ document.addEventListener('keydown', (event) => {
   } else if (event.key === '?') shortcuts?.showModal();
   else if (event.key === 'j' || event.key === 'k') {
     moveToRow(event.key === 'j' ? 1 : -1);
-    document.querySelector(`.neighbors a[rel="${event.key === 'j' ? 'next' : 'prev'}"]`)?.click();
+    document.querySelector(`.neighbors a[href][rel="${event.key === 'j' ? 'next' : 'prev'}"]`)?.click();
   } else if (event.key === 'x')
     document.activeElement.closest('tr')?.querySelector('.select input:not([hidden])')?.click();
   else if (event.key === 'c' || event.key === 'e')

@@ -122,7 +122,7 @@ export const responses = {
     [
       errors.forbidden('orders', 'delete'),
       errors.outsideScope('orders', 'update'),
-      errors.quotaExceeded('10000 records'),
+      errors.quotaExceeded(10000, 'records'),
       errors.notAMember(),
       errors.crossSite(),
     ],

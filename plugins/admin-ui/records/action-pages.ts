@@ -3,7 +3,15 @@ import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import { humanize, type JsonSchema, parseDocument } from '../../../engine/fields/index.ts';
 import { type Body, idOfJob, labelOfAction, type ModuleAction } from '../../../engine/records/index.ts';
-import { type Form, field, type Input, type Link, redirectDone } from '../shell/index.ts';
+import {
+  type Form,
+  field,
+  type Input,
+  issueMessageIn,
+  type Link,
+  messageIn,
+  redirectDone,
+} from '../shell/index.ts';
 import { formKey } from './create-once.ts';
 import { jobPath } from './job-pages.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
@@ -115,13 +123,13 @@ interface ActionState {
 
 /** Sends an action's form. */
 async function actionForm(context: DataRequest, action: ModuleAction, { texts, key, error }: ActionState) {
-  const { request, resource, calls, titles, path, sendPage, t } = context;
+  const { request, resource, calls, titles, path, sendPage, language, t } = context;
   const { id } = request.params as { id?: string };
   const canRead = id !== undefined && calls.allows(resource, 'read');
   const title = canRead ? titles.of(resource, (await calls.read(resource, id)).record) : undefined;
   const label = labelOfAction(action);
   const back = canRead ? `${path}/${id}` : path;
-  const issues = new Map(error?.extra.fields?.map((issue) => [issue.field, issue.message]));
+  const issues = new Map(error?.extra.fields?.map((issue) => [issue.field, issueMessageIn(issue, language)]));
   const inputs = inputsOf(action);
   const isShown = inputs.some(({ name }) => issues.has(name));
   return sendPage(
@@ -140,7 +148,7 @@ async function actionForm(context: DataRequest, action: ModuleAction, { texts, k
       submit: label,
       cancel: back,
     },
-    error === undefined || isShown ? {} : { problem: error.message },
+    error === undefined || isShown ? {} : { problem: messageIn(error, language) },
   );
 }
 

@@ -3,6 +3,7 @@ import {
   type Field,
   fieldLabel,
   isAssignable,
+  type Notation,
   refersToMany,
   refersToUser,
   transitionScope,
@@ -101,6 +102,26 @@ function limitsNote({ min, max, minLength }: Field, t: RecordsText): Text | unde
   return minLength === undefined ? undefined : t('atLeastCharacters', { min: String(minLength) });
 }
 
+/** Returns a sentence about how values are written. */
+function notationNote(notation: Notation, t: RecordsText): Text {
+  switch (notation.kind) {
+    case 'json':
+      return t('json');
+    case 'lines':
+      return t('valuePerLine');
+    case 'reference':
+      return t('nameOrIdOfList');
+    case 'timestamp':
+      return t('timestampExample');
+    case 'example':
+      return t('forExample', { example: notation.example });
+    case 'amount':
+      return t('inCurrency', { currency: notation.currency });
+    case 'recordOf':
+      return t('resourceAndId', { example: notation.resource });
+  }
+}
+
 /** Returns a field's help, or its description unless it only repeats the label. */
 function helpOf(field: Field): string | undefined {
   const { help, description } = field;
@@ -135,7 +156,7 @@ export const formInputs = (
   t: RecordsText,
 ): Input[] =>
   writable(resource).map((field): Input => {
-    const { control, help } = field.type.form;
+    const { control, notation } = field.type.form;
     const text = texts[field.name] ?? '';
     const before = valueText(field, stored?.[field.name]);
     if (isTooLong(before)) {
@@ -160,7 +181,7 @@ export const formInputs = (
       helpOf(field),
       limitsNote(field, t),
       stored === undefined && resource.definition.defaults.has(field.name) ? t('calculated') : undefined,
-      help,
+      notation && notationNote(notation, t),
       currentText === undefined
         ? undefined
         : t('currentValue', { value: currentText === '' ? t('empty') : truncate(currentText, 300) }),

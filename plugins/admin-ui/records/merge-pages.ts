@@ -11,6 +11,7 @@ import {
   joinTexts,
   type Link,
   localeOf,
+  messageIn,
   redirectDone,
   returnQuery,
 } from '../shell/index.ts';
@@ -190,7 +191,7 @@ async function confirmUnmerge(context: DataRequest, form: Form, rejection?: Http
       isSafe: true,
       cancel: `${path}/${id}`,
     },
-    { problem: rejection?.message },
+    { problem: rejection && messageIn(rejection, language) },
   );
 }
 
@@ -272,6 +273,6 @@ async function compareRecords(context: DataRequest, form: Form, rejection?: Http
       submit: t('merge', { records: resourceWords(resource, language) }),
       cancel: back,
     },
-    { at, problem: rejection?.message },
+    { at, problem: rejection && messageIn(rejection, language) },
   );
 }

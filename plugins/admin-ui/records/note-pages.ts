@@ -9,9 +9,10 @@ import {
   maxNoteLength,
   type Note,
 } from '../../tenants/notes/index.ts';
-import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
+import { ForbiddenError, type Form, type FormPage, field, messageIn, redirectDone } from '../shell/index.ts';
 import { showRecord } from './record-pages.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
+import { recordsTexts } from './texts/index.ts';
 import { notedRecord, noteRights } from './timeline.ts';
 
 /** Registers the forms that write, change and delete a record's notes. */
@@ -30,7 +31,7 @@ export function notePages({ get, post }: DataRoutes): void {
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return showRecord(context, { note: text, problem: capitalize(error.message) });
+      return showRecord(context, { note: text, problem: capitalize(messageIn(error, context.language)) });
     }
     return redirectDone(request, reply, recordUrl(context), 'note-added');
   });
@@ -51,7 +52,7 @@ export function notePages({ get, post }: DataRoutes): void {
       reply.code(400);
       return context.sendPage(
         { kind: 'form', ...editForm(context, note, text) },
-        { problem: capitalize(error.message) },
+        { problem: capitalize(messageIn(error, context.language)) },
       );
     }
     return redirectDone(request, reply, recordUrl(context), 'note-saved');
@@ -120,10 +121,7 @@ async function currentNote(context: DataRequest, right: keyof ReturnType<typeof 
       ? await findNote(tablesOf(database), notedRecord(context), noteId)
       : undefined;
   if (note === undefined) throw errors.notFound();
-  if (!noteRights(context, note)[right])
-    throw errors.notPermitted(
-      'Notes can be changed by their author, and deleted by their author and administrators.',
-    );
+  if (!noteRights(context, note)[right]) throw new ForbiddenError(recordsTexts.later('notesOfOthers'));
   return note;
 }
 

@@ -9,6 +9,7 @@ import {
   field,
   type Link,
   localeOf,
+  messageIn,
   redirectDone,
   returnQuery,
   type Text,
@@ -231,7 +232,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     kind: 'record',
     title,
     above,
-    ...(lock && { intro: lock.message }),
+    ...(lock && { intro: messageIn(lock.error, language) }),
     ...(calls.allows(resource, 'update') &&
       lock === undefined && {
         primary: {
@@ -375,7 +376,7 @@ function rejectedDelete(
   error: HttpError,
 ): RejectedDelete {
   const { referrers } = error.extra;
-  if (referrers === undefined) return { problem: error.message, status: error.status };
+  if (referrers === undefined) return { problem: messageIn(error, language), status: error.status };
   return {
     problem: t('referredTo', {
       noun: resourceNoun(resource, language),

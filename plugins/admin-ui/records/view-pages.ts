@@ -10,9 +10,19 @@ import {
   type SavedView,
   setDefaultView,
 } from '../saved-views/index.ts';
-import { type Form, type FormPage, field, type Input, nameInput, redirectDone } from '../shell/index.ts';
+import {
+  ForbiddenError,
+  type Form,
+  type FormPage,
+  field,
+  type Input,
+  messageIn,
+  nameInput,
+  redirectDone,
+} from '../shell/index.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
 import type { RecordsText } from './texts/index.ts';
+import { recordsTexts } from './texts/index.ts';
 import { viewParameters } from './view-parameters.ts';
 import { canChange, memberList, viewUrl } from './view-tabs.ts';
 
@@ -112,7 +122,7 @@ const inputOf = (form: Form) => ({ name: field(form, 'name'), isShared: field(fo
 /** @throws HttpError 403 if the member cannot list the records, or views them as a profile */
 function assertCanSave({ calls, resource, isViewingAs }: DataRequest): void {
   if (!calls.allows(resource, 'list')) throw errors.forbidden(resource.name, 'list');
-  if (isViewingAs) throw errors.notPermitted('Stop viewing the records as a profile to change views.');
+  if (isViewingAs) throw new ForbiddenError(recordsTexts.later('viewingAs'));
 }
 
 /** Returns the form that saves a list as a view. @param form the submitted values */
@@ -185,8 +195,7 @@ async function currentView(context: DataRequest): Promise<SavedView> {
 async function changeableView(context: DataRequest): Promise<SavedView> {
   assertCanSave(context);
   const view = await currentView(context);
-  if (!canChange(context, view))
-    throw errors.notPermitted('Only its owner and administrators can change this view.');
+  if (!canChange(context, view)) throw new ForbiddenError(recordsTexts.later('viewOfOthers'));
   return view;
 }
 
@@ -208,6 +217,6 @@ async function orAgain(
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     reply.code(400);
-    return again(capitalize(error.message));
+    return again(capitalize(messageIn(error, context.language)));
   }
 }

@@ -64,6 +64,9 @@ export type TextIn = (language: Language) => Text;
 export const textIn = (text: string | TextIn, language: Language): string =>
   typeof text === 'string' ? text : text(language);
 
+/** Returns a label, a name or a value, which has the language of its author, as a text. */
+export const ownWords = (words: string): Text => words as Text;
+
 /** Joins sentences to a text. */
 export const joinTexts = (sentences: readonly Text[]): Text => sentences.join(' ') as Text;
 

@@ -185,7 +185,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
           kind: 'form',
           title: t('createKey'),
           inputs: [
-            nameInput(field(form, 'name'), t('nameHelp')),
+            nameInput(t('name'), field(form, 'name'), t('nameHelp')),
             await profileChoice(context, field(form, 'profile'), t('profileHelp')),
             ...(await memberChoice(context, field(form, 'on_behalf_of'))),
             {

@@ -199,7 +199,7 @@ const profiles = defineObject<Profile, ProfileServices>({
         return {
           kind: 'form',
           title: t('createAProfile'),
-          inputs: [nameInput(field(form, 'name'), t('nameHelp'))],
+          inputs: [nameInput(t('name'), field(form, 'name'), t('nameHelp'))],
           submit: t('create'),
         };
       },

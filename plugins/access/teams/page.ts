@@ -80,7 +80,7 @@ const teams = defineObject<Team, TeamServices>({
         return {
           kind: 'form',
           title: t('createATeam'),
-          inputs: [nameInput(field(form, 'name'), t('nameHelp'))],
+          inputs: [nameInput(t('name'), field(form, 'name'), t('nameHelp'))],
           submit: t('createTeam'),
         };
       },
@@ -101,7 +101,7 @@ const teams = defineObject<Team, TeamServices>({
         return {
           kind: 'form',
           title: t('renameName', { name }),
-          inputs: [nameInput(field(form, 'name') || name, t('renameHelp'))],
+          inputs: [nameInput(t('name'), field(form, 'name') || name, t('renameHelp'))],
           submit: t('renameTeam'),
           danger: { label: t('deleteTeam'), href: `${urlOf('delete')}?id=${id}` },
         };

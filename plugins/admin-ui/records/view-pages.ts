@@ -162,7 +162,7 @@ function editView(context: DataRequest, view: SavedView, form: Form): FormPage &
 }
 
 const viewName = (form: Form, t: RecordsText): Input => ({
-  ...nameInput(field(form, 'name'), t('viewNameHelp')),
+  ...nameInput(t('viewName'), field(form, 'name'), t('viewNameHelp')),
   label: t('viewName'),
 });
 

@@ -157,7 +157,7 @@ function menuOf<Row extends { readonly id: string }, Services>(
     .map(([name, { page, fields, accessibleName, ...action }]) => {
       const [label, url] = [labelOf(action, context.language, row), context.urlOf(name)];
       const rowName = nameOf(row);
-      const fullName = accessibleName?.(rowName) ?? `${label} ${rowName}`;
+      const fullName = accessibleName?.(rowName, row) ?? `${label} ${rowName}`;
       const entry = { label, name: textIn(fullName, context.language) };
       return page === undefined
         ? {

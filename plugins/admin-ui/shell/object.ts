@@ -95,7 +95,7 @@ export interface ObjectAction<Row, Services> {
   /** Label for the link or button. */
   readonly label: string | ((language: Language, row: Row) => string);
   /** Returns the accessible name for a row with this name. Default: the label and the row's name. */
-  readonly accessibleName?: (name: string) => string | TextIn;
+  readonly accessibleName?: (name: string, row: Row) => string | TextIn;
   /** Whether the action is offered for a row. Actions recheck their conditions when they run. */
   readonly isOffered?: (row: Row, context: ObjectContext<Services>) => boolean;
   /** The form or confirmation. An action that can be undone does not need one and runs directly. */

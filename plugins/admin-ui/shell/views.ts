@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import type { Text } from './catalogue.ts';
 import type { IconName } from './icon.ts';
 
 /** A URL and its link text. */
@@ -455,10 +456,10 @@ export const viewsIn =
     join(folder, `${name}.hbs`);
 
 /** Returns the input field for a new item's name. The field receives the focus. */
-export const nameInput = (value: string, help: string): Input => ({
+export const nameInput = (label: Text, value: string, help: Text): Input => ({
   kind: 'line',
   name: 'name',
-  label: 'Name',
+  label,
   required: true,
   maxLength: 200,
   value,

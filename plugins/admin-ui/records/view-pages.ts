@@ -21,8 +21,7 @@ import {
   redirectDone,
 } from '../shell/index.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
-import type { RecordsText } from './texts/index.ts';
-import { recordsTexts } from './texts/index.ts';
+import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { viewParameters } from './view-parameters.ts';
 import { canChange, memberList, viewUrl } from './view-tabs.ts';
 

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { type CustomFieldOptions, customTypes, resourceLabel } from '../../../engine/definition/index.ts';
-import { type FieldIssue, HttpError, UserError } from '../../../engine/errors.ts';
+import { type FieldIssue, HttpError } from '../../../engine/errors.ts';
 import { textFormatNames } from '../../../engine/fields/index.ts';
 import {
   customFieldsTable,
@@ -17,7 +17,9 @@ import {
   type Form,
   field,
   type Input,
+  messageIn,
   type ObjectContext,
+  ownWords,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { changeCustomField, createCustomField, keptDays, setDeleted } from './custom-fields.ts';
@@ -69,7 +71,9 @@ async function change(
   try {
     await transact(work);
   } catch (cause) {
-    throw cause instanceof HttpError ? new UserError(cause.message, { cause }) : cause;
+    throw cause instanceof HttpError
+      ? new TranslatedError((language) => messageIn(cause, language), { cause })
+      : cause;
   }
   forgetCustomFields(services.database, organization);
 }
@@ -79,7 +83,11 @@ function checked<T>(read: (issues: FieldIssue[]) => T | undefined): T {
   const issues: FieldIssue[] = [];
   const result = read(issues);
   const [issue] = issues;
-  if (result === undefined || issue !== undefined) throw new UserError(issue?.message ?? 'invalid field');
+  if (issue !== undefined)
+    throw new TranslatedError((language) =>
+      language === 'en' ? ownWords(issue.message) : later('invalidProperty', { name: issue.field })(language),
+    );
+  if (result === undefined) throw new Error('an invalid field without an issue');
   return result;
 }
 

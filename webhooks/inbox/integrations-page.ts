@@ -11,9 +11,11 @@ import {
   defineObject,
   field,
   type Input,
+  joinTexts,
   type Language,
   nameInput,
   type ObjectContext,
+  ownWords,
   rowsPerPage,
   type Text,
   TranslatedError,
@@ -49,9 +51,9 @@ export interface InboxServices extends WebhookServices {
 }
 
 /** Returns the input fields for a channel's secrets, labeled with the provider's terms. */
-function secretInputs(channel: Channel, isNew: boolean, language: Language): Input[] {
+function secretInputs(channel: Channel, isNew: boolean, language: Language): Input<Text>[] {
   const t = inboxTexts(language);
-  const labelOf = (label: string) => (isNew ? label : t('newSecret', { label }));
+  const labelOf = (label: string) => (isNew ? ownWords(label) : t('newSecret', { label }));
   const { secretLabel, secretHelp, tokenLabel, tokenHelp } = channel;
   return [
     {
@@ -59,7 +61,7 @@ function secretInputs(channel: Channel, isNew: boolean, language: Language): Inp
       name: 'secret',
       label: labelOf(secretLabel),
       required: isNew,
-      help: `${textIn(secretHelp, language)} ${t('storedEncrypted')}`,
+      help: joinTexts([textIn(secretHelp, language), t('storedEncrypted')]),
     },
     ...(tokenLabel === undefined
       ? []
@@ -69,7 +71,7 @@ function secretInputs(channel: Channel, isNew: boolean, language: Language): Inp
             name: 'token',
             label: labelOf(tokenLabel),
             required: isNew,
-            help: tokenHelp && textIn(tokenHelp, language),
+            help: tokenHelp === undefined ? undefined : textIn(tokenHelp, language),
           },
         ]),
   ];
@@ -117,7 +119,6 @@ const integrations = (channels: Channels) =>
     title: inboxTexts.later('integrations'),
     group: 'Integrations',
     icon: 'plug',
-    isTranslated: true,
     plural: later('rows'),
     source: integrationRows(channels),
     missing: () => missingIntegration,

@@ -23,7 +23,6 @@ const { later } = partnersTexts;
 
 /** Payments without a lead. */
 const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> = {
-  isTranslated: true,
   plural: later('payments'),
   source: unmatchedPayments,
   intro: ({ language }) => later('paymentsIntro')(language),

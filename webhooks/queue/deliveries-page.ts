@@ -65,7 +65,6 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
     title,
     group: 'Integrations',
     icon,
-    isTranslated: true,
     plural: later('deliveries'),
     source: itemRows(queue),
     missing: queue.missing,

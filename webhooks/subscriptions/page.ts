@@ -196,7 +196,6 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
   title: later('events'),
   group: 'Integrations',
   icon: 'webhook',
-  isTranslated: true,
   plural: later('rows'),
   source: subscriptionRows,
   missing: missingSubscription,

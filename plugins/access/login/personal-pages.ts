@@ -90,7 +90,6 @@ const { later } = loginTexts;
 /** The user's sessions. */
 const sessions: ListDefinition<SessionInfo, ListContext<LoginServices>> = {
   source: sessionRows,
-  isTranslated: true,
   plural: later('sessionWords'),
   columns: [
     {

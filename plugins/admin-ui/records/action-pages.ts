@@ -10,11 +10,14 @@ import {
   issueMessageIn,
   type Link,
   messageIn,
+  ownWords,
   redirectDone,
+  type Text,
 } from '../shell/index.ts';
 import { formKey } from './create-once.ts';
 import { jobPath } from './job-pages.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
+import type { RecordsText } from './texts/index.ts';
 
 /** Returns the links to the actions that a member can perform. @param id the record's ID; undefined for actions of the collection */
 export const actionLinks = (
@@ -135,17 +138,17 @@ async function actionForm(context: DataRequest, action: ModuleAction, { texts, k
   return sendPage(
     {
       kind: 'form',
-      title: title === undefined ? label : t('actionOn', { action: label, name: title }),
+      title: title === undefined ? ownWords(label) : t('actionOn', { action: label, name: title }),
       above: { label: title ?? resourceLabel(resource.definition), href: back },
-      intro: action.description,
+      intro: action.description === undefined ? undefined : ownWords(action.description),
       action: `${path}${id === undefined ? '' : `/${id}`}/actions/${action.name}`,
       hidden: [{ name: 'key', value: error?.code === 'idempotency_key_reused' ? randomUUID() : key }],
       inputs: inputs.map((property, index) => ({
-        ...inputFor(property, texts[property.name] ?? ''),
+        ...inputFor(property, texts[property.name] ?? '', t),
         error: issues.get(property.name),
         ...(index === 0 && { focus: true }),
       })),
-      submit: label,
+      submit: ownWords(label),
       cancel: back,
     },
     error === undefined || isShown ? {} : { problem: messageIn(error, language) },
@@ -153,13 +156,13 @@ async function actionForm(context: DataRequest, action: ModuleAction, { texts, k
 }
 
 /** Returns the control for a property. */
-function inputFor({ name, schema, isRequired }: Property, text: string): Input {
+function inputFor({ name, schema, isRequired }: Property, text: string, t: RecordsText): Input<Text> {
   const { title, description, enum: values, format } = schema;
   const common = {
     name: inputName(name),
-    label: typeof title === 'string' ? title : humanize(name),
+    label: ownWords(typeof title === 'string' ? title : humanize(name)),
     required: isRequired,
-    help: typeof description === 'string' ? description : undefined,
+    help: typeof description === 'string' ? ownWords(description) : undefined,
   };
   if (schema.type === 'boolean')
     return { ...common, kind: 'checkbox', required: false, value: 'on', checked: text !== '' };
@@ -177,5 +180,5 @@ function inputFor({ name, schema, isRequired }: Property, text: string): Input {
   }
   if (isNumeric(schema)) return { ...common, kind: 'line', value: text };
   if (schema.type === 'string') return { ...common, kind: format === 'date' ? 'day' : 'line', value: text };
-  return { ...common, kind: 'lines', value: text, help: common.help ?? 'JSON.' };
+  return { ...common, kind: 'lines', value: text, help: common.help ?? t('json') };
 }

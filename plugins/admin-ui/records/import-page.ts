@@ -198,7 +198,7 @@ function reportLines(
 function importForm(
   context: DataRequest,
   { match = '', file, columns = new Map(), report, isWritten = false }: ImportState,
-): FormPage & { readonly kind: 'form' } {
+): FormPage<Text> & { readonly kind: 'form' } {
   const { resource, path, calls, language, t } = context;
   if (!calls.allows(resource, 'create')) throw errors.forbidden(resource.name, 'create');
   const { uniques } = resource.definition;
@@ -277,7 +277,7 @@ const columnInputs = (
     readonly fields: readonly LabelledField[];
     readonly t: RecordsText;
   },
-): FormPage['inputs'] =>
+): FormPage<Text>['inputs'] =>
   header.slice(0, maxColumns).map((column, index) => {
     const chosen = columns.get(column) ?? '';
     const examples = records.map((cells) => cells[index] ?? '').filter((cell) => cell !== '');

@@ -9,7 +9,15 @@ import {
   transitionScope,
 } from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
-import { type Form, field as fieldOf, fields, type Input, type Text } from '../shell/index.ts';
+import {
+  type Form,
+  field as fieldOf,
+  fields,
+  type Input,
+  joinTexts,
+  ownWords,
+  type Text,
+} from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import type { RecordsText } from './texts/index.ts';
 import { truncate, valueText } from './values.ts';
@@ -35,7 +43,7 @@ export interface FormState {
   /** Values as strings, by field. */
   readonly texts: Readonly<Record<string, string>>;
   /** Errors by field. */
-  readonly errors: ReadonlyMap<string, string>;
+  readonly errors: ReadonlyMap<string, Text>;
   /** Values that another user has changed in the meantime, by field. */
   readonly concurrent: ReadonlyMap<string, string>;
   /** Suggested records or values, by field. */
@@ -123,10 +131,11 @@ function notationNote(notation: Notation, t: RecordsText): Text {
 }
 
 /** Returns a field's help, or its description unless it only repeats the label. */
-function helpOf(field: Field): string | undefined {
+function helpOf(field: Field): Text | undefined {
   const { help, description } = field;
   const repeatsLabel = description.replace(/\.$/, '').toLowerCase() === fieldLabel(field).toLowerCase();
-  return help ?? (repeatsLabel ? undefined : description);
+  if (help !== undefined) return ownWords(help);
+  return repeatsLabel ? undefined : ownWords(description);
 }
 
 /** Returns a checkbox for each record, and for each checked ID of another record. */
@@ -149,13 +158,19 @@ const listedCheckboxes = ({ values }: Field, text: string): NonNullable<Input['o
   return (values?.list ?? []).map((value) => ({ value, label: value, selected: checked.includes(value) }));
 };
 
+/** Joins the notes about a value. */
+function joinedNotes(notes: readonly (Text | undefined)[]): Text | undefined {
+  const present = notes.filter((note) => note !== undefined && note !== '') as readonly Text[];
+  return present.length === 0 ? undefined : joinTexts(present);
+}
+
 /** Returns a form's inputs. */
 export const formInputs = (
   resource: ResourceView,
   { texts, errors, concurrent, suggestions, choices, checkable, scopes, stored }: FormState,
   t: RecordsText,
-): Input[] =>
-  writable(resource).map((field): Input => {
+): Input<Text>[] =>
+  writable(resource).map((field): Input<Text> => {
     const { control, notation } = field.type.form;
     const text = texts[field.name] ?? '';
     const before = valueText(field, stored?.[field.name]);
@@ -165,7 +180,7 @@ export const formInputs = (
       return {
         kind: 'fixed',
         name: field.name,
-        label: fieldLabel(field),
+        label: ownWords(fieldLabel(field)),
         value: truncate(before, 300),
         help,
         error,
@@ -190,8 +205,8 @@ export const formInputs = (
       return {
         kind: 'checkboxes',
         name: field.name,
-        label: fieldLabel(field),
-        help: notes.filter((note) => note !== undefined && note !== '').join(' ') || undefined,
+        label: ownWords(fieldLabel(field)),
+        help: joinedNotes(notes),
         error: errors.get(field.name),
         options: hasClosedList(field)
           ? listedCheckboxes(field, text)
@@ -211,12 +226,12 @@ export const formInputs = (
                 : control
             : 'suggestions',
       name: field.name,
-      label: fieldLabel(field),
+      label: ownWords(fieldLabel(field)),
       value: text,
       checked: text === 'true',
       required: field.required,
       ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
-      help: notes.filter((note) => note !== undefined && note !== '').join(' ') || undefined,
+      help: joinedNotes(notes),
       error: errors.get(field.name),
       ...(options !== undefined && { options: options.map((value) => ({ value, label: '' })) }),
       ...(choice !== undefined && {

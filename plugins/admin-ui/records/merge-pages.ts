@@ -14,6 +14,7 @@ import {
   messageIn,
   redirectDone,
   returnQuery,
+  type Text,
 } from '../shell/index.ts';
 import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
@@ -121,10 +122,7 @@ export function mergePages({ get, post }: DataRoutes): void {
 }
 
 /** Sends the form for the record that is merged into the one in the URL. @param rejected the previous input */
-async function findOther(
-  context: DataRequest,
-  rejected?: { readonly text: string; readonly problem: string },
-) {
+async function findOther(context: DataRequest, rejected?: { readonly text: string; readonly problem: Text }) {
   const { request, reply, resource, calls, titles, path, sendPage, language, t } = context;
   if (!canMerge(context)) throw errors.forbidden(resource.name, 'delete');
   const { id } = request.params as { id: string };

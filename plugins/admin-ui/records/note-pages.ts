@@ -9,7 +9,15 @@ import {
   maxNoteLength,
   type Note,
 } from '../../tenants/notes/index.ts';
-import { ForbiddenError, type Form, type FormPage, field, messageIn, redirectDone } from '../shell/index.ts';
+import {
+  ForbiddenError,
+  type Form,
+  type FormPage,
+  field,
+  messageIn,
+  redirectDone,
+  type Text,
+} from '../shell/index.ts';
 import { showRecord } from './record-pages.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
 import { recordsTexts } from './texts/index.ts';
@@ -125,11 +133,7 @@ async function currentNote(context: DataRequest, right: keyof ReturnType<typeof 
   return note;
 }
 
-const editForm = (
-  context: DataRequest,
-  { id }: Note,
-  text: string,
-): FormPage & { readonly title: string } => {
+const editForm = (context: DataRequest, { id }: Note, text: string): FormPage<Text> => {
   const { t } = context;
   const url = recordUrl(context);
   return {

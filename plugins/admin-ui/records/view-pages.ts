@@ -19,6 +19,7 @@ import {
   messageIn,
   nameInput,
   redirectDone,
+  type Text,
 } from '../shell/index.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
@@ -125,7 +126,7 @@ function assertCanSave({ calls, resource, isViewingAs }: DataRequest): void {
 }
 
 /** Returns the form that saves a list as a view. @param form the submitted values */
-const newView = (context: DataRequest, query: string, form: Form): FormPage & { readonly title: string } => {
+const newView = (context: DataRequest, query: string, form: Form): FormPage<Text> => {
   const { path, t } = context;
   const cancel = query === '' ? path : `${path}?${query}`;
   return {
@@ -140,7 +141,7 @@ const newView = (context: DataRequest, query: string, form: Form): FormPage & { 
 };
 
 /** Returns the form that changes a view, without the properties that the member cannot change. */
-function editView(context: DataRequest, view: SavedView, form: Form): FormPage & { readonly title: string } {
+function editView(context: DataRequest, view: SavedView, form: Form): FormPage<Text> {
   const { path, t } = context;
   const back = viewUrl(context, view);
   const isChangeable = canChange(context, view);
@@ -160,12 +161,12 @@ function editView(context: DataRequest, view: SavedView, form: Form): FormPage &
   };
 }
 
-const viewName = (form: Form, t: RecordsText): Input => ({
+const viewName = (form: Form, t: RecordsText): Input<Text> => ({
   ...nameInput(t('viewName'), field(form, 'name'), t('viewNameHelp')),
   label: t('viewName'),
 });
 
-const viewInputs = (form: Form, t: RecordsText): readonly Input[] => [
+const viewInputs = (form: Form, t: RecordsText): readonly Input<Text>[] => [
   {
     kind: 'checkbox',
     name: 'shared',

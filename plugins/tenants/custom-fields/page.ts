@@ -20,6 +20,7 @@ import {
   messageIn,
   type ObjectContext,
   ownWords,
+  type Text,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { changeCustomField, createCustomField, keptDays, setDeleted } from './custom-fields.ts';
@@ -112,7 +113,7 @@ function inputsFor(
   options: Partial<CustomFieldOptions>,
   groups: readonly string[],
   t: ReturnType<typeof customFieldsTexts>,
-): Input[] {
+): Input<Text>[] {
   const isSent = form.label !== undefined;
   const value = (name: 'default' | 'group' | (typeof texts)[number] | (typeof numbers)[number]) =>
     isSent ? field(form, name) : String(options[name] ?? '');
@@ -120,10 +121,10 @@ function inputsFor(
     isSent ? field(form, name) === 'true' : options[name] === true;
   const choice = (
     name: 'format' | 'group',
-    label: string,
-    help: string,
+    label: Text,
+    help: Text,
     names: readonly string[],
-  ): Input => ({
+  ): Input<Text> => ({
     ...{ kind: 'choice', name, label, help },
     options: [
       { value: '', label: '–', selected: value(name) === '' },
@@ -132,7 +133,7 @@ function inputsFor(
   });
   const hasInputs = (isOfType: (type: string) => boolean) =>
     options.type === undefined || isOfType(options.type);
-  const textInputs: Input[] = [
+  const textInputs: Input<Text>[] = [
     {
       kind: 'lines',
       name: 'enum',
@@ -164,7 +165,7 @@ function inputsFor(
       help: t('patternHelp'),
     },
   ];
-  const numberInputs: Input[] = [
+  const numberInputs: Input<Text>[] = [
     { kind: 'number', name: 'min', label: t('min'), value: value('min'), help: t('numberHelp') },
     { kind: 'number', name: 'max', label: t('max'), value: value('max'), help: t('numberHelp') },
   ];
@@ -246,7 +247,6 @@ const customFields = defineObject<FieldRow, CustomFieldServices>({
   title: later('customFields'),
   group: 'Data',
   icon: 'columns-3',
-  isTranslated: true,
   plural: later('rows'),
   source: fieldRows,
   missing: () => later('missing'),

@@ -57,7 +57,6 @@ interface CompletedErasure {
 
 /** Completed erasures, newest first. */
 const completedErasures: ListDefinition<CompletedErasure, ObjectContext<ObjectServices>> = {
-  isTranslated: true,
   plural: later('rows'),
   source: {
     from: 'crm_ledger l',

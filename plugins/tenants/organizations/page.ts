@@ -57,7 +57,6 @@ const listUrl = '/setup/organizations';
 /** The user's organizations. */
 const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServices>> = {
   source: membershipRows,
-  isTranslated: true,
   plural: later('rows'),
   columns: [
     {

@@ -244,6 +244,31 @@ function referrersText({ resource, field, count, isMore }: RecordReferrers): str
   return `${name} (${isMore ? 'more than ' : ''}${new Intl.NumberFormat('en').format(count)})`;
 }
 
+/** Why a merge cannot be undone. */
+export type MergeReason =
+  | { readonly kind: 'notInTrash' | 'exists'; readonly id: string }
+  | { readonly kind: 'tooOld'; readonly days: number }
+  | { readonly kind: 'fieldsChanged'; readonly resource: string }
+  | { readonly kind: 'notWritable' | 'missingReference' };
+
+/** Returns the reason in an error message. */
+function mergeReasonText(reason: MergeReason): string {
+  switch (reason.kind) {
+    case 'notInTrash':
+      return `record ${reason.id} is not in the trash`;
+    case 'exists':
+      return `record ${reason.id} exists`;
+    case 'tooOld':
+      return `the records were not merged in the last ${reason.days} days`;
+    case 'fieldsChanged':
+      return `the fields of ${reason.resource} have changed since`;
+    case 'notWritable':
+      return 'it changed fields that you cannot write';
+    case 'missingReference':
+      return 'a record to which the other record refers does not exist anymore';
+  }
+}
+
 /** What quotas limit, as in error messages. */
 const quotaUnits = { records: 'records', megabytes: 'MB of records', customFields: 'custom fields' } as const;
 
@@ -701,12 +726,12 @@ export const errorEntries = {
       text: `Several ${resource} would have the same ${names.length === 0 ? 'unique values' : names.join(' and ')}`,
     }),
   },
-  /** The merge of two records cannot be undone. `reason` says why, without a final period. */
+  /** The merge of two records cannot be undone. */
   mergeNotUndoable: {
     status: 409,
     code: 'merge_not_undoable',
     meaning: 'The merge cannot be undone, for example because it was more than 30 days ago.',
-    detail: (reason: string) => ({ text: `The merge cannot be undone: ${reason}` }),
+    detail: (reason: MergeReason) => ({ text: `The merge cannot be undone: ${mergeReasonText(reason)}` }),
   },
   /** More than `limit` records match the filters of a bulk change. */
   bulkTooLarge: {

@@ -2,8 +2,10 @@
 // stay in English.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { errors } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/index.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
+import { messageIn } from '../../plugins/admin-ui/shell/errors/error-message.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { assertGerman, namesIn } from '../support/german.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -51,6 +53,28 @@ fields:
 filters: [{ field: weight, operators: [gte] }, { field: sent_at, operators: [gt] }]
 `,
 };
+
+test('errors of the API have German messages with their parameters', () => {
+  const messages = [
+    [errors.forbidden('leads', 'read'), 'Ihr Profil enthält das Recht leads:read nicht.'],
+    [errors.locked('invoice'), 'Dieser Datensatz ist gesperrt und kann nicht geändert werden.'],
+    // A text of the definition.
+    [errors.locked('invoice', 'Sent invoices do not change.'), 'Sent invoices do not change.'],
+    [
+      errors.mergeNotUndoable({ kind: 'tooOld', days: 30 }),
+      'Die Zusammenführung kann nicht rückgängig gemacht werden: Die Datensätze wurden nicht in den letzten 30 Tagen zusammengeführt.',
+    ],
+    [errors.bulkTooLarge(10_000), 'Die Filter finden mehr als 10.000 Datensätze. Fügen Sie Filter hinzu.'],
+    [errors.rejectedByModule('The lead is blocked', 'Call first.'), 'The lead is blocked. Call first.'],
+    // Errors that cannot appear on pages have a message by status.
+    [errors.filterRequired(), 'Die Anfrage ist ungültig.'],
+    [errors.sendFailed(undefined), 'Es ist ein Fehler aufgetreten. Versuchen Sie es später erneut.'],
+  ] as const;
+  for (const [error, message] of messages) {
+    assert.equal(messageIn(error, 'de'), message);
+    assert.equal(messageIn(error, 'en'), error.message);
+  }
+});
 
 onBothDrivers(
   'the language of errors',

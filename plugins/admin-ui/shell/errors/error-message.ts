@@ -3,6 +3,7 @@ import {
   type ErrorReason,
   type FieldIssue,
   HttpError,
+  type MergeReason,
   reasonKey,
   type UserError,
 } from '../../../../engine/errors.ts';
@@ -19,6 +20,24 @@ type ErrorName = keyof ErrorArguments;
 type Messages = {
   readonly [Name in ErrorName]?: (t: ErrorsText, ...args: ErrorArguments[Name]) => Text;
 };
+
+/** Returns why a merge cannot be undone. */
+function mergeReason(t: ErrorsText, reason: MergeReason): Text {
+  switch (reason.kind) {
+    case 'notInTrash':
+      return t('recordNotInTrash', { id: reason.id });
+    case 'exists':
+      return t('recordExists', { id: reason.id });
+    case 'tooOld':
+      return t('mergeTooOld', { days: String(reason.days) });
+    case 'fieldsChanged':
+      return t('fieldsChanged', { resource: reason.resource });
+    case 'notWritable':
+      return t('fieldsNotWritable');
+    case 'missingReference':
+      return t('referenceMissing');
+  }
+}
 
 /**
  * The messages of the API's errors that can appear on a page, by name. An error about fields has the messages of its issues, and all
@@ -57,7 +76,7 @@ const messages: Messages = {
     names.length === 0
       ? t('mergeConflict', { resource })
       : t('mergeConflictIn', { resource, fields: names.join(', ') }),
-  mergeNotUndoable: (t) => t('mergeNotUndoable'),
+  mergeNotUndoable: (t, reason) => t('mergeNotUndoable', { reason: mergeReason(t, reason) }),
   bulkTooLarge: (t, count) => t('bulkTooLarge', { count }),
   countChanged: (t) => t('countChanged'),
   preconditionFailed: (t) => t('changed'),

@@ -3,12 +3,75 @@
 import { existsSync } from 'node:fs';
 import { STATUS_CODES } from 'node:http';
 
+/** The values that a type accepts. */
+export type Expectation =
+  | {
+      readonly type:
+        | 'boolean'
+        | 'country'
+        | 'currency'
+        | 'customValues'
+        | 'date'
+        | 'document'
+        | 'email'
+        | 'iana_timezone'
+        | 'iban'
+        | 'int64'
+        | 'list'
+        | 'member'
+        | 'number'
+        | 'phone'
+        | 'record'
+        | 'string'
+        | 'timestamp'
+        | 'url';
+    }
+  | { readonly type: 'integer'; readonly min: number; readonly max: number }
+  | { readonly type: 'money'; readonly currency: string }
+  | { readonly type: 'records'; readonly max: number }
+  | { readonly type: 'recordOf'; readonly resources: readonly string[] }
+  | { readonly type: 'text'; readonly maxLength: number };
+
+/** A rule of a field that a value violates. */
+export type RuleReason =
+  | { readonly kind: 'expected'; readonly expects: Expectation | undefined }
+  | {
+      readonly kind: 'min' | 'max' | 'min_length' | 'max_length' | 'max_items';
+      readonly limit: number;
+    }
+  | { readonly kind: 'pattern'; readonly pattern: string }
+  | { readonly kind: 'closed'; readonly values: readonly string[] };
+
+/** Why a value is invalid. The pages of the admin UI explain it in the user's language. */
+export type IssueReason =
+  | RuleReason
+  /** The message is a text from a definition or a module, in the language of its author. */
+  | { readonly kind: 'message' }
+  | { readonly kind: 'required' | 'characters' }
+  /** A value violates one of several rules. */
+  | { readonly kind: 'rules'; readonly reasons: readonly RuleReason[] }
+  | { readonly kind: 'missingRecord'; readonly id: string }
+  | { readonly kind: 'notMember' }
+  | { readonly kind: 'duplicate'; readonly isCombination: boolean }
+  | {
+      readonly kind: 'transition';
+      /** The value from which the field cannot change. Absent for a new record. */
+      readonly previous?: string | undefined;
+      readonly value: string | undefined;
+      readonly allowed: readonly string[];
+      readonly isNew: boolean;
+    };
+
+/** Key of an issue's or an error's reason. Because it is a symbol, JSON never contains the reason. */
+export const reasonKey: unique symbol = Symbol('reason');
+
 /** An issue with one field or parameter of a request. */
 export interface FieldIssue {
   readonly field: string;
   readonly message: string;
   /** Suggested fix. Part of the message. */
   readonly hint?: string;
+  readonly [reasonKey]?: IssueReason;
 }
 
 /** Maximum number of `fields` entries per error, and per response with several errors. */
@@ -57,14 +120,17 @@ export class HttpError extends Error {
   /** The message without the hint. */
   readonly text: string;
   readonly extra: ErrorExtra;
+  readonly [reasonKey]: ErrorReason | undefined;
   constructor(
     status: number,
     code: ErrorCode,
     text: string,
     extra: ErrorExtra = {},
-    options?: { readonly cause?: unknown },
+    options: { readonly cause?: unknown; readonly reason?: ErrorReason | undefined } = {},
   ) {
-    super(extra.hint === undefined ? text : `${text}. ${extra.hint}`, options);
+    const { reason, ...others } = options;
+    super(extra.hint === undefined ? text : `${text}. ${extra.hint}`, others);
+    this[reasonKey] = reason;
     this.status = status;
     this.code = code;
     this.text = text;
@@ -178,6 +244,34 @@ function referrersText({ resource, field, count, isMore }: RecordReferrers): str
   return `${name} (${isMore ? 'more than ' : ''}${new Intl.NumberFormat('en').format(count)})`;
 }
 
+/** Why a merge cannot be undone. */
+export type MergeReason =
+  | { readonly kind: 'notInTrash' | 'exists'; readonly id: string }
+  | { readonly kind: 'tooOld'; readonly days: number }
+  | { readonly kind: 'fieldsChanged'; readonly resource: string }
+  | { readonly kind: 'notWritable' | 'missingReference' };
+
+/** Returns the reason in an error message. */
+function mergeReasonText(reason: MergeReason): string {
+  switch (reason.kind) {
+    case 'notInTrash':
+      return `record ${reason.id} is not in the trash`;
+    case 'exists':
+      return `record ${reason.id} exists`;
+    case 'tooOld':
+      return `the records were not merged in the last ${reason.days} days`;
+    case 'fieldsChanged':
+      return `the fields of ${reason.resource} have changed since`;
+    case 'notWritable':
+      return 'it changed fields that you cannot write';
+    case 'missingReference':
+      return 'a record to which the other record refers does not exist anymore';
+  }
+}
+
+/** What quotas limit, as in error messages. */
+const quotaUnits = { records: 'records', megabytes: 'MB of records', customFields: 'custom fields' } as const;
+
 /** Properties of an error that depend on its cause. */
 interface ErrorDetail extends ErrorExtra {
   readonly status?: number;
@@ -257,9 +351,9 @@ export const errorEntries = {
   ruleViolated: {
     status: 400,
     code: 'invalid_input',
-    detail: (fields: readonly string[], message: string) => ({
+    detail: (fields: readonly string[], message: string, reason: IssueReason) => ({
       text: message,
-      fields: fields.map((field) => ({ field, message })),
+      fields: fields.map((field) => ({ field, message, [reasonKey]: reason })),
     }),
   },
   /** A query parameter is invalid. */
@@ -320,6 +414,7 @@ export const errorEntries = {
         fields: names.map((field) => ({
           field,
           message: isSingle ? text : `${field} has the same value, in combination with the other fields`,
+          [reasonKey]: { kind: 'duplicate' as const, isCombination: !isSingle },
         })),
         ...(existingId !== undefined && { existingId }),
       };
@@ -366,7 +461,11 @@ export const errorEntries = {
         previous === undefined
           ? `${field} of a new record cannot be ${nameOf(value)}`
           : `${field} cannot change from ${nameOf(previous.value)} to ${nameOf(value)}`;
-      return fieldsDetail([{ field, message: `${text}. ${hint}`, hint }]);
+      const reason: IssueReason = {
+        ...{ kind: 'transition', value, allowed, isNew: previous === undefined },
+        previous: previous?.value,
+      };
+      return fieldsDetail([{ field, message: `${text}. ${hint}`, hint, [reasonKey]: reason }]);
     },
   },
   /** A write to a locked record. `message` is the reason from the definition. */
@@ -522,13 +621,15 @@ export const errorEntries = {
     code: 'forbidden',
     detail: (text: string, grant?: string) => ({ text, ...(grant !== undefined && { grant }) }),
   },
-  /** The organization has reached one of its limits. `quota` describes the limit, for example "100 records". */
+  /** The organization has reached one of its limits. `resource` is the resource with the custom fields. */
   quotaExceeded: {
     status: 403,
     code: 'quota_exceeded',
     meaning: "The organization has reached a limit set by the instance's operator.",
     hint: "Delete some, or ask this instance's operator for a higher limit.",
-    detail: (quota: string) => ({ text: `The organization has reached its limit of ${quota}` }),
+    detail: (limit: number, unit: 'records' | 'megabytes' | 'customFields', resource?: string) => ({
+      text: `The organization has reached its limit of ${limit} ${quotaUnits[unit]}${resource === undefined ? '' : ` of ${resource}, including deleted ones`}`,
+    }),
   },
   /** The caller is not a member, or the organization does not exist. The text does not reveal which. */
   notAMember: {
@@ -634,12 +735,12 @@ export const errorEntries = {
       text: `Several ${resource} would have the same ${names.length === 0 ? 'unique values' : names.join(' and ')}`,
     }),
   },
-  /** The merge of two records cannot be undone. `reason` says why, without a final period. */
+  /** The merge of two records cannot be undone. */
   mergeNotUndoable: {
     status: 409,
     code: 'merge_not_undoable',
     meaning: 'The merge cannot be undone, for example because it was more than 30 days ago.',
-    detail: (reason: string) => ({ text: `The merge cannot be undone: ${reason}` }),
+    detail: (reason: MergeReason) => ({ text: `The merge cannot be undone: ${mergeReasonText(reason)}` }),
   },
   /** More than `limit` records match the filters of a bulk change. */
   bulkTooLarge: {
@@ -848,13 +949,25 @@ type Causes<Entry> = Entry extends { readonly detail: (...args: infer Args) => E
 export const errors = Object.fromEntries(
   Object.entries<ErrorEntry>(errorEntries).map(([name, entry]) => [
     name,
-    (...args: never[]) => createError(entry, args),
+    (...args: never[]) => createError(name as keyof Entries, entry, args),
   ]),
 ) as { readonly [Name in keyof Entries]: (...args: Causes<Entries[Name]>) => HttpError };
 
-function createError({ detail, ...entry }: ErrorEntry, args: never[]): HttpError {
+/** The name of an error's entry, and the arguments of its constructor. The pages of the admin UI translate it. */
+export type ErrorReason<Name extends keyof Entries = keyof Entries> = {
+  readonly [Key in Name]: { readonly name: Key; readonly args: ErrorArguments[Key] };
+}[Name];
+
+/** The arguments of each error's constructor, by the name of its entry. */
+export type ErrorArguments = { readonly [Name in keyof Entries]: Causes<Entries[Name]> };
+
+function createError(name: keyof Entries, { detail, ...entry }: ErrorEntry, args: never[]): HttpError {
   const { status, code, meaning: _, text = '', cause, ...extra } = { ...entry, ...detail?.(...args) };
-  return new HttpError(status, code as ErrorCode, text, extra, cause === undefined ? undefined : { cause });
+  const reason = { name, args } as ErrorReason;
+  return new HttpError(status, code as ErrorCode, text, extra, {
+    ...(cause !== undefined && { cause }),
+    reason,
+  });
 }
 
 /**

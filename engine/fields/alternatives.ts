@@ -74,6 +74,7 @@ export function alternativesType(alternatives: readonly Alternative[]): FieldTyp
   return {
     expected: `${expected}, or null`,
     expectedIfRequired: expected,
+    expects: { type: 'recordOf', resources },
     json: {
       type: 'object',
       required: ['resource', 'id'],
@@ -85,6 +86,7 @@ export function alternativesType(alternatives: readonly Alternative[]): FieldTyp
     body: () => ({ recordOf: resources }),
     parameter: {
       expected: `a resource and an ID, such as ${example}/7, where the resource is ${listNames(resources, 'or')}`,
+      expects: { type: 'recordOf', resources },
       json: { type: 'string', pattern: `^(${resources.join('|')})/-?[0-9]+$`, examples: [`${example}/7`] },
     },
     columns: () =>
@@ -107,7 +109,7 @@ export function alternativesType(alternatives: readonly Alternative[]): FieldTyp
     csv: valueCells(encodeCell, parseReference),
     form: {
       control: 'line',
-      help: `Choose from the list, or type a resource and an ID, for example ${example}/7.`,
+      notation: { kind: 'recordOf', resource: example },
       // Accepts the format of the list, for example "Acme (orders/7)".
       parse: (text) =>
         text.trim() === '' ? undefined : parseReference(/\((\w+\/-?\d+)\)\s*$/.exec(text)?.[1] ?? text),

@@ -6,6 +6,7 @@ const booleans: Readonly<Record<string, boolean | undefined>> = { true: true, fa
 /** A boolean value. */
 export const booleanType: FieldType = {
   expected: 'true or false',
+  expects: { type: 'boolean' },
   json: { type: 'boolean' },
   columns: () => [{ suffix: '', type: 'boolean', sample: 'n % 2 = 0' }],
   empty: false,

@@ -28,6 +28,7 @@ export const noValues: Readonly<Record<string, never>> = Object.freeze({});
  */
 export const customValuesType: FieldType = {
   expected: 'an object with the values of custom fields',
+  expects: { type: 'customValues' },
   json: { type: 'object', additionalProperties: { type: ['string', 'number', 'boolean', 'null'] } },
   body: () => ({ type: 'object' }),
   columns: () => [{ suffix: '', type: 'jsonb', sample: `'{}'` }],

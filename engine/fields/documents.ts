@@ -30,7 +30,7 @@ export const documentFormats: Pick<FieldType, 'encode' | 'csv' | 'form' | 'displ
   csv: valueCells(textCell, parseDocument),
   form: {
     control: 'lines',
-    help: 'JSON.',
+    notation: { kind: 'json' },
     parse: (text) => (trimmedText(text) === undefined ? undefined : parseDocument(text)),
     format: (value) => documentText(value, 2),
   },
@@ -175,6 +175,7 @@ export function schemaIssue(schema: JsonSchema): string | undefined {
 export function documentType(schema: JsonSchema | undefined): FieldType {
   return {
     expected,
+    expects: { type: 'document' },
     json: { type: ['object', 'array'] },
     body: () => ({ document: documentCheck(schema) }),
     columns: () => [{ suffix: '', type: 'jsonb', sample: `'{}'` }],

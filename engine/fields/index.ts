@@ -88,7 +88,8 @@ export {
   type JsonSchema,
   type Lookup,
   lookupOf,
+  type Notation,
   type OperandType,
   type ParameterText,
 } from './type.ts';
-export { elementErrorMessage, errorMessage, validateValue, validator, valueSchema } from './validate.ts';
+export { elementIssue, validateValue, validator, valueIssue, valueSchema } from './validate.ts';

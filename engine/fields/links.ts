@@ -6,6 +6,7 @@ import type { FieldType } from './type.ts';
 export const referenceType: FieldType = {
   expected: 'the id of a record (an integer) or null',
   expectedIfRequired: 'the id of a record (an integer)',
+  expects: { type: 'record' },
   json: bigintType.json,
   body: () => ({ exact: 'int64' }),
   columns: () => [{ suffix: '', type: 'bigint', sample: 'n' }],
@@ -14,7 +15,7 @@ export const referenceType: FieldType = {
   csv: bigintType.csv,
   form: {
     control: 'suggestions',
-    help: 'Choose from the list, or type a name or an ID.',
+    notation: { kind: 'reference' },
     // Accepts the format that pages display, for example "ID 12".
     parse: (text) => formNumber(text.replace(/^(?:ID|no\.) /, '')),
   },
@@ -40,6 +41,7 @@ export const referenceType: FieldType = {
 /** Text from a referenced record. It is not stored, but read together with the record. */
 export const joinedType: FieldType = {
   expected: 'a string',
+  expects: { type: 'string' },
   json: { type: 'string' },
   encode: jsonString,
   csv: stringCells,

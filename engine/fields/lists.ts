@@ -1,3 +1,4 @@
+import type { Expectation } from '../errors.ts';
 import { type Encoder, textCell, verbatim } from './encode.ts';
 import { decimalText, integerText, parseExactJson } from './exact-json.ts';
 import { integerType, numberOrText, numberType } from './numbers.ts';
@@ -13,6 +14,7 @@ const maxTextLength = 500;
 interface ElementKind {
   /** Completes "<field>[0] must be …". */
   readonly expected: string;
+  readonly expects?: Expectation | undefined;
   /** Completes "a list of …". */
   readonly plural: string;
   readonly json: JsonSchema;
@@ -36,8 +38,9 @@ interface ElementKind {
 const noTarget = { referredTable: '', organization: '', isMember: () => 'true' };
 
 /** Returns the parts of a kind that follow from the type of a field with a single number. */
-const numericKind = ({ expected, json, parse, fromText }: FieldType) => ({
+const numericKind = ({ expected, expects, json, parse, fromText }: FieldType) => ({
   expected,
+  expects,
   json,
   parse: numberOrText,
   parseParameter: (text: string) => parse?.(text),
@@ -47,6 +50,7 @@ const numericKind = ({ expected, json, parse, fromText }: FieldType) => ({
 const elementKinds = {
   string: {
     expected: `a string of at most ${maxTextLength} characters`,
+    expects: { type: 'text', maxLength: maxTextLength },
     plural: `strings of at most ${maxTextLength} characters`,
     json: { type: 'string', maxLength: maxTextLength },
     body: { type: 'string', unicode: true, maxLength: maxTextLength },
@@ -136,8 +140,15 @@ export function listType(of: ElementName): FieldType {
   const type = `${kind.sql}[]`;
   return {
     expected: `a list of ${kind.plural}`,
+    expects: { type: 'list' },
     json: { type: 'array', items: kind.json },
-    element: { schema: kind.json, expected: kind.expected, sql: kind.sql, example: kind.example },
+    element: {
+      schema: kind.json,
+      expected: kind.expected,
+      expects: kind.expects,
+      sql: kind.sql,
+      example: kind.example,
+    },
     body: () => ({ type: 'array', items: kind.body }),
     columns: () => [
       {
@@ -159,7 +170,7 @@ export function listType(of: ElementName): FieldType {
     },
     form: {
       control: 'lines',
-      help: 'One value per line.',
+      notation: { kind: 'lines' },
       parse: parseList(/\r?\n/),
       format: (value) => {
         if (!Array.isArray(value)) return String(value);

@@ -61,10 +61,11 @@ const codeExample = 'EUR';
 /** Type of the currencies of amounts. They are parts of values, so no field has this type. */
 const currencyType: FieldType = {
   expected: 'an ISO 4217 currency code, for example EUR',
+  expects: { type: 'currency' },
   json: { type: 'string', pattern: '^[A-Z]{3}$' },
   encode: jsonString,
   csv: { encode: textCell, parse: (cell) => cell },
-  form: { control: 'line', help: 'For example, EUR.', parse: trimmedText },
+  form: { control: 'line', notation: { kind: 'example', example: 'EUR' }, parse: trimmedText },
   equals: (column, placeholder) => `${column} = ${placeholder}::text`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[])`,
   parse: (text) => (isCurrency(text.toUpperCase()) ? text.toUpperCase() : undefined),
@@ -92,6 +93,7 @@ export function moneyType(currency: string): FieldType {
   const expected = `an object such as {"amount":12.5,"currency":"${example}"}${isFixed ? '' : ' with the ISO 4217 code of a currency'}`;
   return {
     expected,
+    expects: { type: 'money', currency: example },
     json: {
       type: 'object',
       required: ['amount', 'currency'],
@@ -104,7 +106,11 @@ export function moneyType(currency: string): FieldType {
       },
     },
     body: () => ({ money: currency }),
-    parameter: { json: numberType.json, expected: numberType.expected },
+    parameter: {
+      json: numberType.json,
+      expected: numberType.expected,
+      expects: numberType.expects,
+    },
     columns: () => columnsOf,
     write: (value) =>
       isMoney(value, currency)
@@ -117,7 +123,7 @@ export function moneyType(currency: string): FieldType {
     csv: valueCells(cellEncoder(isFixed), parse),
     form: {
       control: 'line',
-      help: isFixed ? `In ${currency}.` : 'For example, 12.50 EUR.',
+      notation: isFixed ? { kind: 'amount', currency } : { kind: 'example', example: '12.50 EUR' },
       parse: (text) => (trimmedText(text) === undefined ? undefined : parse(text)),
       format: (value) =>
         isMoney(value, currency)

@@ -61,6 +61,7 @@ const inRange =
 /** A 32-bit integer. */
 export const integerType: FieldType = {
   expected: `an integer from ${int32.min} to ${int32.max}`,
+  expects: { type: 'integer', ...int32 },
   json: { type: 'integer', format: 'int32', minimum: int32.min, maximum: int32.max },
   body: () => ({ exact: 'int32' }),
   columns: () => [{ suffix: '', type: 'integer', sample: 'n' }],
@@ -82,6 +83,7 @@ export const integerType: FieldType = {
 /** A 64-bit integer, exact beyond the range of JavaScript numbers. */
 export const bigintType: FieldType = {
   expected: 'a 64-bit integer',
+  expects: { type: 'int64' },
   json: { type: 'integer', format: 'int64' },
   body: () => ({ exact: 'int64' }),
   columns: () => [{ suffix: '', type: 'bigint', sample: 'n' }],
@@ -103,6 +105,7 @@ export const bigintType: FieldType = {
 /** A decimal number, stored and returned without rounding. */
 export const numberType: FieldType = {
   expected: 'a number',
+  expects: { type: 'number' },
   json: { type: 'number' },
   body: () => ({ exact: 'decimal' }),
   columns: () => [{ suffix: '', type: 'numeric', sample: 'n' }],

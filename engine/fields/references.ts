@@ -33,10 +33,12 @@ const parseIds = (text: string): readonly unknown[] =>
  */
 export const referencesType: FieldType = {
   expected: `a list of at most ${maxReferences} record ids (integers)`,
+  expects: { type: 'records', max: maxReferences },
   json: { type: 'array', items: bigintType.json },
   element: {
     schema: bigintType.json,
     expected: 'the id of a record (an integer)',
+    expects: { type: 'record' },
     sql: 'bigint',
     example: 1,
   },

@@ -1,4 +1,4 @@
-import { pluralize } from '../errors.ts';
+import { pluralize, type RuleReason } from '../errors.ts';
 import { type TextFormatName, textFormatOf } from './formats.ts';
 import type { FieldType, JsonSchema } from './type.ts';
 
@@ -46,6 +46,8 @@ export interface FieldRule {
   readonly must: string;
   /** Completes "<field> …" for a value that violates the rule. */
   readonly violation: string;
+  /** Reason of issues about values that violate the rule. */
+  readonly reason: RuleReason;
   /** JSON Schema keywords that describe the rule in the OpenAPI document. */
   readonly json: JsonSchema;
   /** Returns the SQL condition that a value, given as an SQL expression, meets the rule. Absent if SQL cannot check it. */
@@ -75,6 +77,7 @@ const rules = {
           keyword: 'atLeast',
           must: `be at least ${min}`,
           violation: `is less than ${min}`,
+          reason: { kind: 'min', limit: min } as const,
           json: numberKeywords(type, { minimum: min }),
           condition: (value: string) => `${value} >= ${min}`,
           isConstraint: true,
@@ -89,6 +92,7 @@ const rules = {
           keyword: 'atMost',
           must: `be at most ${max}`,
           violation: `is greater than ${max}`,
+          reason: { kind: 'max', limit: max } as const,
           json: numberKeywords(type, { maximum: max }),
           condition: (value: string) => `${value} <= ${max}`,
           isConstraint: true,
@@ -103,6 +107,7 @@ const rules = {
           keyword: 'leastLength',
           must: `be at least ${minLength} characters long`,
           violation: `is shorter than ${minLength} characters`,
+          reason: { kind: 'min_length', limit: minLength } as const,
           json: { minLength },
           condition: (value: string) => `(${value} = '' or length(${value}) >= ${minLength})`,
           isConstraint: true,
@@ -117,6 +122,7 @@ const rules = {
           keyword: 'maxLength',
           must: `be at most ${maxLength} characters long`,
           violation: `is longer than ${maxLength} characters`,
+          reason: { kind: 'max_length', limit: maxLength } as const,
           json: { maxLength },
           condition: (value: string) => `length(${value}) <= ${maxLength}`,
           isLooserThan: (previous: unknown) => Number(previous) <= maxLength,
@@ -129,6 +135,7 @@ const rules = {
           keyword: 'linearPattern',
           must: `match ${pattern}`,
           violation: `does not match ${pattern}`,
+          reason: { kind: 'pattern', pattern } as const,
           json: { pattern },
           isLooserThan: (previous: unknown) => previous === pattern,
         },
@@ -140,6 +147,7 @@ const rules = {
       keyword: 'textFormat',
       must: `be ${expected}`,
       violation: `is not ${expected}`,
+      reason: { kind: 'expected', expects: { type: format } } as const,
       json: { format: json },
       condition: (value: string) => `(${value} = '' or ${value} ~ ${quoted(shape)})`,
       isConstraint: true,
@@ -155,6 +163,7 @@ const rules = {
           keyword: 'maxItems',
           must: `contain at most ${pluralize(maxItems, 'value')}`,
           violation: `contains more than ${pluralize(maxItems, 'value')}`,
+          reason: { kind: 'max_items', limit: maxItems } as const,
           json: { maxItems },
           condition: (value: string) => `cardinality(${value}) <= ${maxItems}`,
           isConstraint: true,
@@ -171,6 +180,7 @@ const rules = {
       keyword: isList ? 'allListed' : 'listed',
       must: isList ? `contain only ${names}` : `be one of ${names}`,
       violation: isList ? `contains a value other than ${names}` : `is not one of ${names}`,
+      reason: { kind: 'closed', values: list } as const,
       json: {},
       condition: (value: string) =>
         isList ? `${value} <@ array[${literals}]::text[]` : `${value} in (${literals})`,

@@ -37,6 +37,7 @@ const wholeKeys = (comparison: Lookup, column: string, value: string): readonly 
 /** Unicode text without U+0000. By convention, it is a single line. */
 export const stringType: FieldType = {
   expected: 'a string',
+  expects: { type: 'string' },
   json: { type: 'string' },
   body: () => ({ type: 'string', unicode: true }),
   // The "C" collation sorts identically on every server, unlike a locale's collation.

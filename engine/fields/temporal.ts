@@ -95,6 +95,7 @@ const dayMs = 86_400_000;
  */
 export const timestampType: FieldType = {
   expected: 'an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00',
+  expects: { type: 'timestamp' },
   json: { type: 'string', format: 'date-time' },
   body: () => ({ type: 'string', format: 'rfc3339' }),
   columns: ({ readOnly }: FieldOptions) => [
@@ -117,7 +118,7 @@ export const timestampType: FieldType = {
   csv: stringCells,
   form: {
     control: 'line',
-    help: 'For example, 2026-03-01 09:30 +01:00. Times without an offset are in UTC.',
+    notation: { kind: 'timestamp' },
     parse: (text) => completeTimestamp(text) ?? trimmedText(text),
   },
   display: localMoment,
@@ -162,6 +163,7 @@ export const timestampType: FieldType = {
 /** A calendar date. */
 export const dateType: FieldType = {
   expected: 'a date, such as 2026-03-01',
+  expects: { type: 'date' },
   json: { type: 'string', format: 'date' },
   body: () => ({ type: 'string', format: 'calendarDate' }),
   columns: () => [{ suffix: '', type: 'date', sample: "date '2020-01-01' + n % 1000" }],

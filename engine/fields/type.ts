@@ -1,6 +1,14 @@
 // The interface of field types. Validation, SQL, OpenAPI and migrations access types only through this interface.
 
+import type { Expectation } from '../errors.ts';
 import type { CsvFormat, Encoder } from './encode.ts';
+
+/** How users write the values of a type. */
+export type Notation =
+  | { readonly kind: 'json' | 'lines' | 'reference' | 'timestamp' }
+  | { readonly kind: 'example'; readonly example: string }
+  | { readonly kind: 'amount'; readonly currency: string }
+  | { readonly kind: 'recordOf'; readonly resource: string };
 
 /** Returns a form's text without surrounding spaces, or undefined if it is blank. */
 export const trimmedText = (text: string): string | undefined =>
@@ -97,7 +105,8 @@ export interface ColumnDefinition {
 interface FormControl {
   /** `suggestions` is an input with a list of records, and `checkboxes` has a checkbox for each of several records. */
   readonly control: 'line' | 'lines' | 'number' | 'checkbox' | 'checkboxes' | 'day' | 'suggestions';
-  readonly help?: string;
+  /** How values are written. Forms explain it. */
+  readonly notation?: Notation;
   /**
    * Converts the submitted text to a JSON value. Returns undefined if the value is absent, or the original
    * text if it cannot be converted, so that validation rejects it.
@@ -144,6 +153,8 @@ export interface FieldType {
   readonly label?: string;
   /** Completes "<field> must be …". */
   readonly expected: string;
+  /** The same, for texts in other languages. If absent, these do not say which values are valid. */
+  readonly expects?: Expectation;
   /** Replaces `expected` for required fields, for types whose text mentions null. */
   readonly expectedIfRequired?: string;
   /** Schema of values in responses and in the OpenAPI document. */
@@ -155,14 +166,19 @@ export interface FieldType {
   readonly element?: {
     readonly schema: JsonSchema;
     readonly expected: string;
+    readonly expects?: Expectation | undefined;
     /** PostgreSQL type. */
     readonly sql: string;
     readonly example: unknown;
   };
   /** Returns the schema that validates a non-null value in a body. Default: `json`. */
   readonly body?: (options: FieldOptions) => JsonSchema;
-  /** Schema and description of values in query parameters. Default: `json` and `expected`. */
-  readonly parameter?: { readonly json: JsonSchema; readonly expected: string };
+  /** Schema and description of values in query parameters. Default: `json`, `expected` and `expects`. */
+  readonly parameter?: {
+    readonly json: JsonSchema;
+    readonly expected: string;
+    readonly expects?: Expectation | undefined;
+  };
   /** Returns the stored columns. The first has the field's name, except for references to one of several resources. Absent if the value is computed on read. */
   readonly columns?: (options: FieldOptions) => readonly ColumnDefinition[];
   /** Default for non-nullable fields. If absent, these fields must be required or declare a default. */

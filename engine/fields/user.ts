@@ -8,6 +8,7 @@ const { empty: _, ...ids } = bigintType;
 export const userType: FieldType = {
   ...ids,
   expected: 'the id of a member (an integer) or null',
+  expects: { type: 'member' },
   fromText: {
     ...int64FromText,
     label: 'the ID of a member',

@@ -1,5 +1,6 @@
 import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import { RE2JS } from 're2js';
+import { type FieldIssue, type IssueReason, reasonKey } from '../errors.ts';
 import { isRecordReference } from './alternatives.ts';
 import type { DocumentCheck } from './documents.ts';
 import { compareNumbers, decimalText, integerText } from './exact-json.ts';
@@ -143,6 +144,21 @@ interface KeywordError {
   readonly message?: string | undefined;
 }
 
+/** Returns the issue about a value that violates a keyword of {@link valueSchema}. */
+export const valueIssue = (error: KeywordError, field: ValidatedField): FieldIssue => ({
+  field: field.name,
+  message: errorMessage(error, field),
+  [reasonKey]: issueReason(error, field),
+});
+
+function issueReason({ keyword }: KeywordError, field: ValidatedField): IssueReason {
+  const rule = rulesOf(field).find((candidate) => candidate.keyword === keyword);
+  if (rule !== undefined) return field.message === undefined ? rule.reason : { kind: 'message' };
+  if (keyword === 'required') return { kind: 'required' };
+  if (keyword === 'unicode') return { kind: 'characters' };
+  return { kind: 'expected', expects: field.type.expects };
+}
+
 /** Returns the reason that a value violates a keyword of {@link valueSchema}. It completes "<field> …". */
 function reasonFor(keyword: string, field: ValidatedField): string {
   const rule = rulesOf(field).find((candidate) => candidate.keyword === keyword);
@@ -156,7 +172,7 @@ function reasonFor(keyword: string, field: ValidatedField): string {
  * Returns the error message for a value that violates a keyword of {@link valueSchema}. If the keyword belongs to a rule
  * of the field, the field's `message` replaces the generated one.
  */
-export const errorMessage = ({ keyword, message }: KeywordError, field: ValidatedField): string => {
+const errorMessage = ({ keyword, message }: KeywordError, field: ValidatedField): string => {
   if (keyword === 'document') return `${field.name}${message}`;
   return field.message !== undefined && rulesOf(field).some((rule) => rule.keyword === keyword)
     ? field.message
@@ -166,9 +182,18 @@ export const errorMessage = ({ keyword, message }: KeywordError, field: Validate
 const expectedValue = ({ type, required }: ValidatedField): string =>
   (required ? type.expectedIfRequired : undefined) ?? type.expected;
 
-/** Returns the error message for an invalid element of a list. It completes "<field>[0] …". */
-export const elementErrorMessage = ({ type }: Pick<ValidatedField, 'type'>): string =>
-  `must be ${type.element?.expected}`;
+/** Returns the issue about an invalid element of a list. @param position the element's position */
+export function elementIssue(
+  { name, type }: Pick<ValidatedField, 'name' | 'type'>,
+  position: string,
+): FieldIssue {
+  const field = `${name}[${position}]`;
+  return {
+    field,
+    message: `${field} must be ${type.element?.expected}`,
+    [reasonKey]: { kind: 'expected', expects: type.element?.expects ?? type.expects },
+  };
+}
 
 /**
  * Returns the reason that a value is invalid, which completes "<field> …" or, if it starts with the path of a part of a

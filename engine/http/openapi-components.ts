@@ -122,7 +122,7 @@ export const responses = {
     [
       errors.forbidden('orders', 'delete'),
       errors.outsideScope('orders', 'update'),
-      errors.quotaExceeded('10000 records'),
+      errors.quotaExceeded(10000, 'records'),
       errors.notAMember(),
       errors.crossSite(),
     ],
@@ -194,7 +194,7 @@ export const responses = {
   UnmergeRejected: errorResponse(
     'The merge cannot be undone: the records were not merged in the last 30 days, the other record is not in the trash anymore, the fields have changed since, records would have the same values in unique fields, a locked record would change, or a field cannot change back to its previous value.',
     [
-      errors.mergeNotUndoable('the records were not merged in the last 30 days'),
+      errors.mergeNotUndoable({ kind: 'tooOld', days: 30 }),
       errors.mergeConflict('orders', ['customer_id', 'number']),
       errors.duplicate(['email']),
       errors.locked('order'),

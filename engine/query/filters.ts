@@ -1,4 +1,4 @@
-import type { FieldIssue } from '../errors.ts';
+import { type Expectation, type FieldIssue, reasonKey } from '../errors.ts';
 import {
   currencyField,
   type Field,
@@ -500,7 +500,11 @@ function parseValues(
   if (texts.length > maxFilterValues)
     return reject(`must not be repeated more than ${maxFilterValues} times`);
   const values = texts.map((text) => conditionValue(field, operator, text));
-  if (values.includes(undefined)) return reject(`must be ${expectedValue(field, operator)}`);
+  if (values.includes(undefined)) {
+    const issue = parameterIssue(name, `must be ${expectedValue(field, operator)}`);
+    issues.push({ ...issue, [reasonKey]: { kind: 'expected', expects: expectation(field, operator) } });
+    return [];
+  }
   return values.filter((value) => value !== undefined);
 }
 
@@ -517,6 +521,12 @@ export function expectedValue({ type }: Field, operator: OperatorName): string {
   const orDate = parseDay !== undefined && day !== undefined ? ', or a date' : '';
   return `${words?.join(' or ') ?? element?.expected ?? parameter?.expected ?? expected}${orDate}`;
 }
+
+/** Returns the values that a condition accepts, like {@link expectedValue}. */
+const expectation = ({ type }: Field, operator: OperatorName): Expectation | undefined =>
+  operatorOf(operator).words === undefined
+    ? (type.element?.expects ?? type.parameter?.expects ?? type.expects)
+    : { type: 'boolean' };
 
 /** Parses a value to which an operator compares. Ranges of timestamps also accept a date, which stands for the whole day in UTC. */
 export const parseValue = (

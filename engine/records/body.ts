@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { FieldIssue } from '../errors.ts';
-import { elementErrorMessage, errorMessage, type Field, validator, valueSchema } from '../fields/index.ts';
+import { elementIssue, type Field, validator, valueIssue, valueSchema } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
 import { type CustomWrite, customIssues, unwritableValues } from './custom-issues.ts';
 import { unknownField } from './unknown-names.ts';
@@ -97,15 +97,7 @@ function compileRules(
             : error.instancePath.slice(1).split('/');
         const field = byName.get(name);
         if (field === undefined || issues.has(name)) continue;
-        issues.set(
-          name,
-          element === undefined
-            ? { field: name, message: errorMessage(error, field) }
-            : {
-                field: `${name}[${element}]`,
-                message: `${name}[${element}] ${elementErrorMessage(field)}`,
-              },
-        );
+        issues.set(name, element === undefined ? valueIssue(error, field) : elementIssue(field, element));
       }
       return [...issues.values(), ...moreIssues];
     },

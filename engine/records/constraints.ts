@@ -1,4 +1,5 @@
 import type { RecordCheck, ResourceDefinition } from '../definition/index.ts';
+import type { IssueReason } from '../errors.ts';
 import { conditionSql, noCaller } from '../expressions/index.ts';
 import { constraintSql, fieldColumns, rulesOf } from '../fields/index.ts';
 import { identifier, quote } from '../sql/index.ts';
@@ -13,6 +14,7 @@ export interface Constraint {
   readonly fields: readonly string[];
   /** Error message for records that violate the condition. */
   readonly message: string;
+  readonly reason: IssueReason;
 }
 
 /** Returns the constraints that enforce the rules of a resource's fields, its checks, and fields with several columns. */
@@ -30,7 +32,15 @@ const ruleConstraints = ({ name: resource, fields }: ResourceDefinition): readon
     if (condition === undefined) return [];
     const rules = rulesOf(field).filter(({ isConstraint }) => isConstraint);
     const text = message ?? `${name} ${rules.map(({ must }) => `must ${must}`).join(' and ')}`;
-    return [{ name: identifier(`${resource}_${name}_rules`), condition, fields: [name], message: text }];
+    return [
+      {
+        ...{ name: identifier(`${resource}_${name}_rules`), condition, fields: [name], message: text },
+        reason:
+          message === undefined
+            ? { kind: 'rules', reasons: rules.map(({ reason }) => reason) }
+            : { kind: 'message' },
+      },
+    ];
   });
 
 function checkConstraints({ name: resource, checks }: ResourceDefinition): readonly Constraint[] {
@@ -41,7 +51,7 @@ function checkConstraints({ name: resource, checks }: ResourceDefinition): reado
     let name = identifier(stem);
     for (let count = 2; names.has(name); count++) name = identifier(`${stem}${count}`);
     names.add(name);
-    return { name, condition: checkSql(check), fields, message: check.message };
+    return { name, condition: checkSql(check), fields, message: check.message, reason: { kind: 'message' } };
   });
 }
 
@@ -67,7 +77,12 @@ const alternativeConstraints = ({
       const columns = alternatives.map((alternative) => quote(alternative.name)).join(', ');
       const message = `${name} must refer to ${required ? 'a record' : 'at most one record'}`;
       const condition = `num_nonnulls(${columns}) ${required ? '=' : '<='} 1`;
-      return [{ name: identifier(`${resource}_${name}_target`), condition, fields: [name], message }];
+      return [
+        {
+          ...{ name: identifier(`${resource}_${name}_target`), condition, fields: [name], message },
+          reason: { kind: 'required' },
+        },
+      ];
     },
   );
 
@@ -83,7 +98,12 @@ const integrityConstraints = ({
     const condition = type.integrity?.(columns, fieldGroups({ fields }).length > 0);
     if (condition === undefined) return [];
     const message = `${name} ${type.integrityMessage ?? `must be ${type.expected}`}`;
-    return [{ name: integrityConstraint(resource, name), condition, fields: [name], message }];
+    return [
+      {
+        ...{ name: integrityConstraint(resource, name), condition, fields: [name], message },
+        reason: { kind: 'expected', expects: type.expects },
+      },
+    ];
   });
 
 /** Returns the name of the constraint that keeps the columns of a field consistent. */

@@ -6,10 +6,10 @@ import {
   customName,
   customValuesType,
   ExactNumber,
-  errorMessage,
   type Field,
   rulesOf,
   validator,
+  valueIssue,
   valueSchema,
 } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
@@ -65,7 +65,7 @@ export function customIssues(
     if (field.required && value === null) return [missingIssue(field)];
     const validate = validatorOf(field);
     const [error] = validate(value) ? [] : (validate.errors ?? []);
-    return error === undefined ? [] : [{ field: name, message: errorMessage(error, field) }];
+    return error === undefined ? [] : [valueIssue(error, field)];
   });
   if (!needsAllValues(body, write)) return issues;
   const missing = fields.filter(
@@ -74,10 +74,7 @@ export function customIssues(
   return [...issues, ...missing.map(missingIssue)];
 }
 
-const missingIssue = (field: Field): FieldIssue => ({
-  field: field.name,
-  message: errorMessage({ keyword: 'required' }, field),
-});
+const missingIssue = (field: Field): FieldIssue => valueIssue({ keyword: 'required' }, field);
 
 /** Returns an issue for each value in a body's `custom` object that the caller cannot write. */
 export const unwritableValues = ({ custom }: Body, fields: readonly Field[]): readonly FieldIssue[] =>

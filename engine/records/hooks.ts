@@ -1,5 +1,5 @@
 import type { Unique } from '../definition/index.ts';
-import { errors, HttpError } from '../errors.ts';
+import { errors, HttpError, reasonKey } from '../errors.ts';
 import { type Field, isHookWritable, isKeptIfAbsent } from '../fields/index.ts';
 import { arrayText, cell, prepare, rowDecoder } from '../sql/index.ts';
 import { type BatchPlan, idOf, withFailures } from './batch.ts';
@@ -650,7 +650,9 @@ function asRejection(cause: unknown): Rejection | undefined {
 const rejection = ({ message, field, hint }: Rejection): HttpError =>
   field === undefined
     ? errors.rejectedByModule(message, hint)
-    : errors.invalidFields([{ field, message, ...(hint !== undefined && { hint }) }]);
+    : errors.invalidFields([
+        { field, message, ...(hint !== undefined && { hint }), [reasonKey]: { kind: 'message' } },
+      ]);
 
 const decodeChange = rowDecoder({
   place: cell.text,

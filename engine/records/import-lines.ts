@@ -1,6 +1,6 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type FieldIssue, fieldLimiter, HttpError, hintOf } from '../errors.ts';
+import { type ErrorReason, type FieldIssue, fieldLimiter, HttpError, hintOf, reasonKey } from '../errors.ts';
 import { type Field, lookupOf, parseExactJson } from '../fields/index.ts';
 import { ItemFailures } from './batch.ts';
 import type { Body } from './body.ts';
@@ -24,6 +24,7 @@ interface RejectedRecord {
   readonly more?: number | undefined;
   /** ID of the conflicting record, as a JSON number. */
   readonly existing_id?: object;
+  readonly [reasonKey]?: ErrorReason | undefined;
 }
 
 /** The result of processing a record. */
@@ -92,11 +93,13 @@ const resultsOf = ({ size, failures }: CreateBatchPlan): readonly WriteOutcome[]
   });
 
 /** Converts an error to an entry of the import report. */
-function toRejectedRecord({ message, code, extra }: HttpError): RejectedRecord {
+function toRejectedRecord(error: HttpError): RejectedRecord {
+  const { message, code, extra } = error;
   const { fields, more, existingId, constraint } = extra;
   const hint = hintOf(extra);
   return {
     error: message,
+    [reasonKey]: error[reasonKey],
     ...(hint !== undefined && { hint }),
     code,
     ...(fields && { fields }),
@@ -219,8 +222,8 @@ export async function importLines(
     return report();
   } catch (cause) {
     if (!(cause instanceof HttpError) || lineCount === 0) throw cause;
-    const { status, code, text, extra } = cause;
-    throw new HttpError(status, code, text, { ...extra, report: report() }, { cause: cause.cause });
+    const { status, code, text, extra, [reasonKey]: reason } = cause;
+    throw new HttpError(status, code, text, { ...extra, report: report() }, { cause: cause.cause, reason });
   }
 }
 

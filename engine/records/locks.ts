@@ -1,4 +1,5 @@
 import type { Database } from '../database/index.ts';
+import type { HttpError } from '../errors.ts';
 import { cell, column, type Prepared, prepare, quote, record, rowDecoder } from '../sql/index.ts';
 import {
   changeableFields,
@@ -50,7 +51,7 @@ export function compileChildrenLock(context: OperationContext): ChildrenLock | u
 
 /** Why a record is locked, and what can still change. */
 export interface RecordLock {
-  readonly message: string;
+  readonly error: HttpError;
   /** Names of the fields that can change along their transitions. */
   readonly changeable: readonly string[];
 }
@@ -91,10 +92,10 @@ export function compileFindLock(context: OperationContext): FindLock {
     const [row] = await database.run(bind({ organization, caller, id }));
     if (row === undefined) return undefined;
     const owner = owners.find((_, index) => row[1 + index] === 'true');
-    if (owner !== undefined) return { message: lockedError(owner.resource).message, changeable: [] };
+    if (owner !== undefined) return { error: lockedError(owner.resource), changeable: [] };
     if (row[0] !== 'true') return undefined;
     return {
-      message: lockedError(context).message,
+      error: lockedError(context),
       changeable: fields
         .filter(({ transitions }, index) => {
           const value = row[1 + owners.length + index] ?? '';

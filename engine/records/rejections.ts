@@ -6,7 +6,7 @@ import {
   uniqueViolation,
 } from '../database/index.ts';
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
-import { errors, type FieldIssue, type HttpError } from '../errors.ts';
+import { errors, type FieldIssue, type HttpError, type IssueReason, reasonKey } from '../errors.ts';
 import { type Field, linksOf, namesMember, referenceName, refersToMany } from '../fields/index.ts';
 import {
   type Cell,
@@ -317,11 +317,17 @@ function missingReference(reference: Field, column: number): ErrorOf<FieldIssue>
   return (row) => {
     const { id } = decode(row);
     if (id === null) return undefined;
-    const reason = to === undefined ? 'is not a member of this organization' : `does not exist in ${to}`;
-    if (!isList) return { field: name, message: `${name} ${id} ${reason}` };
+    const text = to === undefined ? 'is not a member of this organization' : `does not exist in ${to}`;
+    const reasonOf = (missing: string): IssueReason =>
+      to === undefined ? { kind: 'notMember' } : { kind: 'missingRecord', id: missing };
+    if (!isList) return { field: name, message: `${name} ${id} ${text}`, [reasonKey]: reasonOf(id) };
     // The ID of a list's element follows the element's position.
-    const [position] = id.split(' ');
-    return { field: `${name}${position}`, message: `${name}${id} ${reason}` };
+    const [position, element = ''] = id.split(' ');
+    return {
+      field: `${name}${position}`,
+      message: `${name}${id} ${text}`,
+      [reasonKey]: reasonOf(element),
+    };
   };
 }
 

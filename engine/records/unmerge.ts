@@ -1,5 +1,5 @@
 import { foreignKeyViolation, sqlState, type TextRows } from '../database/index.ts';
-import { errors } from '../errors.ts';
+import { errors, type MergeReason } from '../errors.ts';
 import { type Field, fieldColumns, linksOf, refersToMany } from '../fields/index.ts';
 import {
   cell,
@@ -197,9 +197,9 @@ function rejectLocked({ definition, stored }: OperationContext, plan: MergePlan,
   if (target?.isUpdatable !== true) throw errors.recordNotFound(definition.singular);
   if (plan.conditions !== undefined && !target.isMet) throw errors.preconditionFailed();
   if (stored.trash !== undefined && source?.isWritable !== true)
-    throw errors.mergeNotUndoable(`record ${plan.from} is not in the trash`);
+    throw errors.mergeNotUndoable({ kind: 'notInTrash', id: plan.from });
   if (stored.trash === undefined && source !== undefined)
-    throw errors.mergeNotUndoable(`record ${plan.from} exists`);
+    throw errors.mergeNotUndoable({ kind: 'exists', id: plan.from });
 }
 
 /** Returns the statement that locks a merge's row and checks whether the merge can be undone. */
@@ -237,16 +237,16 @@ function checkSql(context: OperationContext, $: Placeholder<MergePlan>): string 
 
 const decodeMerge = rowDecoder({ isRecent: cell.flag, isSameShape: cell.flag, isWritable: cell.flag });
 
-const fieldsChanged = ({ definition: { name } }: OperationContext): string =>
-  `the fields of ${name} have changed since`;
+const fieldsChanged = ({ definition: { name } }: OperationContext): MergeReason => ({
+  ...{ kind: 'fieldsChanged', resource: name },
+});
 
 /** @throws HttpError 409 if the merge cannot be undone */
 function rejectMerge(context: OperationContext, [cells]: TextRows): void {
   const found = cells === undefined ? undefined : decodeMerge(cells);
-  if (found?.isRecent !== true)
-    throw errors.mergeNotUndoable(`the records were not merged in the last ${undoDays} days`);
+  if (found?.isRecent !== true) throw errors.mergeNotUndoable({ kind: 'tooOld', days: undoDays });
   if (!found.isSameShape) throw errors.mergeNotUndoable(fieldsChanged(context));
-  if (!found.isWritable) throw errors.mergeNotUndoable('it changed fields that you cannot write');
+  if (!found.isWritable) throw errors.mergeNotUndoable({ kind: 'notWritable' });
 }
 
 /**
@@ -405,8 +405,7 @@ function explainRecord(context: OperationContext): ExplainViolation {
     const violation = explain(cause);
     if (violation !== undefined) return violation;
     const state = sqlState(cause);
-    if (state === foreignKeyViolation)
-      return errors.mergeNotUndoable('a record to which the other record refers does not exist anymore');
+    if (state === foreignKeyViolation) return errors.mergeNotUndoable({ kind: 'missingReference' });
     // A stored value cannot be converted to the present type of its field.
     return state?.startsWith('22') === true ? errors.mergeNotUndoable(fieldsChanged(context)) : undefined;
   };

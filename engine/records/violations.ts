@@ -31,6 +31,6 @@ export function violations({
     const violated = byName.get(rejectingRule(cause) ?? '');
     return violated === undefined
       ? (lockViolation(resources, cause) ?? invalidTransition(definition, cause))
-      : errors.ruleViolated(violated.fields, violated.message);
+      : errors.ruleViolated(violated.fields, violated.message, violated.reason);
   };
 }

@@ -40,7 +40,7 @@ export {
   teamSql,
   userTable,
 } from './members.ts';
-export { displayName, singleLine } from './names.ts';
+export { displayName, NameError, singleLine } from './names.ts';
 export {
   findOrganization,
   formerSlugs,

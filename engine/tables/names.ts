@@ -1,6 +1,21 @@
 import { UserError } from '../errors.ts';
 import { isStorable } from '../fields/index.ts';
 
+/** Why a name is invalid. `character` is a code point, for example "U+202E". */
+type NameReason =
+  | { readonly kind: 'length'; readonly max: number }
+  | { readonly kind: 'characters'; readonly character: string };
+
+/** An invalid name. */
+export class NameError extends UserError {
+  readonly reason: NameReason;
+
+  constructor(message: string, reason: NameReason) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
 /** Line breaks, other control characters, and characters that change the text direction. */
 const rejectedCharacters = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
 
@@ -9,17 +24,21 @@ const rejectedCharacters = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
  * must be a single line and must not affect how surrounding text is displayed.
  * @param label the start of the error message, for example "the name"
  * @param maxLength maximum number of characters
- * @throws UserError if the name cannot be stored and displayed
+ * @throws NameError if the name cannot be stored and displayed
  */
 export function displayName(input: string, label: string, maxLength = 200): string {
   const name = input.trim();
   if (name === '' || name.length > maxLength || !isStorable(name)) {
-    throw new UserError(`${label} must have 1 to ${maxLength} characters`);
+    throw new NameError(`${label} must have 1 to ${maxLength} characters`, {
+      kind: 'length',
+      max: maxLength,
+    });
   }
   const [character] = rejectedCharacters.exec(name) ?? [];
   if (character !== undefined) {
-    throw new UserError(
+    throw new NameError(
       `${label} must not contain line breaks, control characters or characters that change the text direction (found ${codePoint(character)})`,
+      { kind: 'characters', character: codePoint(character) },
     );
   }
   return name;

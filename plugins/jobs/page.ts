@@ -8,6 +8,7 @@ import {
   type DisplayValue,
   defineObject,
   exactTime,
+  joinTexts,
   type Language,
   localeOf,
   type TextIn,
@@ -88,7 +89,6 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
     title: later('jobs'),
     group: 'Data',
     icon: 'clock',
-    isTranslated: true,
     plural: later('rows'),
     source: jobRows,
     missing: (id) => later('missing', { id }),
@@ -101,7 +101,7 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
           ? []
           : [t('nextRun', { action: labelOfAction(action), time: exactTime(time) })];
       });
-      return runs.length === 0 ? undefined : runs.join(' ');
+      return runs.length === 0 ? undefined : joinTexts(runs);
     },
     views: {
       all: { label: later('all') },

@@ -274,10 +274,10 @@ onBothDrivers(
     test('the partners page and the booking form report a missing integration', async () => {
       const tables = tablesOf(instance().database);
       const problem = async () =>
-        (await partnerStatus(tables, await readSettings(instance().config))).find(
-          ({ name }) => name === 'booking_forms_whatsapp',
-        )?.problem;
-      assert.equal(await problem(), '');
+        (await partnerStatus(tables, await readSettings(instance().config)))
+          .find(({ name }) => name === 'booking_forms_whatsapp')
+          ?.problem?.('en');
+      assert.equal(await problem(), undefined);
       const turn = (isOn: boolean) =>
         setIntegrationEnabled(tables, command(instance()), acme.id, sms.id, isOn);
       await turn(false);

@@ -2,9 +2,12 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { resourceLabel } from '../../engine/definition/index.ts';
+import { personalDataTables } from '../../engine/tables/index.ts';
+import { tableLabels } from '../../plugins/tenants/erasure/table-labels.ts';
 import { administratorOf, optionOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { assertGerman, namesIn } from '../support/german.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { until } from '../support/process.ts';
 
 const german = { 'accept-language': 'de' };
 
@@ -33,6 +36,13 @@ onBothDrivers('the language of the administrative pages', (instance) => {
     const [action = '', query] = path.split('?');
     const hidden = Object.fromEntries(new URLSearchParams(query));
     const answer = await admin.post(`${setup}/${action}`, { _csrf, ...hidden, ...fields }, german);
+    return answer.status === 303 ? admin.get(answer.headers.get('location') ?? '', german) : answer;
+  };
+
+  /** Presses a button in a list in English, and returns the list in German. */
+  const press = async (list: string, action: string, fields: Readonly<Record<string, string>>) => {
+    const _csrf = await admin.token(`${setup}/${list}`);
+    const answer = await admin.post(`${setup}/${list}/${action}`, { _csrf, ...fields }, german);
     return answer.status === 303 ? admin.get(answer.headers.get('location') ?? '', german) : answer;
   };
 
@@ -165,5 +175,119 @@ onBothDrivers('the language of the administrative pages', (instance) => {
       assert.match(problemOf(answer), message);
       assertGerman(answer, names);
     }
+  });
+
+  test('erasures', async () => {
+    await assertPages(['forgetting', 'forgetting?q=nobody', 'forgetting/find']);
+    const empty = await submit('forgetting/find', {});
+    assert.match(problemOf(empty), /^Geben Sie die Datensätze der Person in der Form/);
+    assertGerman(empty, names);
+    const short = await submit('forgetting/find', { texts: 'ada' });
+    assert.equal(problemOf(short), '„ada“ ist zu kurz. Geben Sie mindestens 5 Zeichen ein.');
+    await instance().call('POST /api/v1/leads', { key: acme.key, body: { email: 'ada@erased.example' } });
+    const _csrf = await admin.token(`${setup}/forgetting/find`);
+    const started = await admin.post(
+      `${setup}/forgetting/find`,
+      { _csrf, records: 'leads?email=ada@erased.example' },
+      german,
+    );
+    const page = started.headers.get('location') ?? '';
+    let found = await admin.get(page, german);
+    await until(async () => {
+      found = await admin.get(page, german);
+      return !found.text.includes('Suche läuft');
+    }, 'the search');
+    const values = ['leads', 'Datensatz 1', 'erased', 'ada@erased.example', '1', '2'];
+    assertGerman(found, new Set([...names, ...values]));
+    assert.match(readable(found.text), /<h1>Diese Person löschen\?<\/h1>/);
+    const wrong = await submit(page.slice(setup.length + 1).replace('search', 'forget'), { word: 'erase' });
+    assert.equal(problemOf(wrong), 'Geben Sie „löschen“ ein, um das Löschen zu bestätigen.');
+    const missing = await admin.get(`${setup}/forgetting/search?id=999`, german);
+    assert.equal(problemOf(missing), 'Diese Suche ist abgelaufen. Starten Sie sie erneut.');
+  });
+
+  test('the tables with personal data', () => {
+    const english = [...personalDataTables].map(([table, { label }]) => [table, label]);
+    assert.deepEqual(
+      Object.entries(tableLabels)
+        .map(([table, label]) => [table, label('en')])
+        .toSorted(),
+      english.toSorted(),
+    );
+  });
+
+  test('integrations', async () => {
+    await assertPages(['integrations', 'integrations?q=nothing']);
+    const channels = ['WhatsApp Cloud', 'Messenger', 'Telegram', 'Twilio', 'Meta Lead Ads'];
+    const shown = new Set([
+      ...names,
+      ...channels,
+      'App secret',
+      'Auth token',
+      'Secret token',
+      'Page access token',
+      'Line',
+    ]);
+    const providers = ['whatsapp', 'telegram', 'twilio', 'meta_lead_ads'];
+    for (const query of ['', ...providers.map((provider) => `?provider=${provider}`)])
+      assertGerman(await admin.get(`${setup}/integrations/add${query}`, german), shown);
+    const add = (fields: Readonly<Record<string, string>>) =>
+      submit('integrations/add?provider=whatsapp', { name: 'Line', ...fields });
+    assert.equal(problemOf(await add({})), 'Geben Sie einen Wert ein: App secret.');
+    assertGerman(await add({ secret: 'a secret' }), shown);
+    const id = await idIn(`${setup}/integrations`);
+    for (const page of ['', ...['integration', 'secrets', 'remove'].map((name) => `/${name}?id=${id}`)])
+      assertGerman(await admin.get(`${setup}/integrations${page}`, german), shown);
+    assert.equal(
+      problemOf(await submit(`integrations/secrets?id=${id}`, {})),
+      'Geben Sie ein neues Geheimnis ein.',
+    );
+    assertGerman(await submit(`integrations/secrets?id=${id}`, { secret: 'another' }), shown);
+    assertGerman(await press('integrations', 'switch', { id, to: 'off' }), shown);
+    const removed = await submit(`integrations/remove?id=${id}`, {});
+    assert.match(
+      readable(removed.text),
+      /<strong>Line<\/strong> und alle zugehörigen Ereignisse wurden entfernt\./,
+    );
+    const missing = await admin.get(`${setup}/integrations/secrets?id=999`, german);
+    assert.equal(problemOf(missing), 'Diese Integration existiert nicht.');
+  });
+
+  test('event subscriptions and deliveries', async () => {
+    const url = 'https://events.example/hook';
+    await assertPages(['events', 'events/add', 'deliveries', 'event-deliveries']);
+    const empty = await submit('events/add', {});
+    assert.match(problemOf(empty), /^Die URL ist nicht erlaubt\. Wählen Sie mindestens eine Ressource aus\./);
+    assertGerman(empty, names);
+    const profile = await optionOf(admin, `${setup}/events/add`, 'read-only');
+    const input = { url, resource: 'leads', action: 'update', filter: 'status=New', profile };
+    const all = new Set([...names, url, 'leads: update', 'mit status=New', 'test']);
+    assertGerman(await submit('events/add', { ...input, batch_events: '5' }), all);
+    const id = await idIn(`${setup}/events`);
+    for (const page of ['', `/rotate?id=${id}`, `/remove?id=${id}`])
+      assertGerman(await admin.get(`${setup}/events${page}`, german), all);
+    assertGerman(await submit(`events/rotate?id=${id}`, {}), all);
+    assertGerman(await press('events', 'test', { id }), all);
+    const delivery = await idIn(`${setup}/event-deliveries`);
+    for (const page of ['', '?status=waiting', '?status=dead', `?owner=${id}`])
+      assertGerman(await admin.get(`${setup}/event-deliveries${page}`, german), all);
+    const item = `${setup}/event-deliveries/item?id=${delivery}`;
+    await until(async () => /Versuch/.test((await admin.get(item, german)).text), 'an attempt');
+    const page = await admin.get(item, german);
+    assert.match(readable(page.text), /Wird wiederholt, \d+ Versuch/);
+    const switched = await press('events', 'switch', { id, to: 'off' });
+    assertGerman(switched, all);
+    const disabled = await press('events', 'test', { id });
+    assert.equal(problemOf(disabled), 'Das Abonnement ist deaktiviert. Aktivieren Sie es zuerst.');
+    assert.match(readable((await submit(`events/remove?id=${id}`, {})).text), /wurden entfernt\./);
+  });
+
+  test('partners', async () => {
+    const paths = ['inbound_leads', 'booking_forms_whatsapp'];
+    const page = await admin.get(`${setup}/partners`, german);
+    const values = [...readable(page.text).matchAll(/<code>([^<]*)<\/code>/g)].map(([, path = '']) => path);
+    assertGerman(page, new Set([...names, ...paths, ...values, 'Zahlungen ohne Lead', 'Aus']));
+    const payments = await admin.get(`${setup}/partners?show=payments`, german);
+    assertGerman(payments, new Set([...names, 'Zahlungen ohne Lead']));
   });
 });

@@ -1,18 +1,23 @@
-// Text catalogues: all languages have the same texts with the same parameters, and templates contain no other texts.
+// Text catalogues: all languages have the same texts with the same parameters, and neither templates nor the modules of pages
+// contain other texts.
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import handlebars from 'handlebars';
 import '../../app/modules.ts';
+import type { defineObject } from '../../plugins/admin-ui/shell/admin-object.ts';
 import {
   type Catalogue,
   catalogues,
   defineTexts,
   htmlText,
   languages,
+  ownWords,
+  type Text,
   type TranslationOf,
 } from '../../plugins/admin-ui/shell/catalogue.ts';
+import type { FormPage } from '../../plugins/admin-ui/shell/views.ts';
 import { project } from '../support/process.ts';
 
 /** Templates whose texts are not in a catalogue yet. Remove a template when its texts are. */
@@ -152,6 +157,56 @@ describe('templates', () => {
   }
 });
 
+/** Properties of pages, lists, forms and messages whose values users see. */
+const wordProperties =
+  'title|label|name|text|intro|empty|help|consequence|submit|problem|error|copy|hint|below|plural|purpose|countLabel|sumLabel|accessibleName';
+const literal = `('[^'\\n]*'|"[^"\\n]*"|\`[^\`]*\`)`;
+const literalPatterns = [
+  new RegExp(`\\b(?:${wordProperties}):\\s*(?:[^,;{}()\\n]*?\\?\\s*)?${literal}`, 'g'),
+  // Messages after an action, by code.
+  new RegExp(`\\bdone: \\{[^}]*?:\\s*${literal}`, 'g'),
+  new RegExp(`new UserError\\(\\s*${literal}`, 'g'),
+];
+
+/** Returns the words in a page's module that users can see and that are not from a catalogue. */
+const literalsIn = (source: string): readonly string[] =>
+  literalPatterns.flatMap((pattern) =>
+    [...source.matchAll(pattern)]
+      .map(([, words = '']) => words.slice(1, -1).replace(/\$\{[^}]*\}/g, ''))
+      // Names of inputs and pages in URLs are in lower case. "ID" is the same in all languages.
+      .filter((words) => /\p{Lu}\p{L}/u.test(words) && words.trim() !== 'ID'),
+  );
+
+/** Modules of pages. The API explorer is in English only. */
+const pageModules = globSync('{plugins,webhooks}/**/*.ts', { cwd: project })
+  .filter((path) => /(?:^|[/-])(?:pages?|home|home-parts|listing|sentences|frame|row-list)\.ts$/.test(path))
+  .concat([
+    'plugins/access/oauth/apps.ts',
+    'plugins/admin-ui/records/inputs.ts',
+    'plugins/admin-ui/records/timeline.ts',
+  ])
+  .filter((path) => !path.startsWith('plugins/api/explorer/') && !path.includes('node_modules'))
+  .toSorted();
+
+describe('modules of pages', () => {
+  test('the words outside catalogues are found', () => {
+    const examples = [
+      "{ title: 'Add a key' }",
+      "{ label: isNew ? 'Add' : t('change') }",
+      '{ text: `Key ${name}` }',
+      "{ done: { 'key-added': 'Key added.' } }",
+      "throw new UserError('Choose a profile.')",
+    ];
+    assert.deepEqual(examples.flatMap(literalsIn), [
+      ...['Add a key', 'Add', 'Key ', 'Key added.', 'Choose a profile.'],
+    ]);
+    assert.deepEqual(literalsIn("{ title: t('add'), name: 'profile', label: `ID ${id}` }"), []);
+  });
+
+  for (const path of pageModules)
+    test(path, () => assert.deepEqual(literalsIn(readFileSync(join(project, path), 'utf8')), []));
+});
+
 describe('texts', () => {
   const en = {
     greeting: '<strong>Hello</strong> {name}',
@@ -190,6 +245,20 @@ describe('texts', () => {
       defineTexts('example', en, { de: { greeting } });
       // @ts-expect-error a translation has another parameter
       defineTexts('example', en, { de: { greeting: 'Hallo {person}', rows } });
+    };
+    assert.equal(typeof rejected, 'function');
+  });
+
+  test('words outside the catalogue are type errors in objects, forms and confirmations', () => {
+    const rejected = () => {
+      // @ts-expect-error a string is not a text
+      const title: Parameters<typeof defineObject>[0]['title'] = 'Keys';
+      // @ts-expect-error a string is not a text
+      const submit: FormPage<Text>['submit'] = 'Add key';
+      // @ts-expect-error a string is not a text
+      const label: FormPage<Text>['inputs'][number]['label'] = 'Name';
+      const name: FormPage<Text>['inputs'][number]['label'] = ownWords('Ada');
+      return [title, submit, label, name];
     };
     assert.equal(typeof rejected, 'function');
   });

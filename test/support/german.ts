@@ -84,8 +84,10 @@ export const namesIn = (
 export function assertGerman(page: Answer, names: ReadonlySet<string> = new Set()): void {
   assert.equal(page.headers.get('content-language'), 'de');
   assert.match(page.text, /<html lang="de">/);
-  // Exact times and the ends of secrets are values.
-  const texts = visibleTexts(page).filter((text) => !names.has(text) && !/ UTC$|^…\w+$/.test(text));
+  // Exact times, the ends of secrets and URLs are values.
+  const texts = visibleTexts(page).filter(
+    (text) => !names.has(text) && !/ UTC$|^…\w+$|^https?:\/\/\S+$/.test(text),
+  );
   assert.deepEqual(
     texts.filter((text) => isIn(englishTexts, text) && !isIn(germanTexts, text)),
     [],

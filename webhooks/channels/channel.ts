@@ -1,6 +1,7 @@
 import type { StatementRunner } from '../../engine/database/index.ts';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
+import type { TextIn } from '../../plugins/admin-ui/shell/index.ts';
 import { indexable, type Webhooks } from '../endpoint/index.ts';
 
 /** An HTTP request from a provider. */
@@ -83,10 +84,10 @@ export interface Channel<Services = ChannelServices> {
   /** The provider's term for the secret. */
   readonly secretLabel: string;
   /** Explains where to find the secret in the provider's console. */
-  readonly secretHelp: string;
+  readonly secretHelp: string | TextIn;
   /** The provider's term for the access token used to call its API. Absent if the API is never called. */
   readonly tokenLabel?: string;
-  readonly tokenHelp?: string;
+  readonly tokenHelp?: string | TextIn;
   /** Whether the provider confirms the URL with a GET request that contains the verify token. */
   readonly handshake?: boolean;
   /** Content types used by the provider. */

@@ -1,5 +1,5 @@
 // Channels: one object per provider, with its signature scheme and event processing.
-// May import engine, settings, endpoint.
+// May import engine, plugins, settings, endpoint.
 
 export {
   type Channel,

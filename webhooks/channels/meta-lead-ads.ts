@@ -25,6 +25,7 @@ import {
   meta,
   metaSimulation,
 } from './meta.ts';
+import { channelsTexts } from './texts/index.ts';
 
 const isLeadgenId = (text: string): boolean => /^\d{1,40}$/.test(text);
 
@@ -62,8 +63,7 @@ export const metaLeadAds: Channel = {
   label: 'Meta Lead Ads',
   needs: leadAdsNeeds,
   tokenLabel: 'Page access token',
-  tokenHelp:
-    'Used to fetch leads. Create a non-expiring system user token with the leads_retrieval permission for the page.',
+  tokenHelp: channelsTexts.later('leadAdsToken'),
   events: ({ raw }) => {
     const payload = jsonObject(readJson(raw));
     if (payload.object !== 'page') return [];

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import type { Channel, ChannelEvent, ProviderRequest } from './channel.ts';
+import { channelsTexts } from './texts/index.ts';
 
 /** Computes the `X-Hub-Signature-256` header for a body. */
 const metaSignature = (secret: string, raw: Buffer): string =>
@@ -9,7 +10,7 @@ const metaSignature = (secret: string, raw: Buffer): string =>
 /** Properties shared by all Meta webhooks: the handshake, and a signature of the raw body with the app secret. */
 export const meta = {
   secretLabel: 'App secret',
-  secretHelp: 'At developers.facebook.com, open your app, then App settings, Basic, App secret.',
+  secretHelp: channelsTexts.later('metaSecret'),
   handshake: true,
   accepts: /^application\/json\b/i,
   // Meta documents up to 3 MB and 1,000 events per delivery.

@@ -2,13 +2,13 @@ import { readJson } from '../../engine/records/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import { type Channel, storeMessage } from './channel.ts';
 import { asNumber, jsonObject, jsonText, jsonWithNumbers } from './meta.ts';
+import { channelsTexts } from './texts/index.ts';
 
 /** Telegram bots. Each delivery has a header with the secret token that was passed to setWebhook. */
 export const telegram: Channel = {
   label: 'Telegram',
   secretLabel: 'Secret token',
-  secretHelp:
-    'Choose 1 to 256 characters (letters, digits, _ and -) and pass them to setWebhook as secret_token.',
+  secretHelp: channelsTexts.later('telegramSecret'),
   accepts: /^application\/json\b/i,
   bodyLimit: 1024 * 1024,
   reply: { type: 'application/json; charset=utf-8', body: '{"ok":true}' },

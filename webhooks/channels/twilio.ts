@@ -4,6 +4,7 @@ import { matchesAnySecret } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 import { type Channel, type ProviderRequest, storeMessage } from './channel.ts';
 import { type Json, jsonObject, jsonText } from './meta.ts';
+import { channelsTexts } from './texts/index.ts';
 
 /** Maximum number of form parameters. Twilio sends about 30, plus 10 for each attachment. */
 const maxParameters = 500;
@@ -43,7 +44,7 @@ const twilioSignature = (secret: string, url: string, fields?: URLSearchParams):
 export const twilio: Channel = {
   label: 'Twilio',
   secretLabel: 'Auth token',
-  secretHelp: 'In the Twilio Console, open Account, API keys and tokens, Auth token.',
+  secretHelp: channelsTexts.later('twilioSecret'),
   signsUrl: true,
   accepts: /^application\/(x-www-form-urlencoded|json)\b/i,
   bodyLimit: 256 * 1024,

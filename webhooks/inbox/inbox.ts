@@ -2,11 +2,13 @@ import type { Tables } from '../../engine/tables/index.ts';
 import { type ChannelEvent, type Channels, channelLabel, type Integration } from '../channels/index.ts';
 import { indexable } from '../endpoint/index.ts';
 import type { Queue } from '../queue/index.ts';
+import { inboxTexts } from './texts/index.ts';
 
 /** The queue of channel events. */
 export const inboxQueue: Queue = {
   name: 'inbox',
   item: 'inbox item',
+  missing: (id) => inboxTexts.later('missingItem', { id }),
   table: 'crm_inbox',
   owner: {
     table: 'crm_integrations',

@@ -44,8 +44,8 @@ export const inboxModule: Module<
       name: 'deliveries',
       title: inboxTexts.later('deliveries'),
       icon: 'inbox',
-      purpose: 'Events that providers deliver to your integrations appear here.',
-      columns: { time: 'Received', owner: 'From' },
+      purpose: inboxTexts.later('deliveriesPurpose'),
+      columns: { time: inboxTexts.later('received'), owner: inboxTexts.later('from') },
       queue: labeledInbox(channelsOf(services.config)),
     });
   },

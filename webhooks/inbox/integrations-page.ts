@@ -1,6 +1,5 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
-import { UserError } from '../../engine/errors.ts';
 import { arrayText } from '../../engine/sql/index.ts';
 import { countRows, listRows, tablesOf } from '../../engine/tables/index.ts';
 import { sealing } from '../../plugins/access/secrets/index.ts';
@@ -12,11 +11,15 @@ import {
   defineObject,
   field,
   type Input,
+  joinTexts,
   type Language,
   nameInput,
   type ObjectContext,
+  ownWords,
   rowsPerPage,
   type Text,
+  TranslatedError,
+  textIn,
 } from '../../plugins/admin-ui/shell/index.ts';
 import {
   availableChannels,
@@ -40,32 +43,39 @@ import {
 } from './integrations.ts';
 import { inboxTexts } from './texts/index.ts';
 
+const { later } = inboxTexts;
+
 /** Services required for integrations. */
 export interface InboxServices extends WebhookServices {
   readonly config: ChannelConfig;
 }
 
 /** Returns the input fields for a channel's secrets, labeled with the provider's terms. */
-const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): Input[] => [
-  {
-    kind: 'secret',
-    name: 'secret',
-    label: `${prefix}${channel.secretLabel}`,
-    required: isRequired,
-    help: `${channel.secretHelp} It is stored encrypted and never displayed.`,
-  },
-  ...(channel.tokenLabel === undefined
-    ? []
-    : [
-        {
-          kind: 'secret' as const,
-          name: 'token',
-          label: `${prefix}${channel.tokenLabel}`,
-          required: isRequired,
-          help: channel.tokenHelp,
-        },
-      ]),
-];
+function secretInputs(channel: Channel, isNew: boolean, language: Language): Input<Text>[] {
+  const t = inboxTexts(language);
+  const labelOf = (label: string) => (isNew ? ownWords(label) : t('newSecret', { label }));
+  const { secretLabel, secretHelp, tokenLabel, tokenHelp } = channel;
+  return [
+    {
+      kind: 'secret',
+      name: 'secret',
+      label: labelOf(secretLabel),
+      required: isNew,
+      help: joinTexts([textIn(secretHelp, language), t('storedEncrypted')]),
+    },
+    ...(tokenLabel === undefined
+      ? []
+      : [
+          {
+            kind: 'secret' as const,
+            name: 'token',
+            label: labelOf(tokenLabel),
+            required: isNew,
+            help: tokenHelp === undefined ? undefined : textIn(tokenHelp, language),
+          },
+        ]),
+  ];
+}
 
 /**
  * Returns the origin to configure at providers: `public_url` or, if it is not set, the origin that the
@@ -77,7 +87,7 @@ const originOf = ({ request, services: { settings } }: ObjectContext<InboxServic
 function problemOf(
   { provider }: IntegrationInfo,
   { config, settings, retiredResources }: InboxServices,
-  language: Language = 'en',
+  language: Language,
 ): Text | null {
   const t = inboxTexts(language);
   const channels = channelsOf(config);
@@ -90,11 +100,17 @@ function problemOf(
     : t('retired', { resource });
 }
 
-const stateOf = (integration: IntegrationInfo, services: InboxServices): DisplayValue => ({
-  text: integration.enabled ? 'Enabled' : 'Disabled',
-  state: integration.enabled ? 'good' : 'bad',
-  below: problemOf(integration, services),
-});
+function stateOf(
+  integration: IntegrationInfo,
+  { services, language }: Pick<ObjectContext<InboxServices>, 'services' | 'language'>,
+): DisplayValue {
+  const t = inboxTexts(language);
+  return {
+    text: integration.enabled ? t('enabledState') : t('disabledState'),
+    state: integration.enabled ? 'good' : 'bad',
+    below: problemOf(integration, services, language),
+  };
+}
 
 /** Returns the integrations and their secrets. */
 const integrations = (channels: Channels) =>
@@ -103,47 +119,55 @@ const integrations = (channels: Channels) =>
     title: inboxTexts.later('integrations'),
     group: 'Integrations',
     icon: 'plug',
-    plural: 'integrations',
+    plural: later('rows'),
     source: integrationRows(channels),
     missing: () => missingIntegration,
     nameOf: ({ name }) => name,
     columns: [
       {
-        title: 'Name',
+        title: later('name'),
         cell: ({ id, name }, { urlOf }) => ({ text: name, href: `${urlOf('integration')}?id=${id}` }),
         by: 'lower(i.name)',
       },
-      { title: 'Provider', cell: ({ label }) => ({ text: label }), by: channelLabel(channels, 'i.provider') },
-      { title: 'State', cell: (row, { services }) => stateOf(row, services), by: 'i.enabled' },
+      {
+        title: later('provider'),
+        cell: ({ label }) => ({ text: label }),
+        by: channelLabel(channels, 'i.provider'),
+      },
+      { title: later('stateColumn'), cell: stateOf, by: 'i.enabled' },
     ],
-    empty: 'Integrations receive messages and leads from providers such as WhatsApp and Meta Lead Ads.',
-    menu: ({ id, name }, { urlOf }) => ({
-      links: [{ label: 'Show URL', name: `Show URL for ${name}`, href: `${urlOf('integration')}?id=${id}` }],
-    }),
+    empty: later('none'),
+    menu: ({ id, name }, { urlOf, language }) => {
+      const t = inboxTexts(language);
+      const href = `${urlOf('integration')}?id=${id}`;
+      return { links: [{ label: t('showUrl'), name: t('showUrlFor', { name }), href }] };
+    },
     pages: {
       integration: async (context, integration) => {
+        const t = inboxTexts(context.language);
         const { id, name, label, provider, endpoint } = integration;
         return {
           kind: 'record',
           title: name,
           values: [
-            { label: 'Provider', text: label },
-            { label: 'State', ...stateOf(integration, context.services) },
-            { label: 'Callback URL', code: `${originOf(context)}${endpointPath(provider, endpoint)}` },
+            { label: t('provider'), text: label },
+            { label: t('stateColumn'), ...stateOf(integration, context) },
+            { label: t('callbackUrl'), code: `${originOf(context)}${endpointPath(provider, endpoint)}` },
           ],
           links: [
-            { label: 'Change secrets', href: `${context.urlOf('secrets')}?id=${id}` },
-            { label: 'Show deliveries', href: `/setup/o/${context.slug}/deliveries` },
+            { label: t('changeSecrets'), href: `${context.urlOf('secrets')}?id=${id}` },
+            { label: t('showDeliveries'), href: `/setup/o/${context.slug}/deliveries` },
           ],
-          danger: { label: 'Remove integration', href: `${context.urlOf('remove')}?id=${id}` },
+          danger: { label: t('removeIntegration'), href: `${context.urlOf('remove')}?id=${id}` },
         };
       },
     },
     actions: {
       add: {
-        label: 'Add integration',
+        label: later('add'),
         isOnce: true,
-        page: ({ urlOf, services }, form) => {
+        page: ({ urlOf, services, language }, form) => {
+          const t = inboxTexts(language);
           const provider = field(form, 'provider');
           const available = availableChannels(channels, services.retiredResources);
           const channel = ownProperty(available, provider);
@@ -152,22 +176,22 @@ const integrations = (channels: Channels) =>
               label,
               href: `${urlOf('add')}?provider=${name}`,
             }));
-            const groups = [{ title: 'Choose a provider', links }];
-            return { kind: 'home', title: 'Add an integration', lines: [], groups };
+            const groups = [{ title: t('chooseProvider'), links }];
+            return { kind: 'home', title: t('addAnIntegration'), lines: [], groups };
           }
           return {
             kind: 'form',
-            title: `Add ${channel.label}`,
+            title: t('addChannel', { channel: channel.label }),
             hidden: [{ name: 'provider', value: provider }],
             inputs: [
-              nameInput(field(form, 'name').slice(0, 200), 'For example, the phone number, page or bot.'),
-              ...secretInputs(channel, '', true),
+              nameInput(t('name'), field(form, 'name').slice(0, 200), t('nameHelp')),
+              ...secretInputs(channel, true, language),
             ],
-            submit: 'Add integration',
+            submit: t('add'),
           };
         },
         run: async (context, form) => {
-          const { organization, actor, transact, services } = context;
+          const { organization, actor, transact, services, language } = context;
           const input = {
             organization,
             provider: field(form, 'provider'),
@@ -176,7 +200,8 @@ const integrations = (channels: Channels) =>
             token: field(form, 'token'),
           };
           if (!Object.hasOwn(availableChannels(channels, services.retiredResources), input.provider))
-            throw new UserError('this provider does not exist');
+            throw new TranslatedError(later('missingProvider'));
+          const t = inboxTexts(language);
           const { id, path, verifyToken } = await transact((tables) =>
             addIntegration(tables, actor, { sealing: sealing(services.secrets), channels }, input),
           );
@@ -186,19 +211,17 @@ const integrations = (channels: Channels) =>
             view: {
               marked: id,
               made: {
-                title: `Provider setup for ${input.name}`,
-                text: hasToken
-                  ? 'The verify token is shown only once. You can look up the URL again later.'
-                  : 'You can look up the URL again later.',
+                title: t('setupFor', { name: input.name }),
+                text: hasToken ? t('tokenOnce') : t('urlLater'),
                 values: [
-                  { id: 'callback', label: 'Callback URL', value: url, copy: 'Copy URL' },
+                  { id: 'callback', label: t('callbackUrl'), value: url, copy: t('copyUrl') },
                   ...(hasToken
                     ? [
                         {
                           id: 'verify-token',
-                          label: 'Verify token, shown only once',
+                          label: t('verifyToken'),
                           value: verifyToken,
-                          copy: 'Copy token',
+                          copy: t('copyToken'),
                         },
                       ]
                     : []),
@@ -211,20 +234,21 @@ const integrations = (channels: Channels) =>
     },
     rowActions: {
       secrets: {
-        label: 'Change secrets',
-        accessibleName: (name) => `Change secrets for ${name}`,
-        page: (_context, _form, { name, provider }) => {
+        label: later('changeSecrets'),
+        accessibleName: (name) => later('changeSecretsFor', { name }),
+        page: ({ language }, _form, { name, provider }) => {
+          const t = inboxTexts(language);
           const channel = ownProperty(channels, provider);
-          if (channel === undefined) throw new UserError('this provider does not exist');
+          if (channel === undefined) throw new TranslatedError(later('missingProvider'));
           return {
             kind: 'form',
-            title: `Change the secrets for ${name}`,
-            intro: 'Fields that you leave empty are not changed.',
-            inputs: secretInputs(channel, 'New ', false),
-            submit: 'Change secrets',
+            title: t('changeSecretsOf', { name }),
+            intro: t('emptyUnchanged'),
+            inputs: secretInputs(channel, false, language),
+            submit: t('changeSecrets'),
           };
         },
-        done: { 'integration-secrets': 'Secrets changed for {}.' },
+        done: { 'integration-secrets': later('secretsChanged') },
         run: async ({ organization, actor, transact, services }, form, { id }) => {
           const input = { secret: field(form, 'secret'), token: field(form, 'token') };
           const sealed = sealing(services.secrets);
@@ -232,27 +256,33 @@ const integrations = (channels: Channels) =>
         },
       },
       remove: {
-        label: 'Remove',
-        page: (_context, _form, { name, label }) => ({
-          kind: 'confirm',
-          title: `Remove ${name}?`,
-          consequence: `Its URL will respond with 404, so ${label} can no longer deliver events, and all of its deliveries will be deleted. To pause it, disable it instead.`,
-          submit: 'Remove integration',
-        }),
-        done: { 'integration-removed': '{} and its deliveries have been removed.' },
+        label: later('remove'),
+        accessibleName: (name) => later('removeName', { name }),
+        page: ({ language }, _form, { name, label }) => {
+          const t = inboxTexts(language);
+          return {
+            kind: 'confirm',
+            title: t('removeQuestion', { name }),
+            consequence: t('removeConsequence', { provider: label }),
+            submit: t('removeIntegration'),
+          };
+        },
+        done: { 'integration-removed': later('removed') },
         run: ({ organization, actor, transact }, _form, { id }) =>
           transact((tables) => removeIntegration(tables, actor, organization, id)),
       },
       switch: {
-        label: (_language, { enabled }) => (enabled ? 'Disable' : 'Enable'),
+        label: (language, { enabled }) => (enabled ? later('disable') : later('enable'))(language),
+        accessibleName: (name, { enabled }) =>
+          enabled ? later('disableName', { name }) : later('enableName', { name }),
         fields: ({ enabled }) => [{ name: 'to', value: enabled ? 'off' : 'on' }],
         done: {
-          'integration-on': '{} enabled.',
-          'integration-off': '{} disabled. Its URL responds with 404, and waiting events are kept.',
+          'integration-on': later('switchedOn'),
+          'integration-off': later('switchedOff'),
         },
         run: async ({ organization, actor, transact }, form, { id, name }) => {
           const to = field(form, 'to');
-          if (to !== 'on' && to !== 'off') throw new UserError('to must be on or off');
+          if (to !== 'on' && to !== 'off') throw new TranslatedError(later('onOrOff'));
           await transact((tables) => setIntegrationEnabled(tables, actor, organization, id, to === 'on'));
           return { done: `integration-${to}`, name, id };
         },

@@ -1,5 +1,4 @@
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
-import { UserError } from '../../engine/errors.ts';
 import { displayName, type RowSource, type Tables } from '../../engine/tables/index.ts';
 import {
   generatePublicId,
@@ -7,8 +6,10 @@ import {
   hashSecret,
   type Sealing,
 } from '../../plugins/access/secrets/index.ts';
+import { TranslatedError } from '../../plugins/admin-ui/shell/index.ts';
 import { type Channels, channelLabel, type Integration } from '../channels/index.ts';
 import { ownProperty } from '../endpoint/index.ts';
+import { inboxTexts } from './texts/index.ts';
 
 /** An integration without its secrets. */
 export interface IntegrationInfo {
@@ -40,8 +41,10 @@ export const integrationRows = (channels: Channels): RowSource<IntegrationInfo> 
   order: 'i.id',
 });
 
+const { later } = inboxTexts;
+
 /** Message for an integration that does not exist. */
-export const missingIntegration = 'this integration does not exist';
+export const missingIntegration = later('missingIntegration');
 
 /**
  * Adds an integration.
@@ -61,11 +64,12 @@ export async function addIntegration(
   },
 ): Promise<{ readonly id: string; readonly path: string; readonly verifyToken: string }> {
   const channel = ownProperty(channels, input.provider);
-  if (channel === undefined) throw new UserError('this provider does not exist');
+  if (channel === undefined) throw new TranslatedError(later('missingProvider'));
   const name = displayName(input.name, 'the name');
-  if (input.secret.trim() === '') throw new UserError(`${channel.secretLabel} is required`);
+  if (input.secret.trim() === '')
+    throw new TranslatedError(later('isRequired', { label: channel.secretLabel }));
   if (channel.tokenLabel !== undefined && input.token.trim() === '') {
-    throw new UserError(`${channel.tokenLabel} is required`);
+    throw new TranslatedError(later('isRequired', { label: channel.tokenLabel }));
   }
   const endpoint = generatePublicId() + generatePublicId();
   const verifyToken = generateSecret();
@@ -106,7 +110,7 @@ async function update(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingIntegration);
+  if (row === undefined) throw new TranslatedError(missingIntegration);
 }
 
 /** Enables or disables an integration. @throws UserError if it does not exist */
@@ -141,7 +145,7 @@ export async function changeSecrets(
     ...(secret.trim() !== '' && { secret: await seal(secret.trim()) }),
     ...(token.trim() !== '' && { token: await seal(token.trim()) }),
   };
-  if (Object.keys(values).length === 0) throw new UserError('Enter a new secret.');
+  if (Object.keys(values).length === 0) throw new TranslatedError(later('enterSecret'));
   await update(tables, organization, id, values);
   await recordChanges(tables, actor, {
     organization,
@@ -164,7 +168,7 @@ export async function removeIntegration(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingIntegration);
+  if (row === undefined) throw new TranslatedError(missingIntegration);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'integration', objectId: id });
 }
 

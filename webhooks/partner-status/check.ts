@@ -52,7 +52,7 @@ export const misconfiguredCheck: DoctorCheck<{
       ...misconfigured.map(
         ({ name, path, problem }): Finding => ({
           location: `${name} of ${settingsFile.parsed.file}`,
-          message: `POST ${path} cannot work: ${problem}`,
+          message: `POST ${path} cannot work: ${problem?.('en')}`,
           advice: 'Correct config.yaml. The running server reloads it automatically.',
         }),
       ),

@@ -31,10 +31,15 @@ const show = ({ withInstance }: Line): Promise<CommandResult> =>
       path,
       state === 'off' ? 'off (501)' : state,
       secrets.map(({ place, last_used_at }) => `#${place}: ${last_used_at ?? 'never'}`).join(', '),
-      problem,
+      problem?.('en') ?? '',
     ]);
     return {
-      json: { partners: endpoints },
+      json: {
+        partners: endpoints.map(({ problem, ...endpoint }) => ({
+          ...endpoint,
+          problem: problem?.('en') ?? '',
+        })),
+      },
       text: formatTable(['endpoint', 'path', 'state', 'secrets, last used', 'problem'], rows),
     };
   });

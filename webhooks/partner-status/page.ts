@@ -5,6 +5,7 @@ import {
   addHomeCheck,
   type CurrentMember,
   type DisplayValue,
+  type Language,
   type ListDefinition,
   linkWithParameters,
   type ObjectContext,
@@ -18,18 +19,20 @@ import { paymentsModule, type UnmatchedPayment, unmatchedPayments } from '../pay
 import { type EndpointStatus, partnerStatus } from './status.ts';
 import { partnersTexts } from './texts/index.ts';
 
+const { later } = partnersTexts;
+
 /** Payments without a lead. */
 const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> = {
-  plural: 'payments',
+  plural: later('payments'),
   source: unmatchedPayments,
-  intro: () => 'These payments were accepted, but no lead has their email address, phone number or ID.',
+  intro: ({ language }) => later('paymentsIntro')(language),
   columns: [
-    { title: 'Event', cell: ({ eventId }) => ({ code: eventId }), by: 'e.event_id' },
-    { title: 'Customer', cell: ({ customer }) => ({ text: customer }), by: 'lower(e.customer)' },
-    { title: 'Received', cell: ({ receivedAt }) => ({ time: receivedAt }), by: 'e.received_at' },
-    { title: 'Payload', cell: ({ payload }) => ({ code: payload }) },
+    { title: later('event'), cell: ({ eventId }) => ({ code: eventId }), by: 'e.event_id' },
+    { title: later('customer'), cell: ({ customer }) => ({ text: customer }), by: 'lower(e.customer)' },
+    { title: later('received'), cell: ({ receivedAt }) => ({ time: receivedAt }), by: 'e.received_at' },
+    { title: later('payload'), cell: ({ payload }) => ({ code: payload }) },
   ],
-  empty: 'All reported payments matched a lead.',
+  empty: later('noPayments'),
 };
 
 /** Adds a read-only page that shows the partner endpoints' status and payments without a lead. */
@@ -59,7 +62,7 @@ export function partnerPage(
           ]),
       ...misconfigured.map(({ name, problem }) => ({
         state: 'bad' as const,
-        text: t('misconfigured', { name, problem }),
+        text: t('misconfigured', { name, problem: problem?.(language) ?? '' }),
         link: partners,
       })),
     ];
@@ -70,17 +73,19 @@ export function partnerPage(
     title: partnersTexts.later('partners'),
     group: 'Integrations',
     icon: 'handshake',
+    isTranslated: true,
     load: async (member, request, language) => {
+      const t = partnersTexts(language);
       const { organization, slug } = member.membership;
       const path = `/setup/o/${slug}/partners`;
       const isPayments = hasPayments && parametersOf(request).show === 'payments';
       const unmatched = await countRows(tablesOf(database), unmatchedPayments, organization);
       const chips = [
-        { label: 'Endpoints', href: path, current: !isPayments },
+        { label: t('endpoints'), href: path, current: !isPayments },
         ...(hasPayments
           ? [
               {
-                label: `Payments without a lead (${unmatched})`,
+                label: t('unmatchedPayments', { number: String(unmatched) }),
                 href: linkWithParameters(path, {}, { show: 'payments' }),
                 current: isPayments,
               },
@@ -90,18 +95,18 @@ export function partnerPage(
       if (isPayments) return { ...(await listPayments(member, request, language)), chips };
       return {
         chips,
-        intro: 'To enable an endpoint, set its secret in config.yaml.',
-        columns: ['Endpoint', 'Path', 'State', 'Secrets, last used'].map((title) => ({ title })),
+        intro: t('endpointsIntro'),
+        columns: [t('endpoint'), t('path'), t('state'), t('secrets')].map((title) => ({ title })),
         rows: (await endpointsOf(member)).map((endpoint) => ({
           id: endpoint.name,
           cells: [
             { text: endpoint.name },
             { code: endpoint.path },
-            stateOf(endpoint),
-            { text: usesOf(endpoint.secrets) },
+            stateOf(endpoint, language),
+            { text: usesOf(endpoint.secrets, language) },
           ],
         })),
-        empty: { text: 'Partners can send leads and payments, and request messages.' },
+        empty: { text: t('noEndpoints') },
       };
     },
     actions: {},
@@ -109,20 +114,24 @@ export function partnerPage(
 }
 
 const states = {
-  on: { text: 'On', state: 'good' },
-  off: { text: 'Off (501)', state: 'quiet' },
-  misconfigured: { text: 'Misconfigured', state: 'bad' },
+  on: { label: later('on'), state: 'good' },
+  off: { label: later('off'), state: 'quiet' },
+  misconfigured: { label: later('misconfiguredState'), state: 'bad' },
 } as const;
 
-const stateOf = ({ state, problem }: EndpointStatus): DisplayValue => ({
-  ...states[state],
-  below: problem === '' ? null : problem,
-});
+function stateOf({ state, problem }: EndpointStatus, language: Language): DisplayValue {
+  const { label, ...look } = states[state];
+  return { text: label(language), ...look, below: problem?.(language) ?? null };
+}
 
-const usesOf = (secrets: EndpointStatus['secrets']): string =>
-  secrets
-    .map(
-      ({ place, last_used_at }) =>
-        `#${place}: ${last_used_at === null ? 'never' : `${last_used_at.slice(0, 16).replace('T', ' ')} UTC`}`,
-    )
-    .join(', ') || 'none';
+/** Returns when each secret was last used. */
+function usesOf(secrets: EndpointStatus['secrets'], language: Language): string {
+  const t = partnersTexts(language);
+  if (secrets.length === 0) return t('noSecrets');
+  return secrets
+    .map(({ place, last_used_at }) => {
+      const time = last_used_at === null ? t('never') : `${last_used_at.slice(0, 16).replace('T', ' ')} UTC`;
+      return `#${place}: ${time}`;
+    })
+    .join(', ');
+}

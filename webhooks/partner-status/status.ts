@@ -1,10 +1,14 @@
 import { isServed } from '../../engine/modules/index.ts';
 import { organizationSlugs, type Tables } from '../../engine/tables/index.ts';
+import type { TextIn } from '../../plugins/admin-ui/shell/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
 import { fingerprint, ownProperty, secretUses } from '../endpoint/index.ts';
 import { inboundLeadsModule, inboundLeadsPath } from '../inbound-leads/index.ts';
 import { hookOf, paymentPath } from '../payments/index.ts';
 import { ownSenders, type Settings } from '../settings/index.ts';
+import { partnersTexts } from './texts/index.ts';
+
+const { later } = partnersTexts;
 
 /** A partner endpoint's status. */
 export interface EndpointStatus {
@@ -13,8 +17,8 @@ export interface EndpointStatus {
   readonly path: string;
   /** An endpoint that is `off` responds with 501. */
   readonly state: 'on' | 'off' | 'misconfigured';
-  /** Why the endpoint cannot work even though it has a secret, or an empty string if it works. */
-  readonly problem: string;
+  /** Why the endpoint cannot work even though it has a secret, or undefined if it works. */
+  readonly problem: TextIn | undefined;
   /** Slug of the endpoint's organization, or null if each request specifies it. */
   readonly organization: string | null;
   /** Each secret's position (starting at 1) and last use (RFC 3339), but not the secret. */
@@ -38,19 +42,20 @@ export async function partnerStatus(
     path: string,
     secrets: readonly string[],
     organization: string | null,
-    problem: string,
+    problem: TextIn | undefined,
   ): EndpointStatus => ({
     name,
     path,
     organization,
-    state: secrets.length === 0 ? 'off' : problem === '' ? 'on' : 'misconfigured',
-    problem: secrets.length === 0 ? '' : problem,
+    state: secrets.length === 0 ? 'off' : problem === undefined ? 'on' : 'misconfigured',
+    problem: secrets.length === 0 ? undefined : problem,
     secrets: secrets.map((secret, index) => ({
       place: index + 1,
       last_used_at: uses.get(`${name} ${fingerprint(secret)}`)?.toISOString() ?? null,
     })),
   });
-  const missingProblem = (slug: string) => (slugs.has(slug) ? '' : `organization "${slug}" does not exist`);
+  const missingProblem = (slug: string) =>
+    slugs.has(slug) ? undefined : later('missingOrganization', { slug });
   const senderSlug = booking_forms_whatsapp.organization;
   return [
     ...(isServed(inboundLeadsModule, retired)
@@ -60,7 +65,7 @@ export async function partnerStatus(
             inboundLeadsPath,
             inbound_leads.secrets,
             null,
-            slugs.size === 0 ? 'no organization exists' : '',
+            slugs.size === 0 ? later('noOrganization') : undefined,
           ),
         ]
       : []),
@@ -69,7 +74,7 @@ export async function partnerStatus(
       bookingFormsPath,
       booking_forms_whatsapp.secrets,
       senderSlug,
-      missingProblem(senderSlug) || (await senderProblem(tables, settings, senderSlug)),
+      missingProblem(senderSlug) ?? (await senderProblem(tables, settings, senderSlug)),
     ),
     ...Object.entries(payments).map(([customer, { organization, verify }]) =>
       status(
@@ -83,10 +88,14 @@ export async function partnerStatus(
   ];
 }
 
-/** Returns the reason an organization cannot send messages, or an empty string if it can. */
-async function senderProblem(tables: Tables, { messaging }: Settings, slug: string): Promise<string> {
+/** Returns the reason an organization cannot send messages, or undefined if it can. */
+async function senderProblem(
+  tables: Tables,
+  { messaging }: Settings,
+  slug: string,
+): Promise<TextIn | undefined> {
   const sender = ownProperty(messaging, slug);
-  if (sender === undefined) return `messaging has no sender for "${slug}"`;
+  if (sender === undefined) return later('noSender', { slug });
   if (!ownSenders.includes(sender.sender)) {
     const integration = await tables
       .selectFrom('crm_integrations as i')
@@ -97,11 +106,13 @@ async function senderProblem(tables: Tables, { messaging }: Settings, slug: stri
       .where('i.enabled', '=', true)
       .limit(1)
       .executeTakeFirst();
-    if (integration === undefined) return `"${slug}" has no enabled integration with ${sender.sender}`;
+    if (integration === undefined) return later('noIntegration', { slug, sender: sender.sender });
   }
   if (sender.sender === 'whatsapp_cloud') {
-    if ((sender.phone_number_id ?? '').trim() === '') return `messaging.${slug}.phone_number_id is blank`;
-    if ((sender.access_token ?? '').trim() === '') return `messaging.${slug}.access_token is blank`;
+    if ((sender.phone_number_id ?? '').trim() === '')
+      return later('isBlank', { setting: `messaging.${slug}.phone_number_id` });
+    if ((sender.access_token ?? '').trim() === '')
+      return later('isBlank', { setting: `messaging.${slug}.access_token` });
   }
-  return '';
+  return undefined;
 }

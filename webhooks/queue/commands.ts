@@ -11,15 +11,8 @@ import {
   organizationOption,
 } from '../../engine/modules/index.ts';
 import { findRow, listRows } from '../../engine/tables/index.ts';
-import {
-  detailedItems,
-  itemRows,
-  missingItem,
-  type QueueItem,
-  replayItem,
-  states,
-  withStatus,
-} from './items.ts';
+import { TranslatedError } from '../../plugins/admin-ui/shell/index.ts';
+import { detailedItems, itemRows, type QueueItem, replayItem, states, withStatus } from './items.ts';
 import type { Queue } from './queue.ts';
 
 /** Names for a queue's commands. */
@@ -50,7 +43,7 @@ export function queueCommands(
     .action((options) =>
       inOrganization(line, options, async ({ tables, organization }) => {
         const { status } = options;
-        if (status !== undefined && !states.includes(status)) {
+        if (status !== undefined && !states.some((state) => state === status)) {
           throw new UserError(`Unknown state "${status}". Available: ${states.join(', ')}.`);
         }
         const limit = Number(options.limit);
@@ -84,7 +77,7 @@ export function queueCommands(
     .action((id, options) =>
       inOrganization(line, options, async ({ tables, organization }) => {
         const item = await findRow(tables, detailedItems(queue), organization, itemId(id, commands));
-        if (item === undefined) throw new UserError(missingItem(queue, id));
+        if (item === undefined) throw new TranslatedError(queue.missing(id));
         const json = { ...toJson(item, commands), [commands.detail]: item.detail };
         const lines = Object.entries(json).map(([key, value]) => `${key.padEnd(12)} ${value ?? ''}`);
         return { json, text: lines.join('\n') };

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify';
-import { UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
 import { findRow, tablesOf } from '../../engine/tables/index.ts';
 import {
@@ -17,14 +16,15 @@ import {
   type ObjectServices,
   parametersOf,
   type TextIn,
+  TranslatedError,
 } from '../../plugins/admin-ui/shell/index.ts';
 import {
   countItems,
   countRecent,
   detailedItems,
+  type ItemState,
   itemRows,
   maxRecent,
-  missingItem,
   ownedBy,
   ownerRows,
   type QueueItem,
@@ -36,6 +36,8 @@ import {
 import type { Queue } from './queue.ts';
 import { queueTexts } from './texts/index.ts';
 
+const { later } = queueTexts;
+
 /** Maximum number of payload characters shown on the page. */
 const maxDetailLength = 4000;
 
@@ -46,9 +48,9 @@ interface Deliveries {
   readonly title: TextIn;
   readonly icon: IconName;
   /** Text shown if the list is empty. */
-  readonly purpose: string;
+  readonly purpose: TextIn;
   /** Column titles for the time and the owner. */
-  readonly columns: { readonly time: string; readonly owner: string };
+  readonly columns: { readonly time: TextIn; readonly owner: TextIn };
   readonly queue: Queue;
 }
 
@@ -63,48 +65,49 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
     title,
     group: 'Integrations',
     icon,
-    plural: 'deliveries',
+    plural: later('deliveries'),
     source: itemRows(queue),
-    missing: (id) => missingItem(queue, id),
+    missing: queue.missing,
     nameOf: (item) => item.title,
     viewParameter: 'status',
     views: {
-      all: { label: 'All' },
+      all: { label: later('all') },
       ...Object.fromEntries(
-        states.map((state) => [state, { label: labelOf(state), where: withStatus(state) }]),
+        states.map((state) => [state, { label: stateLabels[state], where: withStatus(state) }]),
       ),
     },
     filters: {
       owner: {
         where: (value) => (isRowId(value) ? ownedBy(queue, value) : undefined),
-        label: async (value, { tables, organization }) =>
-          (await findRow(tables, ownerRows(queue), organization, value))?.name ?? 'removed',
+        label: async (value, { tables, organization, language }) =>
+          (await findRow(tables, ownerRows(queue), organization, value))?.name ?? later('removed')(language),
       },
     },
     isUncounted: true,
     columns: [
       {
-        title: 'Event',
+        title: later('event'),
         cell: (item, { urlOf }) => ({ text: item.title, href: `${urlOf('item')}?id=${item.id}` }),
       },
-      { title: columns.owner, cell: ({ ownerName }) => ({ text: ownerName }) },
-      { title: 'State', cell: stateOf },
+      { title: columns.owner, cell: ownerOf },
+      { title: later('state'), cell: (item, { language }) => stateOf(item, language) },
       { title: columns.time, cell: ({ receivedAt }) => ({ time: receivedAt }) },
     ],
     empty: purpose,
     pages: {
-      item: async ({ tables, organization }, item) => {
+      item: async ({ tables, organization, language }, item) => {
+        const t = queueTexts(language);
         const source = detailedItems(queue, maxDetailLength + 1);
         const { detail = '' } = (await findRow(tables, source, organization, item.id)) ?? {};
         return {
           kind: 'record',
           title: item.title,
           values: [
-            { label: columns.owner, text: item.ownerName },
-            { label: columns.time, time: item.receivedAt },
-            { label: 'State', ...stateOf(item) },
+            { label: columns.owner(language), ...ownerOf(item, { language }) },
+            { label: columns.time(language), time: item.receivedAt },
+            { label: t('state'), ...stateOf(item, language) },
             {
-              label: 'Details',
+              label: t('details'),
               long: detail.length > maxDetailLength ? `${detail.slice(0, maxDetailLength)} …` : detail,
             },
           ],
@@ -113,29 +116,30 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
     },
     actions: {
       'replay-all': {
-        label: 'Replay all failed',
+        label: later('replayAll'),
         isOffered: (_all, { request }) => parametersOf(request).status === 'dead',
         fields: (_all, { request }) => {
           const { owner } = parametersOf(request);
           return isRowId(owner) ? [{ name: 'owner', value: owner }] : [];
         },
-        done: { [`${name}-all-replayed`]: '{} queued again.' },
-        run: async ({ organization, actor, transact }, form) => {
+        done: { [`${name}-all-replayed`]: later('queuedAgain') },
+        run: async ({ organization, actor, transact, language }, form) => {
           const owner = field(form, 'owner');
-          if (owner !== '' && !isRowId(owner)) throw new UserError('this item no longer exists');
+          if (owner !== '' && !isRowId(owner)) throw new TranslatedError(later('itemMissing'));
           const count = await transact((tables) =>
             replayAll(tables, queue, actor, organization, owner === '' ? undefined : owner),
           );
-          const subject = count === 1 ? '1 failed delivery' : `${count} failed deliveries`;
-          return { done: `${name}-all-replayed`, name: subject };
+          return { done: `${name}-all-replayed`, name: queueTexts(language)('failedDeliveries', { count }) };
         },
       },
     },
     rowActions: {
       replay: {
-        label: (_language, item) => (isRetrying(item) ? 'Retry now' : 'Replay'),
+        label: (language, item) => (isRetrying(item) ? later('retryNow') : later('replay'))(language),
+        accessibleName: (name, item) =>
+          isRetrying(item) ? later('retryNowName', { name }) : later('replayName', { name }),
         isOffered: (item) => item.status !== 'waiting' || isRetrying(item),
-        done: { [`${name}-replayed`]: '{} queued again.' },
+        done: { [`${name}-replayed`]: later('queuedAgain') },
         run: ({ organization, actor, transact }, _form, { id }) =>
           transact((tables) => replayItem(tables, queue, actor, organization, id)),
       },
@@ -160,8 +164,8 @@ export function addDeliveries(app: FastifyInstance, services: ObjectServices, de
     const rows = states.map((status) => {
       const count = counts.get(status) ?? 0;
       return {
-        label: labelOf(status, language),
-        hue: stateHues[status] ?? 1,
+        label: stateLabels[status](language),
+        hue: stateHues[status],
         href: `${path}?status=${status}`,
         count: numbers.format(count),
         share: Math.round((100 * count) / largest),
@@ -195,18 +199,27 @@ export function addDeliveries(app: FastifyInstance, services: ObjectServices, de
   });
 }
 
-const stateLabels: Readonly<Record<string, TextIn>> = {
-  waiting: queueTexts.later('waiting'),
-  done: queueTexts.later('delivered'),
-  dead: queueTexts.later('failed'),
+const stateLabels: Readonly<Record<ItemState, TextIn>> = {
+  waiting: later('waiting'),
+  done: later('delivered'),
+  dead: later('failed'),
 };
 /** Hues of the bars for each status. */
-const stateHues: Readonly<Record<string, number>> = { waiting: 8, done: 6, dead: 7 };
-const labelOf = (status: string, language: Language = 'en'): string =>
-  stateLabels[status]?.(language) ?? status;
+const stateHues: Readonly<Record<ItemState, number>> = { waiting: 8, done: 6, dead: 7 };
 
-const stateOf = ({ status, attempts, error }: QueueItem): DisplayValue => ({
-  text: `${isRetrying({ status, attempts }) ? 'Retrying' : labelOf(status)}${attempts > 0 ? `, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}` : ''}`,
-  state: status === 'dead' ? 'bad' : status === 'done' ? 'good' : 'quiet',
-  below: error === '' ? null : error,
+const ownerOf = ({ ownerName }: QueueItem, { language }: { readonly language: Language }): DisplayValue => ({
+  text: ownerName ?? later('removed')(language),
 });
+
+function stateOf({ status, attempts, error }: QueueItem, language: Language): DisplayValue {
+  const t = queueTexts(language);
+  const label = isRetrying({ status, attempts }) ? t('retrying') : stateLabels[status](language);
+  return {
+    text:
+      attempts > 0
+        ? t('afterAttempts', { state: label, attempts: t('attempts', { count: attempts }) })
+        : label,
+    state: status === 'dead' ? 'bad' : status === 'done' ? 'good' : 'quiet',
+    below: error === '' ? null : error,
+  };
+}

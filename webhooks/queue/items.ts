@@ -1,12 +1,13 @@
 import { type RawBuilder, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
-import { UserError } from '../../engine/errors.ts';
 import { literal } from '../../engine/sql/index.ts';
 import type { RowSource, Tables } from '../../engine/tables/index.ts';
+import { TranslatedError } from '../../plugins/admin-ui/shell/index.ts';
 import type { Queue } from './queue.ts';
 
 /** An item's states. A dead item will not be retried. */
-export const states = ['waiting', 'done', 'dead'];
+export const states = ['waiting', 'done', 'dead'] as const;
+export type ItemState = (typeof states)[number];
 
 /** SQL condition that row `i` is an item, and not part of another item. */
 const isItem = `i.status in (${states.map(literal).join(', ')})`;
@@ -16,9 +17,10 @@ export interface QueueItem {
   readonly id: string;
   /** ID of the integration or subscription. */
   readonly owner: string;
-  readonly ownerName: string;
+  /** Null if the owner was removed. */
+  readonly ownerName: string | null;
   readonly title: string;
-  readonly status: string;
+  readonly status: ItemState;
   readonly attempts: number;
   readonly error: string;
   readonly receivedAt: Date;
@@ -38,7 +40,7 @@ export const itemRows = ({ table, owner, title }: Queue): RowSource<QueueItem> =
   columns: {
     id: 'i.id',
     owner: `i.${owner.column}`,
-    ownerName: `coalesce(${owner.name}, 'removed')`,
+    ownerName: owner.name,
     title,
     status: 'i.status',
     attempts: 'i.attempts',
@@ -73,10 +75,6 @@ export const ownedBy = (queue: Queue, owner: string): RawBuilder<unknown> =>
  */
 export const withStatus = (status: string): string => `i.status = ${literal(status)}`;
 
-/** Returns the message for an item that does not exist. */
-export const missingItem = ({ item }: Queue, id: string): string =>
-  `${item} ${id} does not exist in this organization`;
-
 /** Requeues an item, regardless of its state. @throws UserError if the item does not exist */
 export async function replayItem(
   tables: Tables,
@@ -86,7 +84,7 @@ export async function replayItem(
   id: string,
 ): Promise<void> {
   const count = await replayRange(tables, queue, organization, { from: id, to: id });
-  if (count === 0) throw new UserError(missingItem(queue, id));
+  if (count === 0) throw new TranslatedError(queue.missing(id));
   await recordChanges(tables, actor, { organization, action: 'replay', object: queue.item, objectId: id });
 }
 

@@ -1,4 +1,5 @@
 import type { TableRows } from '../../engine/tables/index.ts';
+import type { TextIn } from '../../plugins/admin-ui/shell/index.ts';
 import type { QueueRow } from './tables.ts';
 
 /** Name of a table whose rows are queue items. */
@@ -15,6 +16,8 @@ export interface Queue {
   readonly name: string;
   /** Noun used for an item in messages. */
   readonly item: string;
+  /** Returns the message for an item that does not exist. */
+  readonly missing: (id: string) => TextIn;
   readonly table: QueueTable;
   readonly owner: {
     readonly table: keyof TableRows;

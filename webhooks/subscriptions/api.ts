@@ -257,7 +257,7 @@ export const operations: readonly ApiOperation[] = [
       const { before, status } = request.query as Readonly<Record<string, unknown>>;
       if (before !== undefined && !isRowId(before))
         throw errors.invalidParameter('before', 'must be the ID of a delivery');
-      if (status !== undefined && !states.includes(String(status)))
+      if (status !== undefined && !states.some((state) => state === status))
         throw errors.invalidParameter('status', `must be one of ${states.join(', ')}`);
       const where = [
         ownedBy(deliveryQueue, id),

@@ -4,6 +4,7 @@ import { allows, limitsChanges, type Principal, visibleChanges } from '../../eng
 import { arrayText, literal } from '../../engine/sql/index.ts';
 import type { Queue } from '../queue/index.ts';
 import type { EventFormat, FilterMode } from './input.ts';
+import { subscriptionsTexts } from './texts/index.ts';
 
 /** The object of test events and batches, which are not about a record. */
 export const testObject = '';
@@ -52,6 +53,7 @@ const firstTitles = `(select string_agg(_t.title, ', ' order by _t.id) from (
 export const deliveryQueue: Queue = {
   name: 'events',
   item: 'event delivery',
+  missing: (id) => subscriptionsTexts.later('missingDelivery', { id }),
   table: 'crm_event_deliveries',
   owner: {
     table: 'crm_event_subscriptions',

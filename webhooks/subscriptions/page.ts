@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { AuditConfig } from '../../engine/effects/index.ts';
-import { type FieldIssue, UserError } from '../../engine/errors.ts';
+import type { FieldIssue } from '../../engine/errors.ts';
 import { parseDocument } from '../../engine/fields/index.ts';
 import { organizationCustomFields } from '../../engine/records/index.ts';
 import { listRows, type Tables, tablesOf } from '../../engine/tables/index.ts';
@@ -17,8 +17,13 @@ import {
   type Form,
   field,
   fields,
+  joinTexts,
+  type Language,
+  ownWords,
   rowsPerPage,
+  type Text,
   type TextIn,
+  TranslatedError,
 } from '../../plugins/admin-ui/shell/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
@@ -52,45 +57,58 @@ interface SubscriptionPageServices extends WebhookServices {
   readonly config: AuditConfig;
 }
 
+const { later } = subscriptionsTexts;
+
 const stateTexts: Readonly<Record<Subscription['state'], TextIn>> = {
-  on: subscriptionsTexts.later('enabled'),
-  off: subscriptionsTexts.later('disabled'),
-  gone: subscriptionsTexts.later('receiverGone'),
-  failed: subscriptionsTexts.later('noDelivery'),
+  on: later('enabled'),
+  off: later('disabled'),
+  gone: later('receiverGone'),
+  failed: later('noDelivery'),
 };
 
-const formatLabels: Readonly<Record<EventFormat, string>> = {
-  standard: 'Standard',
-  cloudevents: 'CloudEvents 1.0',
+const formatLabels: Readonly<Record<EventFormat, TextIn>> = {
+  standard: later('standard'),
+  cloudevents: later('cloudevents'),
 };
 
-const modeLabels: Readonly<Record<FilterMode, string>> = {
-  matches: 'match the filter when the event is sent',
-  enters: 'start to match the filter',
-  leaves: 'stop matching the filter',
+const modeLabels: Readonly<Record<FilterMode, TextIn>> = {
+  matches: later('matches'),
+  enters: later('enters'),
+  leaves: later('leaves'),
 };
 
 /** Returns the options of a choice, with the submitted option selected. */
-const choicesOf = (form: Form, name: string, labels: Readonly<Record<string, string>>) =>
-  Object.entries(labels).map(([value, label]) => ({ value, label, selected: value === field(form, name) }));
+const choicesOf = (form: Form, name: string, labels: Readonly<Record<string, TextIn>>, language: Language) =>
+  Object.entries(labels).map(([value, label]) => ({
+    ...{ value, label: label(language), selected: value === field(form, name) },
+  }));
 
-const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
-  text: state === 'on' && failingSince !== null ? 'Failing' : stateTexts[state]('en'),
-  state: state === 'on' && failingSince === null ? 'good' : 'bad',
-  below: failingSince === null ? null : `no events delivered since ${exactTime(failingSince)}`,
-});
+function stateOf(
+  { state, failingSince }: Subscription,
+  { language }: { readonly language: Language },
+): DisplayValue {
+  const t = subscriptionsTexts(language);
+  return {
+    text: state === 'on' && failingSince !== null ? t('failing') : stateTexts[state](language),
+    state: state === 'on' && failingSince === null ? 'good' : 'bad',
+    below: failingSince === null ? null : t('failingSince', { time: exactTime(failingSince) }),
+  };
+}
 
 /** Shows a signing secret only once. */
-const showOnce = (id: string, title: string, text: string, secret: string) => ({
-  view: {
-    marked: id,
-    made: {
-      title,
-      text,
-      values: [{ id: 'secret', label: 'Signing secret', value: secret, copy: 'Copy secret' }],
-    },
-  },
-});
+function showOnce(
+  { language }: { readonly language: Language },
+  {
+    id,
+    title,
+    text,
+    secret,
+  }: { readonly id: string; readonly title: Text; readonly text: Text; readonly secret: string },
+) {
+  const t = subscriptionsTexts(language);
+  const values = [{ id: 'secret', label: t('signingSecret'), value: secret, copy: t('copySecret') }];
+  return { view: { marked: id, made: { title, text, values } } };
+}
 
 /** Returns checkbox options, with the submitted options or, initially, the defaults selected. */
 function optionsOf(form: Form, name: string, values: readonly string[], isDefault: boolean) {
@@ -102,6 +120,33 @@ function optionsOf(form: Form, name: string, values: readonly string[], isDefaul
   }));
 }
 
+/** The texts about invalid inputs of the form, by the name of the property in the API. */
+const issueTexts: Readonly<Record<string, TextIn>> = {
+  url: later('invalidUrl'),
+  resources: later('chooseResources'),
+  actions: later('chooseChanges'),
+  filter: later('invalidFilter'),
+  filter_when: later('invalidMode'),
+  transitions: later('invalidTransitions'),
+  format: later('invalidFormat'),
+  batch: later('invalidBatch', {
+    maxEvents: String(maxBatchEvents),
+    maxSeconds: String(maxBatchSeconds),
+  }),
+};
+
+/** Returns the error for an invalid form. In English, it contains the messages of the API. */
+const invalidInput = (issues: readonly FieldIssue[]): TranslatedError =>
+  new TranslatedError((language) =>
+    language === 'en'
+      ? ownWords(issues.map(({ message }) => message).join('; '))
+      : joinTexts(
+          [...new Set(issues.map((issue) => issue.field))].map(
+            (name) => issueTexts[name]?.(language) ?? ownWords(name),
+          ),
+        ),
+  );
+
 /** Returns the subscription in a form, and its profile. @throws UserError with every issue */
 async function inputOf(
   form: Form,
@@ -111,7 +156,7 @@ async function inputOf(
   const { resources, settings, database } = services;
   const issues: FieldIssue[] = [];
   const rejectInvalid = () => {
-    if (issues.length > 0) throw new UserError(issues.map(({ message }) => message).join('; '));
+    if (issues.length > 0) throw invalidInput(issues);
   };
   const transitions = field(form, 'transitions').trim();
   const values = {
@@ -134,123 +179,138 @@ async function inputOf(
   return { ...input, profile };
 }
 
+/** Describe a subscription's filter in the list, by mode. */
+const filterTexts: Readonly<
+  Record<FilterMode, (t: ReturnType<typeof subscriptionsTexts>, filter: string) => Text>
+> = {
+  matches: (t, filter) => t('where', { filter }),
+  enters: (t, filter) => t('entersFilter', { filter }),
+  leaves: (t, filter) => t('leavesFilter', { filter }),
+};
+
+const transitionsExample = '{"status":{"from":"New","to":"Qualified"}}';
+
 /** Event subscriptions. */
 const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
   name: 'events',
-  title: subscriptionsTexts.later('events'),
+  title: later('events'),
   group: 'Integrations',
   icon: 'webhook',
-  plural: 'subscriptions',
+  plural: later('rows'),
   source: subscriptionRows,
   missing: missingSubscription,
   nameOf: ({ url }) => url,
-  intro: ({ services }) =>
-    services.config.audit ? undefined : 'Events require the change log, which is disabled (AUDIT=false).',
+  intro: ({ services, language }) => (services.config.audit ? undefined : later('noChangeLog')(language)),
   columns: [
-    { title: 'URL', cell: ({ url }) => ({ text: url }), by: 's.url' },
+    { title: later('url'), cell: ({ url }) => ({ text: url }), by: 's.url' },
     {
-      title: 'Changes',
-      cell: ({ resources, actions, filter, filterWhen, transitions, batch }) => ({
-        text: `${resources.join(', ')}: ${actions.join(', ')}`,
-        below:
-          [
-            ...(filter === '' ? [] : [`${filterWhen === 'matches' ? 'where' : filterWhen} ${filter}`]),
-            ...Object.keys(transitions).map((name) => `transitions of ${name}`),
-            ...(batch === null ? [] : [`batches of up to ${batch.maxEvents}`]),
-          ].join('; ') || null,
-      }),
+      title: later('changes'),
+      cell: ({ resources, actions, filter, filterWhen, transitions, batch }, { language }) => {
+        const t = subscriptionsTexts(language);
+        return {
+          text: `${resources.join(', ')}: ${actions.join(', ')}`,
+          below:
+            [
+              ...(filter === '' ? [] : [filterTexts[filterWhen](t, filter)]),
+              ...Object.keys(transitions).map((name) => t('transitionsOf', { name })),
+              ...(batch === null ? [] : [t('batchesUpTo', { max: String(batch.maxEvents) })]),
+            ].join('; ') || null,
+        };
+      },
     },
-    { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
-    { title: 'State', cell: stateOf, by: 's.state' },
+    { title: later('profile'), cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    { title: later('state'), cell: stateOf, by: 's.state' },
   ],
-  empty: 'Subscriptions send signed events to your application when records change.',
-  menu: ({ id, url }, { slug }) => {
+  empty: later('none'),
+  menu: ({ id, url }, { slug, language }) => {
+    const t = subscriptionsTexts(language);
     const href = `/setup/o/${slug}/event-deliveries?owner=${id}`;
-    return { links: [{ label: 'Deliveries', name: `Deliveries to ${url}`, href }] };
+    return { links: [{ label: t('deliveries'), name: t('deliveriesTo', { url }), href }] };
   },
   actions: {
     add: {
-      label: 'Add subscription',
+      label: later('add'),
       isOnce: true,
       page: async (context, form) => {
         const resources = context.services.resources.map(({ name }) => name);
-        const profileHelp = 'Events contain what this profile can read when they are sent.';
+        const { language } = context;
+        const t = subscriptionsTexts(language);
         return {
           kind: 'form',
-          title: 'Add a subscription',
+          title: t('addASubscription'),
           inputs: [
             {
               kind: 'line',
               name: 'url',
-              label: 'Receiver URL',
+              label: t('receiverUrl'),
               required: true,
               maxLength: 2000,
               value: field(form, 'url').slice(0, 2000),
               focus: true,
-              help: 'Must start with https://.',
+              help: t('urlHelp'),
             },
             {
               kind: 'checkboxes',
               name: 'resource',
-              label: 'Resources',
+              label: t('resources'),
               options: optionsOf(form, 'resource', resources, false),
             },
             {
               kind: 'checkboxes',
               name: 'action',
-              label: 'Changes',
+              label: t('changes'),
               options: optionsOf(form, 'action', eventActions, true),
             },
             {
               kind: 'line',
               name: 'filter',
-              label: 'Filter',
+              label: t('filter'),
               maxLength: 2000,
               value: field(form, 'filter').slice(0, 2000),
-              help: 'List parameters, for example status=New. Leave empty for all records.',
+              help: t('filterHelp'),
             },
             {
               kind: 'choice',
               name: 'filter_when',
-              label: 'Send changes to records that',
-              options: choicesOf(form, 'filter_when', modeLabels),
+              label: t('sendChangesTo'),
+              options: choicesOf(form, 'filter_when', modeLabels, language),
             },
             {
               kind: 'line',
               name: 'transitions',
-              label: 'Transitions',
+              label: t('transitions'),
               maxLength: 2000,
               value: field(form, 'transitions').slice(0, 2000),
-              help: 'Only updates that change these fields, as JSON, for example {"status":{"from":"New","to":"Qualified"}}. Leave empty for all changes.',
+              help: t('transitionsHelp', { example: transitionsExample }),
             },
             {
               kind: 'choice',
               name: 'format',
-              label: 'Format',
-              options: choicesOf(form, 'format', formatLabels),
+              label: t('format'),
+              options: choicesOf(form, 'format', formatLabels, language),
             },
             {
               kind: 'line',
               name: 'batch_events',
-              label: 'Events per request',
+              label: t('eventsPerRequest'),
               maxLength: 3,
               value: field(form, 'batch_events').slice(0, 3),
-              help: `Sends up to this many events in one request (1 to ${maxBatchEvents}). Leave empty for one request per event.`,
+              help: t('eventsPerRequestHelp', { max: String(maxBatchEvents) }),
             },
             {
               kind: 'line',
               name: 'batch_wait',
-              label: 'Maximum wait in seconds',
+              label: t('maxWait'),
               maxLength: 3,
               value: field(form, 'batch_wait').slice(0, 3),
-              help: `How long an event waits for others if several are sent in one request (1 to ${maxBatchSeconds}). Default: 5.`,
+              help: t('maxWaitHelp', { max: String(maxBatchSeconds) }),
             },
             {
-              ...(await profileChoice(context, field(form, 'profile'), profileHelp)),
-              label: 'Profile for events',
+              ...(await profileChoice(context, field(form, 'profile'), t('profileHelp'))),
+              label: t('profileForEvents'),
             },
           ],
-          submit: 'Add subscription',
+          submit: t('add'),
         };
       },
       run: async (context, form) => {
@@ -261,63 +321,73 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
         const { id, secret } = await transact((transactionTables) =>
           createSubscription(transactionTables, actor, sealed, { ...input, organization, position }),
         );
-        const text = 'Copy the signing secret now. It is shown only once.';
-        return showOnce(id, `${input.url} added`, text, secret);
+        const t = subscriptionsTexts(context.language);
+        return showOnce(context, { id, title: t('added', { url: input.url }), text: t('copyNow'), secret });
       },
     },
   },
   rowActions: {
     rotate: {
-      label: 'New secret',
-      accessibleName: (name) => `New secret for ${name}`,
+      label: later('newSecret'),
+      accessibleName: (name) => later('newSecretFor', { name }),
       isOnce: true,
-      page: (_context, _form, { url }) => ({
-        kind: 'confirm',
-        title: `New secret for ${url}?`,
-        consequence: `Events will also be signed with the previous secret for ${overlapHours} hours, so that the receiver can switch over.`,
-        submit: 'Create new secret',
-        isSafe: true,
-      }),
-      run: async ({ organization, actor, transact, services }, _form, { id }) => {
+      page: ({ language }, _form, { url }) => {
+        const t = subscriptionsTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('newSecretQuestion', { url }),
+          consequence: t('newSecretConsequence', { hours: String(overlapHours) }),
+          submit: t('createSecret'),
+          isSafe: true,
+        };
+      },
+      run: async (context, _form, { id }) => {
+        const { organization, actor, transact, services, language } = context;
+        const t = subscriptionsTexts(language);
         const sealed = sealing(services.secrets);
         const secret = await transact((tables) => rotateSecret(tables, actor, sealed, organization, id));
-        const text = `Copy the secret now. It is shown only once. Events are also signed with the previous secret for ${overlapHours} hours.`;
-        return showOnce(id, 'New signing secret', text, secret);
+        const text = t('copyNewSecret', { hours: String(overlapHours) });
+        return showOnce(context, { id, title: t('newSigningSecret'), text, secret });
       },
     },
     remove: {
-      label: 'Remove',
-      page: (_context, _form, { url }) => ({
-        kind: 'confirm',
-        title: `Remove ${url}?`,
-        consequence:
-          'It will no longer receive events, and its deliveries will be deleted. To pause it, disable it instead.',
-        submit: 'Remove subscription',
-      }),
-      done: { 'subscription-removed': '{} and its deliveries have been removed.' },
+      label: later('remove'),
+      accessibleName: (name) => later('removeName', { name }),
+      page: ({ language }, _form, { url }) => {
+        const t = subscriptionsTexts(language);
+        return {
+          kind: 'confirm',
+          title: t('removeQuestion', { url }),
+          consequence: t('removeConsequence'),
+          submit: t('removeSubscription'),
+        };
+      },
+      done: { 'subscription-removed': later('removed') },
       run: ({ organization, actor, transact }, _form, { id }) =>
         transact((tables) => removeSubscription(tables, actor, organization, id)),
     },
     test: {
-      label: 'Send test event',
-      accessibleName: (name) => `Send test event to ${name}`,
+      label: later('sendTest'),
+      accessibleName: (name) => later('sendTestTo', { name }),
       isOffered: ({ state }) => state === 'on',
       isOnce: true,
-      done: { 'subscription-test': 'Test event for {} queued. See its delivery for the response.' },
+      done: { 'subscription-test': later('testQueued') },
       run: async ({ organization, transact }, _form, { id }) => {
         await transact((tables) => sendTest(tables, organization, id));
       },
     },
     switch: {
-      label: (_language, { state }) => (state === 'on' ? 'Disable' : 'Enable'),
+      label: (language, { state }) => (state === 'on' ? later('disable') : later('enable'))(language),
+      accessibleName: (name, { state }) =>
+        state === 'on' ? later('disableName', { name }) : later('enableName', { name }),
       fields: ({ state }) => [{ name: 'to', value: state === 'on' ? 'off' : 'on' }],
       done: {
-        'subscription-on': '{} enabled. It continues where it stopped.',
-        'subscription-off': '{} disabled. Changes are kept and will be sent when it is enabled again.',
+        'subscription-on': later('switchedOn'),
+        'subscription-off': later('switchedOff'),
       },
       run: async ({ organization, actor, transact }, form, { id, url }) => {
         const state = field(form, 'to');
-        if (state !== 'on' && state !== 'off') throw new UserError('to must be on or off');
+        if (state !== 'on' && state !== 'off') throw new TranslatedError(later('onOrOff'));
         await transact((tables) => changeSubscription(tables, actor, organization, id, { state }));
         return { done: `subscription-${state}`, name: url, id };
       },
@@ -348,10 +418,10 @@ export function subscriptionPages(app: FastifyInstance, services: SubscriptionPa
   });
   addDeliveries(app, services, {
     name: 'event-deliveries',
-    title: subscriptionsTexts.later('sentEvents'),
+    title: later('sentEvents'),
     icon: 'send',
-    purpose: 'Events sent to your subscriptions appear here, with the receivers’ responses.',
-    columns: { time: 'Changed', owner: 'To' },
+    purpose: later('deliveriesPurpose'),
+    columns: { time: later('changed'), owner: later('to') },
     queue: deliveryQueue,
   });
 }

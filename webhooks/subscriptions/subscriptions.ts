@@ -1,7 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
-import { UserError } from '../../engine/errors.ts';
 import {
   countRows,
   findRow,
@@ -10,12 +9,16 @@ import {
   type Tables,
 } from '../../engine/tables/index.ts';
 import { generatePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
+import { type TextIn, TranslatedError } from '../../plugins/admin-ui/shell/index.ts';
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
 import { collectedAt } from './batches.ts';
 import { deliveryQueue, testObject } from './deliveries.ts';
 import type { BatchOptions, EventFormat, FilterMode, SubscriptionInput } from './input.ts';
+import { subscriptionsTexts } from './texts/index.ts';
 import type { SelectedTransitions } from './transitions.ts';
+
+const { later } = subscriptionsTexts;
 
 const prefix = 'whsec_';
 
@@ -98,8 +101,7 @@ export const subscriptionRows: RowSource<Subscription> = {
 };
 
 /** Returns the message for a subscription that does not exist. */
-export const missingSubscription = (id: string): string =>
-  `${object} ${id} does not exist in this organization`;
+export const missingSubscription = (id: string): TextIn => later('missing', { id });
 
 /** Input for a new subscription. */
 interface NewSubscription extends SubscriptionInput {
@@ -133,7 +135,7 @@ export async function createSubscription(
   }: NewSubscription,
 ): Promise<{ readonly id: string; readonly secret: string }> {
   if ((await countRows(tables, subscriptionRows, organization)) >= maxSubscriptions)
-    throw new UserError(`an organization can have at most ${maxSubscriptions} event subscriptions`);
+    throw new TranslatedError(later('tooMany', { max: String(maxSubscriptions) }));
   const secret = makeSigningSecret();
   const { id } = await tables
     .insertInto('crm_event_subscriptions')
@@ -261,7 +263,7 @@ async function update(tables: Tables, organization: string, id: string, values: 
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingSubscription(id));
+  if (row === undefined) throw new TranslatedError(missingSubscription(id));
 }
 
 /**
@@ -298,7 +300,7 @@ export async function removeSubscription(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(missingSubscription(id));
+  if (row === undefined) throw new TranslatedError(missingSubscription(id));
   await recordChanges(tables, actor, { organization, action: 'delete', object, objectId: id });
 }
 
@@ -364,7 +366,6 @@ export async function replaySubscription(
 
 async function assertOn(tables: Tables, organization: string, id: string): Promise<void> {
   const subscription = await findRow(tables, subscriptionRows, organization, id);
-  if (subscription === undefined) throw new UserError(missingSubscription(id));
-  if (subscription.state !== 'on')
-    throw new UserError('the event subscription is disabled. Enable it first.');
+  if (subscription === undefined) throw new TranslatedError(missingSubscription(id));
+  if (subscription.state !== 'on') throw new TranslatedError(later('enableFirst'));
 }

@@ -1,4 +1,4 @@
-import { type Input, type Language, type TextIn, textIn } from '../../admin-ui/shell/index.ts';
+import { type Input, type Language, type Text, type TextIn, textIn } from '../../admin-ui/shell/index.ts';
 import { apiKeysTexts } from './texts/index.ts';
 
 const { later } = apiKeysTexts;
@@ -36,7 +36,7 @@ export const accessColumns = (access: KeyAccess): AccessColumns => ({
 export const accessSql = `case when k.proposes then 'propose' when k.read_only then 'read-only' else 'write' end`;
 
 /** Returns the form input for a key's access. */
-export const accessInput = (selected: KeyAccess, language: Language): Input => ({
+export const accessInput = (selected: KeyAccess, language: Language): Input<Text> => ({
   kind: 'choice',
   name: 'access',
   label: apiKeysTexts(language)('access'),

@@ -19,6 +19,7 @@ import {
   nameInput,
   type ObjectContext,
   type SecretNotice,
+  type Text,
   type TextIn,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
@@ -101,7 +102,7 @@ const canDelegate = ({ membership }: ObjectContext<KeyServices>): boolean =>
   allows(membership.grants, membersObject, 'update');
 
 /** Returns the form input for selecting a member on whose behalf a key acts; none if the administrator may not. */
-async function memberChoice(context: ObjectContext<KeyServices>, selectedId: string): Promise<Input[]> {
+async function memberChoice(context: ObjectContext<KeyServices>, selectedId: string): Promise<Input<Text>[]> {
   if (!canDelegate(context)) return [];
   const t = apiKeysTexts(context.language);
   const members = await listMembers(context.tables, context.organization);
@@ -136,7 +137,6 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
   title: later('apiKeys'),
   group: 'Access',
   icon: 'key-round',
-  isTranslated: true,
   plural: later('rows'),
   source: keyRows,
   missing: missingKey,
@@ -190,7 +190,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
           kind: 'form',
           title: t('createKey'),
           inputs: [
-            nameInput(field(form, 'name'), t('nameHelp')),
+            nameInput(t('name'), field(form, 'name'), t('nameHelp')),
             await profileChoice(context, field(form, 'profile'), t('profileHelp')),
             accessInput(keyAccessOf(field(form, 'access')) ?? 'write', context.language),
             ...(await memberChoice(context, field(form, 'on_behalf_of'))),

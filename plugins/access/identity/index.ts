@@ -14,6 +14,7 @@ export {
   sessionVariables,
 } from './authentication.ts';
 export { linkedUser, linkIdentity } from './identities.ts';
+export { IdentityError } from './identity-error.ts';
 export {
   disableUser,
   enableUser,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hash, needsRehash, verify } from 'argon2';
 import pLimit from 'p-limit';
-import { UserError } from '../../../engine/errors.ts';
+import { IdentityError } from './identity-error.ts';
 
 /**
  * Common passwords in lower case. Loaded when the first password is checked, because most processes never need them.
@@ -42,12 +42,14 @@ async function rejectGuessable(password: string, email: string): Promise<void> {
         withoutOuterDigits(password) === (withoutOuterDigits(name) || name),
     )
   ) {
-    throw new UserError('the password must not be the user’s email address or name');
+    throw new IdentityError('the password must not be the user’s email address or name', {
+      kind: 'passwordLikeUser',
+    });
   }
   const common = await commonPasswords();
   const forms = [password.toLowerCase(), lettersAndDigits(password)];
   if (forms.some((form) => common.has(form))) {
-    throw new UserError('this password is too common. Choose another.');
+    throw new IdentityError('this password is too common. Choose another.', { kind: 'passwordTooCommon' });
   }
 }
 
@@ -84,7 +86,9 @@ function normalPassword(password: string): string | undefined {
 export async function checkNewPassword(password: string, email: string): Promise<void> {
   const normal = normalPassword(password);
   if (normal === undefined || [...normal].length < minLength) {
-    throw new UserError(`the password must have ${minLength} to ${maxLength} characters`);
+    throw new IdentityError(`the password must have ${minLength} to ${maxLength} characters`, {
+      ...{ kind: 'passwordLength', min: minLength, max: maxLength },
+    });
   }
   await rejectGuessable(normal, email);
 }

@@ -1,7 +1,7 @@
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets/index.ts';
+import { IdentityError } from './identity-error.ts';
 import { markEmailProven, resetPassword } from './operator-users.ts';
 import { enabledUsers, findUsers } from './users.ts';
 
@@ -77,9 +77,10 @@ export async function createMemberReset(
     .where('m.organization_id', '=', organization)
     .where('m.user_id', '=', user)
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this member does not exist');
-  if (row.organization_id === null || row.organization_id !== organization) throw new UserError(notAloneText);
-  if (row.disabled_at !== null) throw new UserError('this user is disabled');
+  if (row === undefined) throw new IdentityError('this member does not exist', { kind: 'memberMissing' });
+  if (row.organization_id === null || row.organization_id !== organization)
+    throw new IdentityError(notAloneText, { kind: 'verifiedUser' });
+  if (row.disabled_at !== null) throw new IdentityError('this user is disabled', { kind: 'userDisabled' });
   const link = await insertReset(tables, user, organization, adminLinkMs);
   await recordChanges(tables, actor, {
     organization,
@@ -118,9 +119,12 @@ async function insertReset(
   return { publicId, code };
 }
 
-/** Message for every unusable link, regardless of the reason. */
-const unusableText =
-  'this link cannot be used: the code is wrong, it has expired, or it has already been used';
+/** Returns the error for every unusable link, regardless of the reason. */
+const unusableLink = (): IdentityError =>
+  new IdentityError(
+    'this link cannot be used: the code is wrong, it has expired, or it has already been used',
+    { kind: 'unusableLink' },
+  );
 
 /**
  * Uses a reset link to change a user's password, and ends all of the user's sessions. A mailed code also
@@ -133,7 +137,7 @@ export async function redeemReset(
   visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
   input: ResetLink & { readonly password: string },
 ): Promise<void> {
-  if (!/^[\w-]{1,64}$/.test(input.publicId)) throw new UserError(unusableText);
+  if (!/^[\w-]{1,64}$/.test(input.publicId)) throw unusableLink();
   const row = await tables
     .selectFrom('crm_resets as r')
     .innerJoin('crm_users as u', 'u.id', 'r.user_id')
@@ -144,12 +148,11 @@ export async function redeemReset(
     .where('r.expires_at', '>', new Date())
     .executeTakeFirst();
   if (row === undefined || !isSecret(input.code.trim().toUpperCase(), row.code_hash)) {
-    throw new UserError(unusableText);
+    throw unusableLink();
   }
   // An administrator's link is void as soon as the user belongs to other organizations too.
   const isMailed = row.organization_id === null;
-  if (row.disabled_at !== null || (!isMailed && row.home !== row.organization_id))
-    throw new UserError(unusableText);
+  if (row.disabled_at !== null || (!isMailed && row.home !== row.organization_id)) throw unusableLink();
   const rows = await tables
     .updateTable('crm_resets')
     .set({ used_at: new Date() })
@@ -157,7 +160,7 @@ export async function redeemReset(
     .where('used_at', 'is', null)
     .returning('id')
     .execute();
-  if (!rows.some(({ id }) => id === row.id)) throw new UserError(unusableText);
+  if (!rows.some(({ id }) => id === row.id)) throw unusableLink();
   const user = { id: row.user, email: row.email };
   await resetPassword(
     tables,

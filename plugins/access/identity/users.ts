@@ -2,6 +2,7 @@ import { domainToASCII } from 'node:url';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { displayName, type Tables } from '../../../engine/tables/index.ts';
+import { IdentityError } from './identity-error.ts';
 import { checkNewPassword, checkPassword, hashPassword, isOutdated } from './passwords.ts';
 
 /** Matches an unquoted local part: RFC 5322 atext characters, separated by dots. */
@@ -33,7 +34,8 @@ export function parseEmail(text: string): string | undefined {
 /** Normalizes an email address in the same way as {@link parseEmail}. @throws UserError if it is not valid */
 export function normalEmail(text: string): string {
   const email = parseEmail(text);
-  if (email === undefined) throw new UserError('this is not a valid email address');
+  if (email === undefined)
+    throw new IdentityError('this is not a valid email address', { kind: 'invalidEmail' });
   return email;
 }
 
@@ -126,7 +128,11 @@ export async function createUser(tables: Tables, actor: Actor, user: NewUser): P
   const { organization, profile, verified = false } = user;
   const email = normalEmail(user.email);
   const existing = await userFor(tables, email, organization);
-  if (existing !== undefined) throw new UserError(`a user with the email address ${email} already exists`);
+  if (existing !== undefined)
+    throw new IdentityError(`a user with the email address ${email} already exists`, {
+      kind: 'userExists',
+      email,
+    });
   const password = user.password();
   await checkNewPassword(password, email);
   const row = await tables
@@ -142,7 +148,11 @@ export async function createUser(tables: Tables, actor: Actor, user: NewUser): P
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`${email} was just added by another request. Try again.`);
+  if (row === undefined)
+    throw new IdentityError(`${email} was just added by another request. Try again.`, {
+      kind: 'userJustAdded',
+      email,
+    });
   const id = row.id;
   await addMembership(tables, actor, { user: { id, email }, organization, profile });
   return id;
@@ -190,7 +200,11 @@ export async function addMembership(
     .onConflict((conflict) => conflict.doNothing())
     .returning('user_id')
     .executeTakeFirst();
-  if (membership === undefined) throw new UserError(`${user.email} is already a member of this organization`);
+  if (membership === undefined)
+    throw new IdentityError(`${user.email} is already a member of this organization`, {
+      kind: 'alreadyMember',
+      email: user.email,
+    });
   // A user who accepts an invitation acts as the new member.
   const effectiveActor = actor.kind === 'user' ? { ...actor, id: actor.id ?? user.id } : actor;
   await recordChanges(tables, effectiveActor, {

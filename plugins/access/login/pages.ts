@@ -6,6 +6,7 @@ import {
   field,
   languageOf,
   membershipsOf,
+  messageIn,
   personOf,
   recentMemberships,
   render,
@@ -145,7 +146,7 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return show({ problem: error.message });
+      return show({ problem: messageIn(error, languageOf(request)) });
     }
   });
 }

@@ -12,10 +12,12 @@ import {
   languages,
   listData,
   membershipsOf,
+  messageIn,
   personOf,
   redirectGetToForm,
   render,
   signedIn,
+  TranslatedError,
   userList,
   type ViewData,
   viewsIn,
@@ -88,7 +90,6 @@ const { later } = loginTexts;
 /** The user's sessions. */
 const sessions: ListDefinition<SessionInfo, ListContext<LoginServices>> = {
   source: sessionRows,
-  isTranslated: true,
   plural: later('sessionWords'),
   columns: [
     {
@@ -179,7 +180,8 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return show(request, reply, { problem: error.message, name: name.slice(0, maxPersonName) });
+      const problem = messageIn(error, languageOf(request));
+      return show(request, reply, { problem, name: name.slice(0, maxPersonName) });
     }
     app.forgetSession({ token: request.cookies[cookieName(app.site, request)], jti: session.jti });
     return reply.redirect('/setup/me?done=name-changed', 303);
@@ -195,13 +197,13 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
   });
 
   app.post('/me/password', { preHandler }, async (request, reply) => {
-    const t = loginTexts(languageOf(request));
     const form = (request.body ?? {}) as Form;
     const { session } = personOf(request);
     try {
-      if (field(form, 'new') !== field(form, 'again')) throw new UserError(t('passwordsDiffer'));
+      if (field(form, 'new') !== field(form, 'again'))
+        throw new TranslatedError(loginTexts.later('passwordsDiffer'));
       if (!(await app.verify(request, session.user, field(form, 'current')))) {
-        throw new UserError(t('wrongCurrentPassword'));
+        throw new TranslatedError(loginTexts.later('wrongCurrentPassword'));
       }
       await transaction(database, async (tables) => {
         await changePassword(tables, session.user, field(form, 'new'));
@@ -213,7 +215,7 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return show(request, reply, { problem: error.message });
+      return show(request, reply, { problem: messageIn(error, languageOf(request)) });
     }
     // All sessions were ended, because an attacker may have had one. This browser starts a new session.
     const credentials = { email: session.user.email, password: field(form, 'new') };

@@ -9,8 +9,10 @@ import {
   type Language,
   languageOf,
   languages,
+  messageIn,
   plainText,
   render,
+  TranslatedError,
   type ViewData,
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
@@ -107,8 +109,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     const code = field(form, 'code');
     try {
       const password = field(form, 'new');
-      if (password !== field(form, 'again'))
-        throw new UserError(loginTexts(languageOf(request))('passwordsDiffer'));
+      if (password !== field(form, 'again')) throw new TranslatedError(loginTexts.later('passwordsDiffer'));
       await transaction(database, (tables) =>
         redeemReset(tables, { requestId: request.id, audited: config.audit }, { publicId, code, password }),
       );
@@ -116,7 +117,8 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return showReset(request, reply, { problem: error.message, code: code.slice(0, 100) });
+      const problem = messageIn(error, languageOf(request));
+      return showReset(request, reply, { problem, code: code.slice(0, 100) });
     }
   });
 }

@@ -1,6 +1,5 @@
 import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { countRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
 import { TranslatedError } from '../../admin-ui/shell/index.ts';
 import {
@@ -140,9 +139,8 @@ export async function cancelInvite(
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 
-/** Message for every unusable invitation. Always the same, so that it does not reveal who was invited. */
-const unusableText =
-  'this invitation cannot be used: the code is wrong, it has expired, or it has already been used';
+/** Returns the error for every unusable invitation. Always the same, so that it does not reveal who was invited. */
+const unusable = (): TranslatedError => new TranslatedError(membersTexts.later('unusableInvitation'));
 
 /** Cancels all open invitations in all organizations. @returns the number of canceled invitations */
 export async function cancelAllInvites(tables: Tables): Promise<number> {
@@ -177,7 +175,7 @@ export async function openInvite(
   tables: Tables,
   { publicId, code }: { readonly publicId: string; readonly code: string },
 ): Promise<OpenInvite> {
-  if (!/^[\w-]{1,64}$/.test(publicId)) throw new UserError(unusableText);
+  if (!/^[\w-]{1,64}$/.test(publicId)) throw unusable();
   const row = await tables
     .selectFrom('crm_invites as i')
     .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
@@ -188,8 +186,7 @@ export async function openInvite(
     .where('i.used_at', 'is', null)
     .where('i.expires_at', '>', new Date())
     .executeTakeFirst();
-  if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash))
-    throw new UserError(unusableText);
+  if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash)) throw unusable();
   const organization = row.organization_id;
   return {
     organization,
@@ -266,12 +263,11 @@ export async function acceptInvite(
 ): Promise<void> {
   const { organization, id, email, profile, mailed, user } = await openInvite(tables, input);
   const { name } = input;
-  if (user?.disabled === true)
-    throw new UserError('this user is disabled. Ask the operator of this instance.');
+  if (user?.disabled === true) throw new TranslatedError(membersTexts.later('userDisabled'));
   if (user?.verified === true && user.id !== input.verifiedUserId) {
-    throw new UserError(`${email} is already registered. Enter the user's password.`);
+    throw new TranslatedError(membersTexts.later('alreadyRegistered', { email }));
   }
-  if (!(await claim(tables, organization, id))) throw new UserError(unusableText);
+  if (!(await claim(tables, organization, id))) throw unusable();
   const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };
   if (user === undefined) {
     const password = () => input.password;

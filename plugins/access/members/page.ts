@@ -58,7 +58,6 @@ const members = defineObject<MemberInfo, MemberServices>({
   title: later('members'),
   group: 'Access',
   icon: 'users',
-  isTranslated: true,
   plural: later('memberRows'),
   source: memberRows,
   missing: () => missingMember,
@@ -222,7 +221,6 @@ const members = defineObject<MemberInfo, MemberServices>({
 const invitations = defineObject<Invite, MemberServices>({
   name: 'invitations',
   title: later('pendingInvitations'),
-  isTranslated: true,
   plural: later('invitationRows'),
   source: inviteRows,
   missing: () => closedInvite,

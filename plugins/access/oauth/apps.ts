@@ -130,7 +130,6 @@ const ownPath = '/setup/me/apps';
 
 const ownApps: ListDefinition<AppInfo, ListContext<OAuthServices>> = {
   source: ownAppRows,
-  isTranslated: true,
   plural: later('rows'),
   columns: [
     { title: later('app'), cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
@@ -178,7 +177,6 @@ export function appPages(app: FastifyInstance, services: OAuthServices): void {
       group: 'Access',
       icon: 'plug',
       isListed: isEnabled,
-      isTranslated: true,
       plural: later('rows'),
       source: appRows,
       missing: missingApp,

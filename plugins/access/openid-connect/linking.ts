@@ -1,6 +1,7 @@
 import type { Actor } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { organizationId, type Tables } from '../../../engine/tables/index.ts';
+import { type TextIn, TranslatedError } from '../../admin-ui/shell/index.ts';
 import {
   type AuthenticatedUser,
   changePassword,
@@ -19,6 +20,9 @@ import {
 import { acceptInviteTo } from '../members/index.ts';
 import { profileId } from '../profiles/index.ts';
 import type { ProviderSettings } from './providers.ts';
+import { openIdTexts } from './texts/index.ts';
+
+const { later } = openIdTexts;
 
 /** A provider's claims about a user. */
 export interface ProviderClaims {
@@ -45,11 +49,11 @@ export async function findOrLinkUser(
   const existingUser = await linkedUser(tables, claims);
   if (existingUser !== undefined) return assertEnabled(existingUser);
   if (claims.isReadOnly) {
-    throw new UserError(`This instance is read-only, so ${name} cannot be linked now. Try again later.`);
+    throw new TranslatedError(later('readOnly', { provider: name }));
   }
   const email = claims.isVerified ? parseEmail(claims.email ?? '') : undefined;
   if (email === undefined) {
-    throw new UserError(`${name} has not verified your email address, so it cannot be linked to a user.`);
+    throw new TranslatedError(later('unverified', { provider: name }));
   }
   const actor: Actor = { ...visitor, kind: 'user', id: null, name: email };
   const user = await userOf(tables, actor, email, name);
@@ -58,9 +62,7 @@ export async function findOrLinkUser(
   const [userToLink] = await findUsers(tables, email);
   if (userToLink === undefined) throw new Error('the user was deleted during the login');
   if (!(await linkIdentity(tables, userToLink.id, claims))) {
-    throw new UserError(
-      `You are already linked to another login at ${name}. The operator of this instance can remove that link.`,
-    );
+    throw new TranslatedError(later('alreadyLinked', { provider: name }));
   }
   const organizations = [...(await findMemberships(tables, userToLink.id)).values()];
   await recordEverywhere(
@@ -75,7 +77,7 @@ export async function findOrLinkUser(
 
 /** Checks that a user is not disabled, and returns the user. @throws UserError if the user is disabled */
 function assertEnabled(user: User): User {
-  if (user.disabled) throw new UserError('Your user is disabled. Ask the operator of this instance.');
+  if (user.disabled) throw new TranslatedError(later('disabled'));
   return user;
 }
 
@@ -92,9 +94,7 @@ async function userOf(
   const [first, ...others] = await findUsers(tables, email);
   if (first === undefined || first.verified || first.disabled) return first;
   if (others.length > 0) {
-    throw new UserError(
-      `Several users have the email address ${email}, and ${provider} did not indicate which one is yours. Reset the password of one to verify it, or ask the operator of this instance.`,
-    );
+    throw new TranslatedError(later('severalUsers', { email, provider }));
   }
   // The user may have been created by another person, who would know the password.
   await changePassword(tables, first, generatePassword());
@@ -117,8 +117,8 @@ async function create(
   if (invited && (await acceptInviteTo(tables, actor, email))) return;
   const domain = email.slice(email.lastIndexOf('@') + 1);
   const membership = Object.hasOwn(domains, domain) ? domains[domain] : undefined;
-  const message = `${email} is not registered here. Ask an administrator of your organization to invite you.`;
-  if (membership === undefined) throw new UserError(message);
+  const message = later('notRegistered', { email });
+  if (membership === undefined) throw new TranslatedError(message);
   const organization = await organizationId(tables, membership.organization).catch(throwMessage(message));
   const profile = await profileId(tables, organization, membership.profile).catch(throwMessage(message));
   await createUser(tables, actor, {
@@ -131,6 +131,6 @@ async function create(
 }
 
 /** Returns a function that throws a message for the user. The error's cause is kept for the log. */
-const throwMessage = (message: string) => (cause: unknown) => {
-  throw cause instanceof UserError ? new UserError(message, { cause }) : cause;
+const throwMessage = (message: TextIn) => (cause: unknown) => {
+  throw cause instanceof UserError ? new TranslatedError(message, { cause }) : cause;
 };

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errors, HttpError, UserError } from '../../../engine/errors.ts';
 import { transaction } from '../../../engine/tables/index.ts';
-import { claimForm, safeNext } from '../../admin-ui/shell/index.ts';
+import { claimForm, languageOf, messageIn, safeNext, type TextIn } from '../../admin-ui/shell/index.ts';
 import { findMemberships, type IdentityServices } from '../identity/index.ts';
 import { addLoginLinks } from '../login/index.ts';
 import { tickets } from '../secrets/index.ts';
@@ -27,6 +27,8 @@ interface PendingLogin {
 }
 
 const base = '/setup/login/with';
+const { later } = openIdTexts;
+
 const cookie = 'crm_provider_login';
 /** Time limit for completing a login at a provider, in minutes. */
 const lifetimeMinutes = 10;
@@ -35,14 +37,16 @@ const lifetimeMinutes = 10;
 class LoginFailure extends Error {
   override readonly name = 'LoginFailure';
   readonly status: number;
-  constructor(status: number, message: string, cause?: unknown) {
-    super(message, { cause });
+  readonly translation: TextIn;
+  constructor(status: number, translation: TextIn, cause?: unknown) {
+    super(translation('en'), { cause });
     this.status = status;
+    this.translation = translation;
   }
 }
 
 const unreachableFailure = ({ name }: ProviderSettings, cause: unknown): LoginFailure =>
-  new LoginFailure(502, `${name} cannot be reached. Try again, or log in with your password.`, cause);
+  new LoginFailure(502, later('unreachable', { provider: name }), cause);
 
 /** Registers the pages for logging in through a provider. */
 export function openIdPages(
@@ -77,7 +81,7 @@ export function openIdPages(
     const reason = cause instanceof UserError ? cause.message : codeOf(cause);
     request.log.warn({ address: request.ip, provider, reason }, 'login with a provider failed');
     reply.code(error.status);
-    return app.showLogin(request, reply, { problem: error.message });
+    return app.showLogin(request, reply, { problem: error.translation(languageOf(request)) });
   };
 
   app.get('/login/with/:provider', async (request, reply) => {
@@ -121,7 +125,9 @@ export function openIdPages(
         });
         const visitor = { requestId: request.id, audited: config.audit };
         const user = await findOrLinkUser(tables, visitor, settings, claims).catch((cause: unknown) => {
-          throw cause instanceof UserError ? new LoginFailure(403, cause.message, cause.cause) : cause;
+          throw cause instanceof UserError
+            ? new LoginFailure(403, (language) => messageIn(cause, language), cause.cause)
+            : cause;
         });
         return { user, memberships: await findMemberships(tables, user.id) };
       });
@@ -168,26 +174,17 @@ export function openIdPages(
       };
     } catch (cause) {
       if (cause instanceof openid.AuthorizationResponseError) {
-        throw new LoginFailure(
-          401,
-          `${settings.name} did not log you in. Try again, or log in with your password.`,
-          cause,
-        );
+        throw new LoginFailure(401, later('rejected', { provider: settings.name }), cause);
       }
       if (codeOf(cause) === 'OAUTH_TIMEOUT' || cause instanceof TypeError) {
         throw unreachableFailure(settings, cause);
       }
-      throw new LoginFailure(
-        401,
-        `The response from ${settings.name} is not valid. Try again, or log in with your password.`,
-        cause,
-      );
+      throw new LoginFailure(401, later('invalidResponse', { provider: settings.name }), cause);
     }
   }
 }
 
-const staleText =
-  'This login was started in another browser, was already completed, or took longer than ten minutes. Try again.';
+const staleText = later('stale');
 
 /** Returns an error's code for the log, which never contains text written by the provider. */
 function codeOf(cause: unknown): string | undefined {

@@ -14,6 +14,8 @@ import {
   type Language,
   nameInput,
   type ObjectContext,
+  ownWords,
+  type Text,
   type TextIn,
   TranslatedError,
   textIn,
@@ -72,7 +74,7 @@ function matrix(
   { name: profileName, grants }: Profile,
   submittedGrants: readonly string[],
   { services: { resources }, language }: ObjectContext<ProfileServices>,
-): Input {
+): Input<Text> {
   const t = profilesTexts(language);
   const objects = grantableObjects(resources);
   const draft = submittedGrants.length === 0 ? grants : submittedGrants;
@@ -121,7 +123,7 @@ const withoutRedundantScopes = (
   });
 
 /** Returns the introduction to the matrix, which lists grants naming objects, actions or scopes that do not exist. */
-function introOf({ grants }: Profile, { services, language }: ObjectContext<ProfileServices>): string {
+function introOf({ grants }: Profile, { services, language }: ObjectContext<ProfileServices>): Text {
   const t = profilesTexts(language);
   const objects = grantableObjects(services.resources);
   const invalid = grants.filter((text) => grantIssue(storedGrant(text), objects) !== undefined);
@@ -146,7 +148,6 @@ const profiles = defineObject<Profile, ProfileServices>({
   title: later('profiles'),
   group: 'Access',
   icon: 'shield-check',
-  isTranslated: true,
   plural: later('rows'),
   source: profileRows,
   missing: () => missingProfile,
@@ -199,7 +200,7 @@ const profiles = defineObject<Profile, ProfileServices>({
         return {
           kind: 'form',
           title: t('createAProfile'),
-          inputs: [nameInput(field(form, 'name'), t('nameHelp'))],
+          inputs: [nameInput(t('name'), field(form, 'name'), t('nameHelp'))],
           submit: t('create'),
         };
       },
@@ -220,7 +221,7 @@ const profiles = defineObject<Profile, ProfileServices>({
         const t = profilesTexts(context.language);
         return {
           kind: 'form',
-          title: profile.name,
+          title: ownWords(profile.name),
           primary: viewLink(context, profile),
           intro: introOf(profile, context),
           inputs: [matrix(profile, fields(form, 'grant'), context)],

@@ -166,7 +166,7 @@ export function permissionsOn(
       ...(scopes && { scopes }),
       ...(within && { within }),
       ...(!isGranted && { grant: `${definition.name}:${action}` }),
-      ...(isGranted && isLocked && { reason: lock.message }),
+      ...(isGranted && isLocked && { reason: lock.error.message }),
     };
   };
   const actions = {
@@ -188,7 +188,7 @@ export function permissionsOn(
   return {
     actions,
     ...(own.length > 0 && { own: Object.fromEntries(own) }),
-    ...(lock && { locked: lock.message }),
+    ...(lock && { locked: lock.error.message }),
     fields: {
       readable: canRead ? fields.map(({ name }) => name) : [],
       writable: canWrite

@@ -21,6 +21,7 @@ import {
   type Input,
   idField,
   type Language,
+  type Text,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { type Grant, type GrantableObject, grantIssue, grantText, storedGrant } from './grants.ts';
@@ -259,8 +260,8 @@ export const profileChoice = async (
     language,
   }: { readonly tables: Tables; readonly organization: string; readonly language: Language },
   selectedId: string,
-  help: string,
-): Promise<Input> => ({
+  help: Text,
+): Promise<Input<Text>> => ({
   kind: 'choice',
   name: 'profile',
   label: profilesTexts(language)('profile'),

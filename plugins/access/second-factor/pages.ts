@@ -7,11 +7,13 @@ import {
   type Form,
   field,
   languageOf,
+  messageIn,
   personOf,
   redirectDone,
   render,
   show,
   signedIn,
+  TranslatedError,
   type ViewData,
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
@@ -230,7 +232,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return newOffer(request, reply, { problem: error.message });
+      return newOffer(request, reply, { problem: messageIn(error, languageOf(request)) });
     }
   });
 
@@ -256,7 +258,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     const name = field(form, 'name').trim().slice(0, 60);
     try {
       const passkey = await app.passkeys.verifyNew(request, user, form);
-      if (passkey === undefined) throw new UserError(pageTexts(request).t('invalidPasskey'));
+      if (passkey === undefined) throw new TranslatedError(secondFactorTexts.later('invalidPasskey'));
       const label = displayName(name, 'the name');
       const codes = await addFactor(request, 'add passkey', field(form, 'ticket'), (tables) =>
         storePasskey(tables, user.id, passkey, label),
@@ -266,7 +268,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return showPasskey(request, reply, { name, problem: error.message });
+      return showPasskey(request, reply, { name, problem: messageIn(error, languageOf(request)) });
     }
   });
 

@@ -3,9 +3,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
-import { claimForm, type Form, field } from '../../admin-ui/shell/index.ts';
+import { claimForm, type Form, field, TranslatedError } from '../../admin-ui/shell/index.ts';
 import type { AuthenticatedUser } from '../identity/index.ts';
 import { generateSecret, type InstanceSecrets, tickets } from '../secrets/index.ts';
+import { secondFactorTexts } from './texts/index.ts';
 
 /** Data that a page needs to request a passkey from the browser. */
 interface PasskeyOffer {
@@ -186,7 +187,7 @@ export async function storePasskey(
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this passkey is already registered');
+  if (row === undefined) throw new TranslatedError(secondFactorTexts.later('passkeyRegistered'));
 }
 
 const findPasskey = (tables: Tables, credential: string) =>

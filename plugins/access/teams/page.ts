@@ -14,6 +14,7 @@ import {
   nameInput,
   type ObjectContext,
   returnQuery,
+  type Text,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { listMembers, personLine, personLines } from '../identity/index.ts';
@@ -47,7 +48,6 @@ const teams = defineObject<Team, TeamServices>({
   title: later('teams'),
   group: 'Access',
   icon: 'layers',
-  isTranslated: true,
   plural: later('teamRows'),
   source: teamRows,
   missing: () => missingTeam,
@@ -80,7 +80,7 @@ const teams = defineObject<Team, TeamServices>({
         return {
           kind: 'form',
           title: t('createATeam'),
-          inputs: [nameInput(field(form, 'name'), t('nameHelp'))],
+          inputs: [nameInput(t('name'), field(form, 'name'), t('nameHelp'))],
           submit: t('createTeam'),
         };
       },
@@ -101,7 +101,7 @@ const teams = defineObject<Team, TeamServices>({
         return {
           kind: 'form',
           title: t('renameName', { name }),
-          inputs: [nameInput(field(form, 'name') || name, t('renameHelp'))],
+          inputs: [nameInput(t('name'), field(form, 'name') || name, t('renameHelp'))],
           submit: t('renameTeam'),
           danger: { label: t('deleteTeam'), href: `${urlOf('delete')}?id=${id}` },
         };
@@ -140,7 +140,7 @@ const selectedTeam = (form: Form): string =>
 async function membershipInputs(
   { tables, organization, language }: ObjectContext<TeamServices>,
   form: Form,
-): Promise<readonly Input[]> {
+): Promise<readonly Input<Text>[]> {
   const t = teamsTexts(language);
   const [team, member] = [selectedTeam(form), field(form, 'member')];
   const [allTeams, members] = [
@@ -179,7 +179,6 @@ async function membershipInputs(
 const teamMembers = defineObject<TeamMember, TeamServices>({
   name: memberList,
   title: later('membersOfTeams'),
-  isTranslated: true,
   plural: later('memberRows'),
   source: teamMemberRows,
   missing: () => missingTeamMember,

@@ -18,6 +18,7 @@ import {
   type Language,
   linkWithParameters,
   memberOf,
+  messageIn,
   parametersOf,
   section,
   signedIn,
@@ -53,10 +54,10 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     try {
       const { before } = parameters;
       const page = { filters: parameters, before, limit: pageLength };
-      return { lines: await listActivity(tablesOf(database), organization, page), problem: undefined };
+      return { lines: await listActivity(tablesOf(database), organization, page), error: undefined };
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 400) throw error;
-      return { lines: [], problem: error.message };
+      return { lines: [], error };
     }
   };
 
@@ -103,7 +104,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
       const t = activityTexts(language);
       const path = `/setup/o/${membership.slug}/activity`;
       const parameters = parametersOf(request);
-      const { lines, problem } = await linesOf(membership.organization, parameters);
+      const { lines, error } = await linesOf(membership.organization, parameters);
       const sentences = await sentencesFor(membership, lines, language);
       const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
       const last = lines.length === pageLength ? lines.at(-1)?.position : undefined;
@@ -112,7 +113,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
       );
       const without = ['by', 'value', 'before'];
       return {
-        ...(problem !== undefined && { problem }),
+        ...(error !== undefined && { problem: messageIn(error, language) }),
         ...(!config.audit && {
           intro: t('disabledRecording'),
         }),

@@ -3,10 +3,21 @@ import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import { humanize, type JsonSchema, parseDocument } from '../../../engine/fields/index.ts';
 import { type Body, idOfJob, labelOfAction, type ModuleAction } from '../../../engine/records/index.ts';
-import { type Form, field, type Input, type Link, redirectDone } from '../shell/index.ts';
+import {
+  type Form,
+  field,
+  type Input,
+  issueMessageIn,
+  type Link,
+  messageIn,
+  ownWords,
+  redirectDone,
+  type Text,
+} from '../shell/index.ts';
 import { formKey } from './create-once.ts';
 import { jobPath } from './job-pages.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
+import type { RecordsText } from './texts/index.ts';
 
 /** Returns the links to the actions that a member can perform. @param id the record's ID; undefined for actions of the collection */
 export const actionLinks = (
@@ -115,43 +126,43 @@ interface ActionState {
 
 /** Sends an action's form. */
 async function actionForm(context: DataRequest, action: ModuleAction, { texts, key, error }: ActionState) {
-  const { request, resource, calls, titles, path, sendPage, t } = context;
+  const { request, resource, calls, titles, path, sendPage, language, t } = context;
   const { id } = request.params as { id?: string };
   const canRead = id !== undefined && calls.allows(resource, 'read');
   const title = canRead ? titles.of(resource, (await calls.read(resource, id)).record) : undefined;
   const label = labelOfAction(action);
   const back = canRead ? `${path}/${id}` : path;
-  const issues = new Map(error?.extra.fields?.map((issue) => [issue.field, issue.message]));
+  const issues = new Map(error?.extra.fields?.map((issue) => [issue.field, issueMessageIn(issue, language)]));
   const inputs = inputsOf(action);
   const isShown = inputs.some(({ name }) => issues.has(name));
   return sendPage(
     {
       kind: 'form',
-      title: title === undefined ? label : t('actionOn', { action: label, name: title }),
+      title: title === undefined ? ownWords(label) : t('actionOn', { action: label, name: title }),
       above: { label: title ?? resourceLabel(resource.definition), href: back },
-      intro: action.description,
+      intro: action.description === undefined ? undefined : ownWords(action.description),
       action: `${path}${id === undefined ? '' : `/${id}`}/actions/${action.name}`,
       hidden: [{ name: 'key', value: error?.code === 'idempotency_key_reused' ? randomUUID() : key }],
       inputs: inputs.map((property, index) => ({
-        ...inputFor(property, texts[property.name] ?? ''),
+        ...inputFor(property, texts[property.name] ?? '', t),
         error: issues.get(property.name),
         ...(index === 0 && { focus: true }),
       })),
-      submit: label,
+      submit: ownWords(label),
       cancel: back,
     },
-    error === undefined || isShown ? {} : { problem: error.message },
+    error === undefined || isShown ? {} : { problem: messageIn(error, language) },
   );
 }
 
 /** Returns the control for a property. */
-function inputFor({ name, schema, isRequired }: Property, text: string): Input {
+function inputFor({ name, schema, isRequired }: Property, text: string, t: RecordsText): Input<Text> {
   const { title, description, enum: values, format } = schema;
   const common = {
     name: inputName(name),
-    label: typeof title === 'string' ? title : humanize(name),
+    label: ownWords(typeof title === 'string' ? title : humanize(name)),
     required: isRequired,
-    help: typeof description === 'string' ? description : undefined,
+    help: typeof description === 'string' ? ownWords(description) : undefined,
   };
   if (schema.type === 'boolean')
     return { ...common, kind: 'checkbox', required: false, value: 'on', checked: text !== '' };
@@ -169,5 +180,5 @@ function inputFor({ name, schema, isRequired }: Property, text: string): Input {
   }
   if (isNumeric(schema)) return { ...common, kind: 'line', value: text };
   if (schema.type === 'string') return { ...common, kind: format === 'date' ? 'day' : 'line', value: text };
-  return { ...common, kind: 'lines', value: text, help: common.help ?? 'JSON.' };
+  return { ...common, kind: 'lines', value: text, help: common.help ?? t('json') };
 }

@@ -7,6 +7,7 @@ import {
   field as fieldOf,
   hueAt,
   localeOf,
+  messageIn,
   redirectDone,
   type Text,
 } from '../shell/index.ts';
@@ -53,7 +54,7 @@ export function boardPages({ get, post }: DataRoutes): void {
       await calls.patch(resource, id, tag, { [field.name]: field.type.form.parse(to) ?? null });
     } catch (error) {
       if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
-      return reject(error.status, t('notMoved', { name, reason: error.message }));
+      return reject(error.status, t('notMoved', { name, reason: messageIn(error, language) }));
     }
     return redirectDone(request, reply, `${path}/board?by=${field.name}`, 'record-saved', {
       name,

@@ -1,6 +1,15 @@
 import { HttpError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel } from '../../../engine/fields/index.ts';
-import { type Form, type FormPage, field, redirectDone, returnQuery } from '../shell/index.ts';
+import type { Body } from '../../../engine/records/index.ts';
+import {
+  type Form,
+  type FormPage,
+  field,
+  ownWords,
+  redirectDone,
+  returnQuery,
+  type Text,
+} from '../shell/index.ts';
 import { assertAllowed, feedbackOf, suggestionsFor } from './form-state.ts';
 import { bodyOf, type FormState, formInputs, submittedTexts, writable } from './inputs.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
@@ -26,20 +35,16 @@ export function bulkEditPages({ get, post }: DataRoutes): void {
     const { name } = only;
     const texts = { [name]: submittedTexts(resource, form)[name] ?? '' };
     try {
-      const body = bodyOf(resource, await resolveReferences(context, texts));
-      const { updated, errors: failures } = await calls.patchMany(resource, ids, {
-        [name]: body[name] ?? null,
-      });
-      const [first] = updated;
-      const [failure] = failures;
-      if (first === undefined && failure !== undefined) throw failure;
-      const change = first === undefined ? undefined : await undoablePosition(context, first);
+      const body = { [name]: bodyOf(resource, await resolveReferences(context, texts))[name] ?? null };
+      const { updated, failed } = await calls.patchMany(resource, ids, body);
+      const [first = await updateOne(context, ids[0] ?? '', body)] = updated;
+      const change = await undoablePosition(context, first);
       return redirectDone(
         request,
         reply,
         returnUrl(context, form),
-        failures.length === 0 ? 'records-updated' : 'records-updated-partly',
-        { name: countNoun(resource, updated.length, language), change: change?.split('-')[0] },
+        failed === 0 ? 'records-updated' : 'records-updated-partly',
+        { name: countNoun(resource, Math.max(updated.length, 1), language), change: change?.split('-')[0] },
       );
     } catch (error) {
       if (error instanceof HttpError && error.status === 404) {
@@ -50,6 +55,13 @@ export function bulkEditPages({ get, post }: DataRoutes): void {
       return sendForm(context, form, { problem, state: { texts, ...more } });
     }
   });
+}
+
+/** Updates a record, to find out why a write of several records updated none of them. @throws HttpError the reason */
+async function updateOne({ resource, calls }: DataRequest, id: string, body: Body): Promise<string> {
+  const { tag } = await calls.readWhole(resource, id);
+  await calls.patch(resource, id, tag, body);
+  return id;
 }
 
 /** Returns the fields whose values can be written to several records: the writable ones that can have equal values. */
@@ -96,13 +108,13 @@ async function sendForm(
 }
 
 /** Returns the choice of the field. */
-const fieldInput = (context: DataRequest): FormPage['inputs'][number] => ({
+const fieldInput = (context: DataRequest): FormPage<Text>['inputs'][number] => ({
   kind: 'choice',
   name: 'field',
   label: context.t('field'),
   required: true,
   focus: true,
-  options: editable(context).map((option) => ({ value: option.name, label: fieldLabel(option) })),
+  options: editable(context).map((option) => ({ value: option.name, label: ownWords(fieldLabel(option)) })),
 });
 
 /** Returns the input for the value of a field. It is blank, because the records' values can differ. */
@@ -110,7 +122,7 @@ async function valueInputs(
   context: DataRequest,
   chosen: Field,
   rejected?: FormState,
-): Promise<FormPage['inputs']> {
+): Promise<FormPage<Text>['inputs']> {
   const state = rejected ?? { texts: {}, ...(await suggestionsFor(context, { only: chosen.name })) };
   return formInputs(context.resource, { ...state, isForSeveral: true }, context.t)
     .filter(({ name }) => name === chosen.name)

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
-import { type ErrorCode, errors, type FieldIssue, HttpError } from '../../../engine/errors.ts';
+import { errors } from '../../../engine/errors.ts';
 import { fieldTypes } from '../../../engine/fields/index.ts';
 import { assertWritable, limitsChanged } from '../../../engine/http/index.ts';
 import type { Query } from '../../../engine/query/index.ts';
@@ -45,16 +45,6 @@ import { currentViewer } from './see-as.ts';
 
 /** A record's values by field name. */
 export type DataRecord = RecordValues;
-
-/** The result of a batch for one of its records. */
-type ItemResult =
-  | { readonly status: 200 }
-  | {
-      readonly status: number;
-      readonly error: string;
-      readonly code: ErrorCode;
-      readonly fields?: readonly FieldIssue[];
-    };
 
 /** A record and its entity tag, which is empty for a partial record. */
 interface TaggedRecord {
@@ -114,12 +104,12 @@ export interface Calls {
   ) => Promise<{ readonly record: DataRecord; readonly isReplayed: boolean }>;
   /** Updates a record with this entity tag. @throws HttpError 412 if the record's tag is different */
   readonly patch: (resource: ResourceView, id: string, tag: string, body: Body) => Promise<DataRecord>;
-  /** Writes the same values to records. Returns the IDs of the updated records, and the errors of the others. */
+  /** Writes the same values to records. Returns the IDs of the updated records, and the number of the others. */
   readonly patchMany: (
     resource: ResourceView,
     ids: readonly string[],
     body: Body,
-  ) => Promise<{ readonly updated: readonly string[]; readonly errors: readonly HttpError[] }>;
+  ) => Promise<{ readonly updated: readonly string[]; readonly failed: number }>;
   /** Deletes a record with this entity tag. @throws HttpError 412 if the record's tag is different */
   readonly remove: (resource: ResourceView, id: string, tag: string) => Promise<DeletedResult>;
   /** Returns whether a delete of a record would also delete other records. */
@@ -308,15 +298,9 @@ export function prepareCalls(
           customFields: await customFields(resource),
         };
         const { json } = await runOperation(database, resource.operations.patchBatch, input);
-        const { results } = JSON.parse(String(json)) as { results: readonly ItemResult[] };
-        return {
-          updated: ids.filter((_, index) => results[index]?.status === 200),
-          errors: results.flatMap((result) => {
-            if (!('error' in result)) return [];
-            const { status, code, error, fields } = result;
-            return [new HttpError(status, code, error, { ...(fields && { fields }) })];
-          }),
-        };
+        const { results } = JSON.parse(String(json)) as { results: readonly { status: number }[] };
+        const updated = ids.filter((_, index) => results[index]?.status === 200);
+        return { updated, failed: ids.length - updated.length };
       },
       remove: async (resource, id, tag) => {
         permit(resource, 'delete');

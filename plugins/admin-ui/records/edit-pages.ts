@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { isAssignable, linksOf, refersToMany } from '../../../engine/fields/index.ts';
-import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
+import { type Form, type FormPage, field, redirectDone, type Text } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import { createOnce, formKey } from './create-once.ts';
 import { assertAllowed, feedbackOf, readStored, saveEdit, suggestionsFor } from './form-state.ts';
@@ -161,7 +161,7 @@ const createForm = async (
   { resource, path, language, t }: DataRequest,
   state: FormState,
   key: string,
-): Promise<FormPage & { readonly kind: 'form' }> => ({
+): Promise<FormPage<Text> & { readonly kind: 'form' }> => ({
   kind: 'form',
   title: t('create', { name: resourceNoun(resource, language) }),
   above: { label: resourceLabel(resource.definition), href: path },
@@ -177,7 +177,7 @@ const editForm = async (
   record: DataRecord,
   state: FormState,
   tag: string,
-): Promise<FormPage & { readonly kind: 'form' }> => {
+): Promise<FormPage<Text> & { readonly kind: 'form' }> => {
   const { request, resource, path, titles, language, t } = context;
   const { id } = request.params as { id: string };
   const title = titles.of(resource, record);

@@ -1,16 +1,20 @@
-import { errors, HttpError } from '../../../engine/errors.ts';
+import { HttpError } from '../../../engine/errors.ts';
 import { linksOf, namesMember, refersToMany } from '../../../engine/fields/index.ts';
 import { personLine } from '../../access/identity/index.ts';
+import { ForbiddenError, issueMessageIn, messageIn } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import { bodyOf, changesOf, type FormState, type Option, recordTexts, writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
+import { recordsTexts } from './texts/index.ts';
 import { firstMatches, referenceInputs, resolveReferences, UnresolvedReference } from './typed-references.ts';
 import { textOf } from './values.ts';
+
+const { later } = recordsTexts;
 
 /** Checks the permission before showing a form, with the same rule as the API. */
 export function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
   if (!calls.allows(resource, action))
-    throw errors.notPermitted(`Your profile does not grant ${action} on ${resource.name}.`);
+    throw new ForbiddenError(later('notGranted', { action, object: resource.name }));
 }
 
 /** Reads a record and the values for its form. */
@@ -154,17 +158,18 @@ export async function feedbackOf(
   }
   if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
   context.reply.code(error.status);
+  const { language } = context;
   const { fields = [] } = error.extra;
   const fieldErrors = new Map(
     fields
       // The names in errors about lists contain a position.
-      .map(({ field: name, message }) => [name.replace(/\[\d+\]$/, ''), message] as const)
+      .map((issue) => [issue.field.replace(/\[\d+\]$/, ''), issueMessageIn(issue, language)] as const)
       .filter(([name]) => Object.hasOwn(texts, name)),
   );
   const more = await suggestionsFor(context, subject);
   return {
     more: { ...more, errors: fieldErrors },
-    problem: fieldErrors.size > 0 ? context.t('someInvalid') : error.message,
+    problem: fieldErrors.size > 0 ? context.t('someInvalid') : messageIn(error, language),
   };
 }
 

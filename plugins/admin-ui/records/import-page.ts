@@ -8,12 +8,22 @@ import { errors, HttpError, UserError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel } from '../../../engine/fields/index.ts';
 import { guessColumns, type ImportSummary } from '../../../engine/records/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
-import { claimForm, type Form, type FormPage, field, redirectDone, type Text } from '../shell/index.ts';
+import {
+  apiMessageIn,
+  claimForm,
+  type Form,
+  type FormPage,
+  field,
+  type Language,
+  messageIn,
+  redirectDone,
+  type Text,
+} from '../shell/index.ts';
 import { safeCell, unescapeFormulas } from './csv-cells.ts';
 import { type ImportFile, readImportFile } from './import-file.ts';
 import { MultipartForm, maxColumns, maxFile, maxForm } from './multipart.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
-import type { RecordsText } from './texts/index.ts';
+import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { resourceWords, truncate } from './values.ts';
 
 /** Maximum size of forms without a file, in bytes. */
@@ -98,7 +108,7 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
         if (step === 'errors') {
           reply.header('content-type', 'text/csv; charset=utf-8; header=present');
           reply.header('content-disposition', `attachment; filename="${resource.name}-errors.csv"`);
-          return errorsCsv(report);
+          return errorsCsv(report, context.language);
         }
         if (isImport && report.failed === 0)
           return redirectDone(request, reply, path, 'records-imported', { name: writtenText(report, t) });
@@ -107,7 +117,7 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
         const isInputError =
           error instanceof UserError || (error instanceof HttpError && error.status === 400);
         if (!isInputError) throw error;
-        return reject(error.message, error instanceof HttpError ? state : {});
+        return reject(messageIn(error, context.language), error instanceof HttpError ? state : {});
       }
     },
     { bodyLimit: maxForm },
@@ -153,14 +163,21 @@ const writtenText = ({ created, updated }: ImportSummary, t: RecordsText): Text 
       });
 
 /** Returns the lines with errors as CSV. */
-const errorsCsv = ({ lines }: ImportSummary): string =>
-  ['line,error', ...lines.map(({ line, error }) => `${line},${safeCell(error)}`), ''].join('\r\n');
+const errorsCsv = ({ lines }: ImportSummary, language: Language): string => {
+  const rows = lines.map((line) => `${line.line},${safeCell(lineMessage(line, language))}`);
+  return ['line,error', ...rows, ''].join('\r\n');
+};
+
+/** Returns why a line was rejected. */
+const lineMessage = ({ error, ...line }: ImportSummary['lines'][number], language: Language): Text =>
+  apiMessageIn({ message: error, ...line }, language);
 
 /** Returns the report lines for a checked or imported file. */
 function reportLines(
   { created, updated, failed, dry_run, ignored, lines, truncated }: ImportSummary,
-  t: RecordsText,
+  language: Language,
 ): string[] {
+  const t = recordsTexts(language);
   const counts = [
     dry_run ? t('recordsToCreate', { count: created }) : t('recordsCreated', { count: created }),
     ...(updated > 0
@@ -173,7 +190,7 @@ function reportLines(
     ...(ignored.length > 0 ? [t('ignoredColumns', { columns: ignored.join(', ') })] : []),
     ...lines
       .slice(0, maxReportedLines)
-      .map(({ line, error }) => t('lineError', { line: String(line), error })),
+      .map((line) => t('lineError', { line: String(line.line), error: lineMessage(line, language) })),
     ...(truncated || lines.length > maxReportedLines ? [t('moreErrors')] : []),
   ];
 }
@@ -181,7 +198,7 @@ function reportLines(
 function importForm(
   context: DataRequest,
   { match = '', file, columns = new Map(), report, isWritten = false }: ImportState,
-): FormPage & { readonly kind: 'form' } {
+): FormPage<Text> & { readonly kind: 'form' } {
   const { resource, path, calls, language, t } = context;
   if (!calls.allows(resource, 'create')) throw errors.forbidden(resource.name, 'create');
   const { uniques } = resource.definition;
@@ -202,7 +219,7 @@ function importForm(
     intro: isPending ? t('chooseFields') : t('importIntro'),
     action: `${path}/import`,
     hasFile: true,
-    ...(report && { report: reportLines(report, t) }),
+    ...(report && { report: reportLines(report, language) }),
     hidden: isPending
       ? [
           { name: 'content', value: file.bytes.toString('base64') },
@@ -260,7 +277,7 @@ const columnInputs = (
     readonly fields: readonly LabelledField[];
     readonly t: RecordsText;
   },
-): FormPage['inputs'] =>
+): FormPage<Text>['inputs'] =>
   header.slice(0, maxColumns).map((column, index) => {
     const chosen = columns.get(column) ?? '';
     const examples = records.map((cells) => cells[index] ?? '').filter((cell) => cell !== '');

@@ -3,12 +3,21 @@ import {
   type Field,
   fieldLabel,
   isAssignable,
+  type Notation,
   refersToMany,
   refersToUser,
   transitionScope,
 } from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
-import { type Form, field as fieldOf, fields, type Input, type Text } from '../shell/index.ts';
+import {
+  type Form,
+  field as fieldOf,
+  fields,
+  type Input,
+  joinTexts,
+  ownWords,
+  type Text,
+} from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import type { RecordsText } from './texts/index.ts';
 import { truncate, valueText } from './values.ts';
@@ -34,7 +43,7 @@ export interface FormState {
   /** Values as strings, by field. */
   readonly texts: Readonly<Record<string, string>>;
   /** Errors by field. */
-  readonly errors: ReadonlyMap<string, string>;
+  readonly errors: ReadonlyMap<string, Text>;
   /** Values that another user has changed in the meantime, by field. */
   readonly concurrent: ReadonlyMap<string, string>;
   /** Suggested records or values, by field. */
@@ -107,11 +116,32 @@ function limitsNote({ min, max, minLength }: Field, t: RecordsText): Text | unde
   return minLength === undefined ? undefined : t('atLeastCharacters', { min: String(minLength) });
 }
 
+/** Returns a sentence about how values are written. */
+function notationNote(notation: Notation, t: RecordsText): Text {
+  switch (notation.kind) {
+    case 'json':
+      return t('json');
+    case 'lines':
+      return t('valuePerLine');
+    case 'reference':
+      return t('nameOrIdOfList');
+    case 'timestamp':
+      return t('timestampExample');
+    case 'example':
+      return t('forExample', { example: notation.example });
+    case 'amount':
+      return t('inCurrency', { currency: notation.currency });
+    case 'recordOf':
+      return t('resourceAndId', { example: notation.resource });
+  }
+}
+
 /** Returns a field's help, or its description unless it only repeats the label. */
-function helpOf(field: Field): string | undefined {
+function helpOf(field: Field): Text | undefined {
   const { help, description } = field;
   const repeatsLabel = description.replace(/\.$/, '').toLowerCase() === fieldLabel(field).toLowerCase();
-  return help ?? (repeatsLabel ? undefined : description);
+  if (help !== undefined) return ownWords(help);
+  return repeatsLabel ? undefined : ownWords(description);
 }
 
 /** Returns a checkbox for each record, and for each checked ID of another record. */
@@ -134,11 +164,17 @@ const listedCheckboxes = ({ values }: Field, text: string): NonNullable<Input['o
   return (values?.list ?? []).map((value) => ({ value, label: value, selected: checked.includes(value) }));
 };
 
+/** Joins the notes about a value. */
+function joinedNotes(notes: readonly (Text | undefined)[]): Text | undefined {
+  const present = notes.filter((note) => note !== undefined && note !== '') as readonly Text[];
+  return present.length === 0 ? undefined : joinTexts(present);
+}
+
 /** Returns a form's inputs. */
-export const formInputs = (resource: ResourceView, state: FormState, t: RecordsText): Input[] => {
+export const formInputs = (resource: ResourceView, state: FormState, t: RecordsText): Input<Text>[] => {
   const { texts, errors, concurrent, suggestions, choices, checkable, stored } = state;
-  return writable(resource).map((field): Input => {
-    const { control, help } = field.type.form;
+  return writable(resource).map((field): Input<Text> => {
+    const { control, notation } = field.type.form;
     const text = texts[field.name] ?? '';
     const before = valueText(field, stored?.[field.name]);
     if (isTooLong(before)) {
@@ -147,7 +183,7 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
       return {
         kind: 'fixed',
         name: field.name,
-        label: fieldLabel(field),
+        label: ownWords(fieldLabel(field)),
         value: truncate(before, 300),
         help,
         error,
@@ -171,7 +207,7 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
       stored === undefined && state.isForSeveral !== true && resource.definition.defaults.has(field.name)
         ? t('calculated')
         : undefined,
-      help,
+      notation && notationNote(notation, t),
       currentText === undefined
         ? undefined
         : t('currentValue', { value: currentText === '' ? t('empty') : truncate(currentText, 300) }),
@@ -180,8 +216,8 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
       return {
         kind: 'checkboxes',
         name: field.name,
-        label: fieldLabel(field),
-        help: notes.filter((note) => note !== undefined && note !== '').join(' ') || undefined,
+        label: ownWords(fieldLabel(field)),
+        help: joinedNotes(notes),
         error: errors.get(field.name),
         options: hasClosedList(field)
           ? listedCheckboxes(field, text)
@@ -201,12 +237,12 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
                 : control
             : 'suggestions',
       name: field.name,
-      label: fieldLabel(field),
+      label: ownWords(fieldLabel(field)),
       value: text,
       checked: text === 'true',
       required: field.required,
       ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
-      help: notes.filter((note) => note !== undefined && note !== '').join(' ') || undefined,
+      help: joinedNotes(notes),
       error: errors.get(field.name),
       ...(options !== undefined && { options: options.map((value) => ({ value, label: '' })) }),
       ...(choice !== undefined && {

@@ -5,7 +5,7 @@ import { type Field, fieldLabel, humanize, refersToUser } from '../../../engine/
 import { conditionParameters } from '../../../engine/query/index.ts';
 import { maxBulk } from '../../../engine/records/index.ts';
 import type { SavedView } from '../saved-views/index.ts';
-import { type AddedFilter, filterMenu, type ListView, type Text } from '../shell/index.ts';
+import { type AddedFilter, filterMenu, type ListView, messageIn, type Text } from '../shell/index.ts';
 import { actionLinks } from './action-pages.ts';
 import type { Calls } from './calls.ts';
 import { boardFields, filterChips, filterFields, quickFilters } from './list-filters.ts';
@@ -61,7 +61,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     records = await calls.list(resource, query);
   } catch (error) {
     if (!(error instanceof HttpError) || error.status !== 400) throw error;
-    problem = error.message;
+    problem = messageIn(error, language);
   }
   const { items, page: number, previous, next: cursor, total } = records;
   const people = await findPeople(columns.some(refersToUser) ? userIds(resource, items) : []);

@@ -11,8 +11,10 @@ import {
   joinTexts,
   type Link,
   localeOf,
+  messageIn,
   redirectDone,
   returnQuery,
+  type Text,
 } from '../shell/index.ts';
 import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
@@ -120,10 +122,7 @@ export function mergePages({ get, post }: DataRoutes): void {
 }
 
 /** Sends the form for the record that is merged into the one in the URL. @param rejected the previous input */
-async function findOther(
-  context: DataRequest,
-  rejected?: { readonly text: string; readonly problem: string },
-) {
+async function findOther(context: DataRequest, rejected?: { readonly text: string; readonly problem: Text }) {
   const { request, reply, resource, calls, titles, path, sendPage, language, t } = context;
   if (!canMerge(context)) throw errors.forbidden(resource.name, 'delete');
   const { id } = request.params as { id: string };
@@ -190,7 +189,7 @@ async function confirmUnmerge(context: DataRequest, form: Form, rejection?: Http
       isSafe: true,
       cancel: `${path}/${id}`,
     },
-    { problem: rejection?.message },
+    { problem: rejection && messageIn(rejection, language) },
   );
 }
 
@@ -272,6 +271,6 @@ async function compareRecords(context: DataRequest, form: Form, rejection?: Http
       submit: t('merge', { records: resourceWords(resource, language) }),
       cancel: back,
     },
-    { at, problem: rejection?.message },
+    { at, problem: rejection && messageIn(rejection, language) },
   );
 }

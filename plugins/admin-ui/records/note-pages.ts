@@ -9,9 +9,18 @@ import {
   maxNoteLength,
   type Note,
 } from '../../tenants/notes/index.ts';
-import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
+import {
+  ForbiddenError,
+  type Form,
+  type FormPage,
+  field,
+  messageIn,
+  redirectDone,
+  type Text,
+} from '../shell/index.ts';
 import { showRecord } from './record-pages.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
+import { recordsTexts } from './texts/index.ts';
 import { notedRecord, noteRights } from './timeline.ts';
 
 /** Registers the forms that write, change and delete a record's notes. */
@@ -30,7 +39,7 @@ export function notePages({ get, post }: DataRoutes): void {
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return showRecord(context, { note: text, problem: capitalize(error.message) });
+      return showRecord(context, { note: text, problem: capitalize(messageIn(error, context.language)) });
     }
     return redirectDone(request, reply, recordUrl(context), 'note-added');
   });
@@ -51,7 +60,7 @@ export function notePages({ get, post }: DataRoutes): void {
       reply.code(400);
       return context.sendPage(
         { kind: 'form', ...editForm(context, note, text) },
-        { problem: capitalize(error.message) },
+        { problem: capitalize(messageIn(error, context.language)) },
       );
     }
     return redirectDone(request, reply, recordUrl(context), 'note-saved');
@@ -120,18 +129,11 @@ async function currentNote(context: DataRequest, right: keyof ReturnType<typeof 
       ? await findNote(tablesOf(database), notedRecord(context), noteId)
       : undefined;
   if (note === undefined) throw errors.notFound();
-  if (!noteRights(context, note)[right])
-    throw errors.notPermitted(
-      'Notes can be changed by their author, and deleted by their author and administrators.',
-    );
+  if (!noteRights(context, note)[right]) throw new ForbiddenError(recordsTexts.later('notesOfOthers'));
   return note;
 }
 
-const editForm = (
-  context: DataRequest,
-  { id }: Note,
-  text: string,
-): FormPage & { readonly title: string } => {
+const editForm = (context: DataRequest, { id }: Note, text: string): FormPage<Text> => {
   const { t } = context;
   const url = recordUrl(context);
   return {

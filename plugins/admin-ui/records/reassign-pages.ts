@@ -8,6 +8,7 @@ import { personLine } from '../../access/identity/index.ts';
 import {
   addDoneTexts,
   addHomeCheck,
+  ForbiddenError,
   type Form,
   field as fieldOf,
   isAdministrator,
@@ -102,7 +103,7 @@ function requireField({ resource, calls, member }: DataRequest, name: string) {
   if (field === undefined) throw errors.notFound();
   // The counts include records that other profiles might not be able to see.
   if (!isAdministrator(member.membership) || !calls.allows(resource, 'update'))
-    throw errors.notPermitted(`Your profile does not grant update on ${resource.name}.`);
+    throw new ForbiddenError(recordsTexts.later('notGranted', { action: 'update', object: resource.name }));
   return field;
 }
 

@@ -9,6 +9,7 @@ import {
   field,
   type Link,
   localeOf,
+  messageIn,
   redirectDone,
   returnQuery,
   type Text,
@@ -213,7 +214,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     title,
     above,
     neighbors: neighbors?.links,
-    ...(lock && { intro: lock.message }),
+    ...(lock && { intro: messageIn(lock.error, language) }),
     ...(calls.allows(resource, 'update') &&
       lock === undefined && {
         primary: {
@@ -357,7 +358,7 @@ function rejectedDelete(
   error: HttpError,
 ): RejectedDelete {
   const { referrers } = error.extra;
-  if (referrers === undefined) return { problem: error.message, status: error.status };
+  if (referrers === undefined) return { problem: messageIn(error, language), status: error.status };
   return {
     problem: t('referredTo', {
       noun: resourceNoun(resource, language),

@@ -19,10 +19,8 @@ import type { References } from './references.ts';
 import type { RecordsText } from './texts/index.ts';
 import { resourceNoun, type Titles } from './values.ts';
 
-/** A page of records. The words of confirmations are texts of the catalogue, so that the compiler rejects other texts. */
-type RecordsPage =
-  | Exclude<AnyPage, { readonly kind: 'confirm' }>
-  | (Extract<AnyPage, { readonly kind: 'confirm' }> & { readonly consequence: Text; readonly submit: Text });
+/** A page of records. The compiler rejects words that are not texts of the catalogue, labels or values. */
+type RecordsPage = AnyPage<Text> & { readonly title: string };
 
 /** A member's request for a page of records. */
 export interface DataRequest {
@@ -48,7 +46,7 @@ export interface DataRequest {
   /** Lists the organization's members. Email addresses require the grant to list members. */
   readonly listMembers: () => Promise<readonly VisiblePerson[]>;
   /** Sends a page with the resource's navigation. */
-  readonly sendPage: (page: RecordsPage & { readonly title: string }, more?: ViewData) => Promise<string>;
+  readonly sendPage: (page: RecordsPage, more?: ViewData) => Promise<string>;
 }
 
 /** Handles a request for a page of records. */

@@ -1,6 +1,7 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { type Field, refersToMany } from '../../../engine/fields/index.ts';
+import type { Text } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
@@ -33,9 +34,9 @@ export async function firstMatches(
 
 /** Thrown if a typed name does not identify exactly one record. */
 export class UnresolvedReference extends Error {
-  readonly errors: ReadonlyMap<string, string>;
+  readonly errors: ReadonlyMap<string, Text>;
   readonly searchTexts: ReadonlyMap<string, string>;
-  constructor(errors: ReadonlyMap<string, string>, searchTexts: ReadonlyMap<string, string>) {
+  constructor(errors: ReadonlyMap<string, Text>, searchTexts: ReadonlyMap<string, string>) {
     super('ambiguous references');
     this.errors = errors;
     this.searchTexts = searchTexts;
@@ -59,7 +60,7 @@ export async function resolveReferences(
 ): Promise<Readonly<Record<string, string>>> {
   const { resource, references } = context;
   const resolvedTexts: Record<string, string> = { ...texts };
-  const problems = new Map<string, string>();
+  const problems = new Map<string, Text>();
   const searchTexts = new Map<string, string>();
   for (const reference of referenceInputs(resource)) {
     const { name } = reference;
@@ -89,7 +90,7 @@ export async function findMatch(
   target: ResourceView,
   text: string,
   current: string,
-): Promise<{ readonly id: string } | { readonly problem: string }> {
+): Promise<{ readonly id: string } | { readonly problem: Text }> {
   const hasTitle = (title: string) => (record: DataRecord) =>
     oneLine(titles.of(target, record)) === oneLine(title);
   const [, title = '', id] = /^(.*)\((\d{1,19})\)$/s.exec(text) ?? [];

@@ -10,10 +10,20 @@ import {
   type SavedView,
   setDefaultView,
 } from '../saved-views/index.ts';
-import { type Form, type FormPage, field, type Input, nameInput, redirectDone } from '../shell/index.ts';
+import {
+  ForbiddenError,
+  type Form,
+  type FormPage,
+  field,
+  type Input,
+  messageIn,
+  nameInput,
+  redirectDone,
+  type Text,
+} from '../shell/index.ts';
 import { viewParameters } from './list-parameters.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
-import type { RecordsText } from './texts/index.ts';
+import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { canChange, memberList, viewUrl } from './view-tabs.ts';
 
 /** Registers the forms that save, change and delete views of lists. */
@@ -112,11 +122,11 @@ const inputOf = (form: Form) => ({ name: field(form, 'name'), isShared: field(fo
 /** @throws HttpError 403 if the member cannot list the records, or views them as a profile */
 function assertCanSave({ calls, resource, isViewingAs }: DataRequest): void {
   if (!calls.allows(resource, 'list')) throw errors.forbidden(resource.name, 'list');
-  if (isViewingAs) throw errors.notPermitted('Stop viewing the records as a profile to change views.');
+  if (isViewingAs) throw new ForbiddenError(recordsTexts.later('viewingAs'));
 }
 
 /** Returns the form that saves a list as a view. @param form the submitted values */
-const newView = (context: DataRequest, query: string, form: Form): FormPage & { readonly title: string } => {
+const newView = (context: DataRequest, query: string, form: Form): FormPage<Text> => {
   const { path, t } = context;
   const cancel = query === '' ? path : `${path}?${query}`;
   return {
@@ -131,7 +141,7 @@ const newView = (context: DataRequest, query: string, form: Form): FormPage & { 
 };
 
 /** Returns the form that changes a view, without the properties that the member cannot change. */
-function editView(context: DataRequest, view: SavedView, form: Form): FormPage & { readonly title: string } {
+function editView(context: DataRequest, view: SavedView, form: Form): FormPage<Text> {
   const { path, t } = context;
   const back = viewUrl(context, view);
   const isChangeable = canChange(context, view);
@@ -151,12 +161,12 @@ function editView(context: DataRequest, view: SavedView, form: Form): FormPage &
   };
 }
 
-const viewName = (form: Form, t: RecordsText): Input => ({
-  ...nameInput(field(form, 'name'), t('viewNameHelp')),
+const viewName = (form: Form, t: RecordsText): Input<Text> => ({
+  ...nameInput(t('viewName'), field(form, 'name'), t('viewNameHelp')),
   label: t('viewName'),
 });
 
-const viewInputs = (form: Form, t: RecordsText): readonly Input[] => [
+const viewInputs = (form: Form, t: RecordsText): readonly Input<Text>[] => [
   {
     kind: 'checkbox',
     name: 'shared',
@@ -185,8 +195,7 @@ async function currentView(context: DataRequest): Promise<SavedView> {
 async function changeableView(context: DataRequest): Promise<SavedView> {
   assertCanSave(context);
   const view = await currentView(context);
-  if (!canChange(context, view))
-    throw errors.notPermitted('Only its owner and administrators can change this view.');
+  if (!canChange(context, view)) throw new ForbiddenError(recordsTexts.later('viewOfOthers'));
   return view;
 }
 
@@ -208,6 +217,6 @@ async function orAgain(
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     reply.code(400);
-    return again(capitalize(error.message));
+    return again(capitalize(messageIn(error, context.language)));
   }
 }

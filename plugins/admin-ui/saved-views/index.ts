@@ -1,4 +1,4 @@
-// Saved views: the filters, search, order and columns of lists, private or shared. May import engine.
+// Saved views: the filters, search, order and columns of lists, private or shared. May import engine, admin-ui/shell.
 
 import type { Module } from '../../../engine/modules/index.ts';
 import { savedViewTables } from './tables.ts';

@@ -1,7 +1,10 @@
 import type { SelectQueryBuilder } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { displayName, type TableRows, type Tables } from '../../../engine/tables/index.ts';
+import { TranslatedError } from '../shell/index.ts';
+import { savedViewsTexts } from './texts/index.ts';
+
+const { later } = savedViewsTexts;
 
 /** A resource's list, as one member sees it. IDs are decimal strings. */
 export interface MemberList {
@@ -99,8 +102,7 @@ export async function createView(
     .where('resource', '=', resource)
     .where('user_id', '=', user)
     .executeTakeFirstOrThrow();
-  if (Number(count) >= maxViews)
-    throw new UserError(`you already have ${maxViews} views of this list. Delete a view first.`);
+  if (Number(count) >= maxViews) throw new TranslatedError(later('tooMany', { max: String(maxViews) }));
   const values = valuesOf(input);
   const row = await tables
     .insertInto('crm_saved_views')
@@ -195,12 +197,11 @@ export async function setDefaultView(
 
 /** Returns a view's columns. @throws UserError if the name or the query string cannot be stored */
 function valuesOf({ name, query, isShared }: ViewInput) {
-  if (query.length > maxQueryLength)
-    throw new UserError('this view has too many filters to be saved. Remove some of them.');
+  if (query.length > maxQueryLength) throw new TranslatedError(later('tooManyFilters'));
   return { name: displayName(name, 'the name', 100), query, is_shared: isShared };
 }
 
-const nameTaken = (name: string) => new UserError(`a view named "${name}" already exists`);
+const nameTaken = (name: string) => new TranslatedError(later('nameTaken', { name }));
 
 /** Records a change to a shared view. */
 async function log(

@@ -1,8 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../../engine/effects/index.ts';
-import { errors, HttpError } from '../../../engine/errors.ts';
+import { HttpError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { type Membership, membershipBySlug, type Person } from '../../access/identity/index.ts';
+import type { TextIn } from './catalogue.ts';
+import { shellTexts } from './texts/index.ts';
+import { ForbiddenError } from './translated-error.ts';
 
 /** A request from a member of an organization. */
 export interface CurrentMember {
@@ -74,7 +77,7 @@ async function assertStillMember(
   const { session } = await app.identify(request, options);
   const current = membershipBySlug(session.memberships, org);
   if (current?.organization !== previous?.organization || current?.profile !== previous?.profile)
-    throw errors.notPermitted('You are not a member of this organization.');
+    throw new ForbiddenError(shellTexts.later('notAMember'));
 }
 
 /** Returns the logged-in user. Requires {@link signedIn} as a preHandler. */
@@ -98,12 +101,12 @@ function membershipIn(
   app: FastifyInstance,
   request: FastifyRequest,
   isPermitted: (membership: Membership) => boolean,
-  message: string,
+  message: TextIn,
 ): CurrentMember {
   const person = personOf(request);
   const { org } = request.params as { org: string };
   const membership = membershipBySlug(person.session.memberships, org);
-  if (membership === undefined || !isPermitted(membership)) throw errors.notPermitted(message);
+  if (membership === undefined || !isPermitted(membership)) throw new ForbiddenError(message);
   return { person, membership, actor: app.actor(request, person.session.user) };
 }
 
@@ -112,11 +115,11 @@ function membershipIn(
  * @throws HttpError 403 if the organization does not exist or the user does not administer it, with the same message
  */
 export const adminOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
-  membershipIn(app, request, isAdministrator, 'Only administrators of this organization can open this page.');
+  membershipIn(app, request, isAdministrator, shellTexts.later('administratorsOnly'));
 
 /**
  * Returns the current member.
  * @throws HttpError 403 if the organization does not exist or the user does not belong to it, with the same message
  */
 export const memberOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
-  membershipIn(app, request, () => true, 'You are not a member of this organization.');
+  membershipIn(app, request, () => true, shellTexts.later('notAMember'));

@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { personOf } from './access.ts';
 import type { AdminObject, ContextOf } from './admin-object.ts';
-import { textIn } from './catalogue.ts';
 import { linkWithParameters, parametersOf } from './listing.ts';
 import { languageOf } from './locale.ts';
 import type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
@@ -34,13 +33,12 @@ const contextIn =
     app: FastifyInstance,
     services: Services,
     sectionName: string,
-    isTranslated: boolean,
   ): ContextOf<Services> =>
   (admin, request) => {
     const { organization, slug } = admin.membership;
     return {
       ...{ ...admin, app, services, request, organization, slug, owner: organization },
-      language: isTranslated ? languageOf(request) : 'en',
+      language: languageOf(request),
       tables: tablesOf(services.database),
       urlOf: (page) => `/setup/o/${slug}/${sectionName}${page === undefined ? '' : `/${page}`}`,
     };
@@ -68,7 +66,7 @@ export function userList<Row extends { readonly id: string }, Services extends O
   return (request) =>
     rowList(definition, {
       ...{ app, services, request, owner: personOf(request).session.user.id },
-      language: definition.isTranslated ? languageOf(request) : 'en',
+      language: languageOf(request),
       tables: tablesOf(services.database),
       urlOf: (page) => (page === undefined ? url : `${url}/${page}`),
     });
@@ -83,7 +81,7 @@ export function sectionList<Row extends { readonly id: string }, Services extend
   show?: string,
 ): Section['load'] {
   register(app, sectionName, show, { list: specificationOf(definition), actionPages: {} });
-  const contextOf = contextIn(app, services, sectionName, definition.isTranslated === true);
+  const contextOf = contextIn(app, services, sectionName);
   return (admin, request) => rowList(definition, contextOf(admin, request));
 }
 
@@ -97,8 +95,7 @@ export function addObjects<Services extends ObjectServices>(
   services: Services,
   [main, ...others]: readonly [AdminObject<Services>, ...AdminObject<Services>[]],
 ): void {
-  const isTranslated = [main, ...others].every((object) => object.isTranslated);
-  const contextOf = contextIn(app, services, main.name, isTranslated);
+  const contextOf = contextIn(app, services, main.name);
   const open = (object: AdminObject<Services>, show: string | undefined) => {
     register(app, main.name, show, object);
     return { title: object.title, show, ...object.partsOf(contextOf) };
@@ -111,7 +108,7 @@ export function addObjects<Services extends ObjectServices>(
     group: main.group,
     icon: main.icon,
     isListed: main.isListed,
-    ...(isTranslated && { isTranslated }),
+    isTranslated: true,
     done: Object.assign({}, ...objects.map(({ done }) => done)),
     pages: Object.assign({}, ...objects.map(({ pages }) => pages)),
     once: objects.flatMap(({ once }) => once),
@@ -122,7 +119,7 @@ export function addObjects<Services extends ObjectServices>(
       const list = await selected.list(context);
       if (objects.length === 1) return list;
       const chips = objects.map(async ({ title, show, count }) => ({
-        label: `${textIn(title, context.language)} (${await count(context)})`,
+        label: `${title(context.language)} (${await count(context)})`,
         href: linkWithParameters(context.urlOf(), {}, { show }),
         current: show === selected.show,
       }));

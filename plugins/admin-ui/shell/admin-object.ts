@@ -1,7 +1,6 @@
-import { UserError } from '../../../engine/errors.ts';
 import { countRows, findRow } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
-import { type Language, type TextIn, textIn } from './catalogue.ts';
+import type { TextIn } from './catalogue.ts';
 import { type Form, idField } from './form.ts';
 import type { Placement } from './frame.ts';
 import type { ActionPage, ObjectAction, ObjectContext, ObjectDefinition, ObjectServices } from './object.ts';
@@ -24,7 +23,7 @@ interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' 
 
 /** A declared object, independent of its row type. */
 export interface AdminObject<Services>
-  extends Pick<ObjectDefinition<never, Services>, 'name' | 'title' | 'isTranslated' | keyof Placement> {
+  extends Pick<ObjectDefinition<never, Services>, 'name' | 'title' | keyof Placement> {
   readonly list: ListSpecification;
   /** Action names, and whether each action has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
@@ -35,17 +34,7 @@ export interface AdminObject<Services>
 export function defineObject<Row extends { readonly id: string }, Services extends ObjectServices>(
   definition: ObjectDefinition<Row, Services>,
 ): AdminObject<Services> {
-  const {
-    name,
-    title,
-    group,
-    icon,
-    isListed,
-    isTranslated,
-    source,
-    actions = {},
-    rowActions = {},
-  } = definition;
+  const { name, title, group, icon, isListed, source, actions = {}, rowActions = {} } = definition;
   const all = [...Object.entries(actions), ...Object.entries(rowActions)];
   return {
     name,
@@ -53,7 +42,6 @@ export function defineObject<Row extends { readonly id: string }, Services exten
     group,
     icon,
     isListed,
-    ...(isTranslated && { isTranslated }),
     list: specificationOf(definition),
     actionPages: Object.fromEntries(all.map(([action, { page }]) => [action, page !== undefined])),
     partsOf: (contextOf) => ({
@@ -67,20 +55,14 @@ export function defineObject<Row extends { readonly id: string }, Services exten
 /** Reads the row whose ID is in a form. @throws UserError if the row does not exist */
 async function rowOf<Row extends { readonly id: string }, Services>(
   { source, missing }: ObjectDefinition<Row, Services>,
-  { tables, owner, language }: ObjectContext<Services>,
+  { tables, owner }: ObjectContext<Services>,
   form: Form,
 ): Promise<Row> {
   const id = idField(form, 'id');
   const row = await findRow(tables, source, owner, id);
-  if (row === undefined) throw new UserError(textIn(missing(id), language));
+  if (row === undefined) throw new TranslatedError(missing(id));
   return row;
 }
-
-const labelOf = <Row>(
-  { label }: Pick<ObjectAction<Row, never>, 'label'>,
-  language: Language,
-  row: Row,
-): string => (typeof label === 'string' ? label : label(language, row));
 
 /** Adds an action's URL, the ID of its row and the link back to its page. */
 function complete(page: ActionPage, action: string, back: string, id?: string): AnyPage & { title: string } {
@@ -97,7 +79,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
   contextOf: ContextOf<Services>,
 ): Pick<ObjectParts<Services>, 'done' | 'pages' | 'once' | 'actions'> {
   const { nameOf, pages = {}, actions = {}, rowActions = {} } = definition;
-  const done: Record<string, string | TextIn> = {};
+  const done: Record<string, TextIn> = {};
   const once: string[] = [];
   const sectionPages: Record<string, NonNullable<Section['pages']>[string]> = {};
   const sectionActions: Record<string, Section['actions'][string]> = {};
@@ -115,8 +97,8 @@ function partsOf<Row extends { readonly id: string }, Services>(
         const context = contextOf(admin, request);
         const row = await read(context, form);
         if (isOffered?.(row, context) === false) {
-          const subject = row === undefined ? textIn(definition.plural, context.language) : nameOf(row);
-          const label = labelOf(action, context.language, row);
+          const subject = row === undefined ? definition.plural(context.language) : nameOf(row);
+          const label = action.label(context.language, row);
           throw new TranslatedError(shellTexts.later('notAvailable', { action: label, name: subject }));
         }
         return complete(await page(context, form, row), context.urlOf(name), back, row?.id);
@@ -155,10 +137,10 @@ function menuOf<Row extends { readonly id: string }, Services>(
   const entries = Object.entries(rowActions)
     .filter(([, { isOffered }]) => isOffered?.(row, context) !== false)
     .map(([name, { page, fields, accessibleName, ...action }]) => {
-      const [label, url] = [labelOf(action, context.language, row), context.urlOf(name)];
+      const [label, url] = [action.label(context.language, row), context.urlOf(name)];
       const rowName = nameOf(row);
-      const fullName = accessibleName?.(rowName) ?? `${label} ${rowName}`;
-      const entry = { label, name: textIn(fullName, context.language) };
+      const fullName = accessibleName?.(rowName, row)(context.language) ?? `${label} ${rowName}`;
+      const entry = { label, name: fullName };
       return page === undefined
         ? {
             ...entry,
@@ -182,7 +164,7 @@ async function listOf<Row extends { readonly id: string }, Services>(
   const entries = Object.entries(definition.actions ?? {}).map(([name, action]) => ({
     ...action,
     url: context.urlOf(name),
-    label: labelOf(action, context.language, undefined),
+    label: action.label(context.language, undefined),
   }));
   const [first] = entries;
   const primary = first?.page && { label: first.label, href: first.url };

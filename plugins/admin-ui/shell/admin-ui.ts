@@ -1,4 +1,3 @@
-import { STATUS_CODES } from 'node:http';
 import csrf from '@fastify/csrf-protection';
 import formbody from '@fastify/formbody';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -7,20 +6,17 @@ import { httpErrorOf, sendError } from '../../../engine/http/index.ts';
 import type { Membership } from '../../access/identity/index.ts';
 import type { InstanceSecrets } from '../../access/secrets/index.ts';
 import { serveAssets } from './assets.ts';
+import { messageIn } from './errors/error-message.ts';
+import { statusMessage, statusTitle } from './errors/status.ts';
 import { type Form, field } from './form.ts';
 import { homePage } from './home.ts';
+import { languageOf } from './locale.ts';
 import { render } from './render.ts';
 import { shortcutsPage } from './shortcuts-page.ts';
 import { registerPages } from './templates.ts';
 import { viewsIn } from './views.ts';
 
 const failureView = viewsIn(import.meta.dirname)('failure');
-
-const failureTexts: Readonly<Record<number, string>> = {
-  403: 'This form has expired or was sent from another site. Go back, reload the page and try again.',
-  404: 'Page not found.',
-  413: 'The form is too large.',
-};
 
 /** Identifies the user before an error page is rendered, so that the page keeps its navigation. */
 async function identifyPerson(app: FastifyInstance, request: FastifyRequest): Promise<void> {
@@ -40,16 +36,20 @@ const membershipOf = ({ person, url }: FastifyRequest): Membership | undefined =
 async function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   // While the process drains, requests are rejected before the page headers are set.
   if (!reply.hasHeader('content-security-policy')) return sendError(error, request, reply);
-  const { status, code, message, extra } = httpErrorOf(error, request);
+  const failure = httpErrorOf(error, request);
+  const { status, code, extra } = failure;
   // Unlike the framework's messages, the project's own messages are written for users, including messages
   // about database failures.
   const isForUsers = error instanceof HttpError || (status >= 500 && code !== 'internal');
   await identifyPerson(request.server, request);
-  const text = isForUsers && status !== 404 ? message : failureTexts[status];
+  const language = languageOf(request);
+  const message =
+    isForUsers && status !== 404 ? messageIn(failure, language) : statusMessage(status, language);
   reply.code(status).headers(extra.headers ?? {});
   return render(request, reply, failureView, {
-    title: STATUS_CODES[status] ?? 'Failure',
-    message: text ?? 'Something went wrong. Try again later.',
+    language,
+    title: statusTitle(status, language),
+    message,
     requestId: status >= 500 ? request.id : undefined,
     hasForms: false,
     org: membershipOf(request),

@@ -60,9 +60,12 @@ type Lookup<English extends Catalogue, Result> = <Key extends keyof English & st
 /** A text that is known before the language, for example the title of a section. */
 export type TextIn = (language: Language) => Text;
 
+/** Returns a label, a name or a value, which has the language of its author, as a text. */
+export const ownWords = (words: string): Text => words as Text;
+
 /** Returns a text of a definition in a language. A string is the same in all languages. */
-export const textIn = (text: string | TextIn, language: Language): string =>
-  typeof text === 'string' ? text : text(language);
+export const textIn = (text: string | TextIn, language: Language): Text =>
+  typeof text === 'string' ? ownWords(text) : text(language);
 
 /** Joins sentences to a text. */
 export const joinTexts = (sentences: readonly Text[]): Text => sentences.join(' ') as Text;

@@ -23,12 +23,15 @@ export {
   joinTexts,
   type Language,
   languages,
+  ownWords,
   plainText,
   type Text,
   type TextIn,
   type TranslationOf,
   textIn,
 } from './catalogue.ts';
+export { apiMessageIn, messageIn } from './errors/error-message.ts';
+export { issueMessageIn } from './errors/issue-message.ts';
 export { type FilterField, filterMenu } from './filter.ts';
 export { claimForm, type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords, listedSections } from './frame.ts';
@@ -58,7 +61,7 @@ export {
 } from './render.ts';
 export { redirectGetToForm, section } from './section.ts';
 export { exactTime, registerPages } from './templates.ts';
-export { messageIn, TranslatedError } from './translated-error.ts';
+export { ForbiddenError, TranslatedError } from './translated-error.ts';
 export * from './views.ts';
 
 /** The shell of the admin UI, to which other modules add their pages. */

@@ -3,7 +3,7 @@ import type { RawBuilder } from 'kysely';
 import type { Database } from '../../../engine/database/index.ts';
 import type { RowSource, Tables } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
-import type { Language, TextIn } from './catalogue.ts';
+import type { Language, Text, TextIn } from './catalogue.ts';
 import type { Form } from './form.ts';
 import type { Placement } from './frame.ts';
 import type { ActionOutcome, SubmittedForm } from './section.ts';
@@ -42,7 +42,7 @@ interface ActionContext<Services> extends ObjectContext<Services> {
 
 /** A list view. */
 export interface ObjectView {
-  readonly label: string | TextIn;
+  readonly label: TextIn;
   /** SQL condition for the view's rows. */
   readonly where?: string;
 }
@@ -58,12 +58,10 @@ interface ObjectFilter<Context> {
 /** A list that is searched, sorted and divided into pages by the database. */
 export interface ListDefinition<Row extends { readonly id: string }, Context> {
   readonly source: RowSource<Row>;
-  /** Whether all texts of its pages are translated. Otherwise, they are in English. */
-  readonly isTranslated?: true;
   /** Plural noun for the rows, as used within a sentence. */
-  readonly plural: string | TextIn;
+  readonly plural: TextIn;
   readonly columns: readonly {
-    readonly title: string | TextIn;
+    readonly title: TextIn;
     readonly cell: (row: Row, context: Context) => DisplayValue;
     /** SQL expression to sort by. If absent, the list cannot be sorted by this column. */
     readonly by?: string;
@@ -76,8 +74,8 @@ export interface ListDefinition<Row extends { readonly id: string }, Context> {
   /** Whether pages continue after an ID instead of being numbered, for lists that are too long to count. */
   readonly isUncounted?: true;
   /** Text shown if there are no rows. */
-  readonly empty: string | TextIn;
-  readonly intro?: (context: Context) => string | undefined;
+  readonly empty: TextIn;
+  readonly intro?: (context: Context) => Text | undefined;
   /** A row's links and buttons, in addition to its actions. */
   readonly menu?: (row: Row, context: Context) => Pick<TableRow, 'links' | 'buttons'>;
 }
@@ -86,16 +84,16 @@ type Filled = 'action' | 'cancel' | 'hidden';
 
 /** The form or confirmation for an action. Its URL, its row and the link back are added. */
 export type ActionPage =
-  | ({ readonly kind: 'form'; readonly hidden?: readonly HiddenField[] } & Omit<FormPage, Filled>)
-  | ({ readonly kind: 'confirm' } & Omit<ConfirmPage, Filled>)
-  | (Extract<AnyPage, { readonly kind: 'home' }> & { readonly title: string });
+  | ({ readonly kind: 'form'; readonly hidden?: readonly HiddenField[] } & Omit<FormPage<Text>, Filled>)
+  | ({ readonly kind: 'confirm' } & Omit<ConfirmPage<Text>, Filled>)
+  | (Extract<AnyPage, { readonly kind: 'home' }> & { readonly title: Text });
 
 /** An action that administrators can perform on a row, or on the whole object if `Row` is undefined. */
 export interface ObjectAction<Row, Services> {
   /** Label for the link or button. */
-  readonly label: string | ((language: Language, row: Row) => string);
+  readonly label: (language: Language, row: Row) => Text;
   /** Returns the accessible name for a row with this name. Default: the label and the row's name. */
-  readonly accessibleName?: (name: string) => string | TextIn;
+  readonly accessibleName?: (name: string, row: Row) => TextIn;
   /** Whether the action is offered for a row. Actions recheck their conditions when they run. */
   readonly isOffered?: (row: Row, context: ObjectContext<Services>) => boolean;
   /** The form or confirmation. An action that can be undone does not need one and runs directly. */
@@ -109,7 +107,7 @@ export interface ObjectAction<Row, Services> {
   /** Whether a form runs the action only once, even if it is submitted twice. */
   readonly isOnce?: true;
   /** Messages shown afterwards, keyed by the code in `?done=`. `{}` is replaced with the row's name. */
-  readonly done?: Readonly<Record<string, string | TextIn>>;
+  readonly done?: Readonly<Record<string, TextIn>>;
   /** Runs the action. If it returns no outcome, the list is shown with the action's message. */
   readonly run: (
     context: ActionContext<Services>,
@@ -128,16 +126,16 @@ export interface ObjectDefinition<Row extends { readonly id: string }, Services>
   /** Name in the URL. */
   readonly name: string;
   /** Plural noun, as a title. */
-  readonly title: string | TextIn;
+  readonly title: TextIn;
   /** Returns the message for a row that does not exist. */
-  readonly missing: (id: string) => string | TextIn;
+  readonly missing: (id: string) => TextIn;
   /** Returns a row's name for messages. */
   readonly nameOf: (row: Row) => string;
   /** Pages about a row, keyed by the last segment of their URL. */
   readonly pages?: Readonly<
     Record<
       string,
-      (context: ObjectContext<Services>, row: Row) => Promise<AnyPage & { readonly title: string }>
+      (context: ObjectContext<Services>, row: Row) => Promise<AnyPage<Text> & { readonly title: string }>
     >
   >;
   /** Actions, keyed by the last segment of their URL. The first is the primary action if it has a page. */

@@ -1,14 +1,14 @@
 import { sql } from 'kysely';
 import { isRowId } from '../../../engine/fields/index.ts';
 import { countRows, listRows, type RowSource } from '../../../engine/tables/index.ts';
-import { type TextIn, textIn } from './catalogue.ts';
+import type { TextIn } from './catalogue.ts';
 import { hiddenParameters, linkWithParameters, parametersOf, rowsPerPage } from './listing.ts';
 import type { ListContext, ListDefinition, ObjectView } from './object.ts';
 import { shellTexts } from './texts/index.ts';
 import type { Link, ListView } from './views.ts';
 
 /** Returns a column's name in URLs: its English title. */
-const keyOf = (title: string | TextIn): string => textIn(title, 'en');
+const keyOf = (title: TextIn): string => title('en');
 
 /** The parts of a list that are needed to build its statements. */
 export interface ListSpecification {
@@ -46,7 +46,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
   const { source, columns, views = {}, viewParameter = 'show', menu } = definition;
   const { request, tables, owner, urlOf, language } = context;
   const t = shellTexts(language);
-  const plural = textIn(definition.plural, language);
+  const plural = definition.plural(language);
   const parameters = parametersOf(request);
   const link = (changes: Readonly<Record<string, string | undefined>>) =>
     linkWithParameters(urlOf(), parameters, { page: undefined, before: undefined, ...changes });
@@ -91,7 +91,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
     words.length > 0
       ? { text: t('noResults'), link: { label: t('showAll'), href: link({ q: undefined }) } }
       : filters.length === 0 && view === viewNames[0]
-        ? { text: textIn(definition.empty, language), link: create }
+        ? { text: definition.empty(language), link: create }
         : { text: t('noneMatch', { objects: plural }), link: { label: t('showAll'), href: urlOf() } };
   return {
     intro: definition.intro?.(context),
@@ -104,7 +104,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
     }),
     chips: [
       ...viewNames.map((name) => ({
-        label: textIn(views[name]?.label ?? name, language),
+        label: views[name]?.label(language) ?? name,
         href: link({ [viewParameter]: name === viewNames[0] ? undefined : name }),
         current: name === view,
       })),
@@ -114,7 +114,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
       const isSorted = title === sortColumn?.title;
       const dir = isSorted && !isDescending ? 'desc' : undefined;
       return {
-        title: textIn(title, language),
+        title: title(language),
         ...(by !== undefined && { href: link({ sort: keyOf(title), dir }) }),
         ...(isSorted && { sorted: isDescending ? ('descending' as const) : ('ascending' as const) }),
       };

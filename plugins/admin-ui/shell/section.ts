@@ -4,13 +4,14 @@ import { UserError } from '../../../engine/errors.ts';
 import { type Tables, transaction } from '../../../engine/tables/index.ts';
 import { adminOf, type CurrentMember, signedIn } from './access.ts';
 import { type Language, type TextIn, textIn } from './catalogue.ts';
+import { messageIn } from './errors/error-message.ts';
 import { claimForm, type Form, field } from './form.ts';
 import { type Placement, setupGroups } from './frame.ts';
 import { iconNames } from './icon.ts';
 import { addedFilter, filterLink } from './listing.ts';
 import { languageOf } from './locale.ts';
 import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
-import { messageIn } from './translated-error.ts';
+
 import type { AnyPage, ListView } from './views.ts';
 
 /** A form submitted by an administrator. */

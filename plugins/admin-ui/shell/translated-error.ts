@@ -1,16 +1,22 @@
-import { UserError } from '../../../engine/errors.ts';
-import type { Language, TextIn } from './catalogue.ts';
+import { HttpError, UserError } from '../../../engine/errors.ts';
+import type { TextIn } from './catalogue.ts';
 
 /** An error whose message is a text of a catalogue. Its message for the API, commands and the log is in English. */
 export class TranslatedError extends UserError {
-  readonly text: TextIn;
+  readonly translation: TextIn;
 
-  constructor(text: TextIn, options?: ErrorOptions) {
-    super(text('en'), options);
-    this.text = text;
+  constructor(translation: TextIn, options?: ErrorOptions) {
+    super(translation('en'), options);
+    this.translation = translation;
   }
 }
 
-/** Returns an error's message in a language, or in English if it is not translated. */
-export const messageIn = (error: UserError, language: Language): string =>
-  error instanceof TranslatedError ? error.text(language) : error.message;
+/** A page or an action that the user is not allowed to open, with a text of a catalogue. */
+export class ForbiddenError extends HttpError {
+  readonly translation: TextIn;
+
+  constructor(translation: TextIn) {
+    super(403, 'forbidden', translation('en'));
+    this.translation = translation;
+  }
+}

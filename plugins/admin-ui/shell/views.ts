@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import type { Text } from './catalogue.ts';
 import type { IconName } from './icon.ts';
 
 /** A URL and its link text. */
@@ -95,7 +96,7 @@ export interface SecretNotice {
 }
 
 /** A form field. `kind` is the name of its partial. */
-export interface Input {
+export interface Input<Words extends string = string> {
   readonly kind:
     | 'line'
     | 'lines'
@@ -112,12 +113,12 @@ export interface Input {
     /** A value that is displayed but not submitted. */
     | 'fixed';
   readonly name: string;
-  readonly label: string;
+  readonly label: Words;
   readonly value?: string;
   readonly checked?: boolean;
   readonly required?: boolean;
-  readonly help?: string | undefined;
-  readonly error?: string | undefined;
+  readonly help?: Words | undefined;
+  readonly error?: Words | undefined;
   readonly maxLength?: number;
   readonly autocomplete?: string;
   readonly focus?: boolean;
@@ -143,14 +144,14 @@ export interface Input {
 }
 
 /** Data common to all pages. */
-interface Page {
-  readonly title: string;
+interface Page<Words extends string = string> {
+  readonly title: Words;
   /** The parent page. */
   readonly above?: Link;
   /** The page's primary action. */
   readonly primary?: Link | undefined;
-  readonly problem?: string;
-  readonly intro?: string | undefined;
+  readonly problem?: Words;
+  readonly intro?: Words | undefined;
   /** Number of seconds after which the browser reloads the page, for pages that show work in progress. */
   readonly refreshSeconds?: number;
 }
@@ -317,15 +318,15 @@ export interface RecordPage extends Page {
 }
 
 /** A page with a form. */
-export interface FormPage extends Page {
+export interface FormPage<Words extends string = string> extends Page<Words> {
   readonly action: string;
   readonly hidden?: readonly HiddenField[];
-  readonly inputs: readonly Input[];
-  readonly submit: string;
+  readonly inputs: readonly Input<Words>[];
+  readonly submit: Words;
   /** The `step` value of the primary submit button. */
   readonly step?: string;
   /** Additional submit buttons, each with its `step` value. */
-  readonly also?: readonly { readonly label: string; readonly value: string }[];
+  readonly also?: readonly { readonly label: Words; readonly value: string }[];
   readonly cancel: string;
   readonly hasFile?: boolean;
   readonly danger?: Link | undefined;
@@ -334,11 +335,11 @@ export interface FormPage extends Page {
 }
 
 /** The confirmation page for an action that cannot be undone. */
-export interface ConfirmPage extends Page {
+export interface ConfirmPage<Words extends string = string> extends Page<Words> {
   readonly action: string;
   readonly hidden: readonly HiddenField[];
   /** The action's consequences. */
-  readonly consequence: string;
+  readonly consequence: Words;
   readonly links?: readonly Link[];
   /** Names of the affected items. */
   readonly items?: readonly string[];
@@ -351,10 +352,10 @@ export interface ConfirmPage extends Page {
       readonly cells: readonly (DisplayValue & { readonly isKept: boolean })[];
     }[];
   };
-  readonly inputs?: readonly Input[];
-  readonly submit: string;
+  readonly inputs?: readonly Input<Words>[];
+  readonly submit: Words;
   /** An additional submit button with its `step` value. */
-  readonly also?: { readonly label: string; readonly value: string } | undefined;
+  readonly also?: { readonly label: Words; readonly value: string } | undefined;
   readonly cancel: string;
   /** Whether the action is not destructive. */
   readonly isSafe?: boolean;
@@ -452,17 +453,22 @@ export interface BoardPage extends Page {
 }
 
 /** Data for each kind of page. */
-interface Pages {
+interface Pages<Words extends string = string> {
   readonly list: ListView;
   readonly board: BoardPage;
   readonly record: RecordPage;
-  readonly form: FormPage;
-  readonly confirm: ConfirmPage;
+  readonly form: FormPage<Words>;
+  readonly confirm: ConfirmPage<Words>;
   readonly home: HomePage;
 }
 
-/** A page of any kind. */
-export type AnyPage = { [Kind in keyof Pages]: { readonly kind: Kind } & Pages[Kind] }[keyof Pages];
+/**
+ * A page of any kind.
+ * @typeParam Words the type of the words in forms and confirmations: {@link Text} if all are texts of a catalogue, labels or values
+ */
+export type AnyPage<Words extends string = string> = {
+  [Kind in keyof Pages]: { readonly kind: Kind } & Pages<Words>[Kind];
+}[keyof Pages];
 
 const folder = join(import.meta.dirname, 'views');
 
@@ -481,10 +487,10 @@ export const viewsIn =
     join(folder, `${name}.hbs`);
 
 /** Returns the input field for a new item's name. The field receives the focus. */
-export const nameInput = (value: string, help: string): Input => ({
+export const nameInput = (label: Text, value: string, help: Text): Input<Text> => ({
   kind: 'line',
   name: 'name',
-  label: 'Name',
+  label,
   required: true,
   maxLength: 200,
   value,

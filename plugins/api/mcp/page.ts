@@ -151,7 +151,7 @@ export function agentsPage(app: FastifyInstance, services: PageServices): void {
   };
   /** Returns the action that undoes the changes of a group of calls. */
   const undoing = (group: Group) => ({
-    label: (language: Language, { run }: CallRow): string => {
+    label: (language: Language, { run }: CallRow): Text => {
       const t = agentsTexts(language);
       if (group === 'since') return t('undoSince');
       return run === null ? t('undo') : t('undoRun');
@@ -192,10 +192,9 @@ export function agentsPage(app: FastifyInstance, services: PageServices): void {
     group: 'Access',
     icon: 'activity',
     isListed: () => isMcpEnabled(services),
-    isTranslated: true,
     plural: later('rows'),
     source: callRows,
-    missing: (id) => agentsTexts('en')('missing', { id }),
+    missing: (id) => later('missing', { id }),
     nameOf: ({ tool, resource }) => `${tool} ${resource}`,
     views: {
       all: { label: later('all') },

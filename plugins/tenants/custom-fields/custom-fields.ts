@@ -94,8 +94,7 @@ export async function createCustomField(
   );
   const same = existing.find((field) => field.name === name);
   if (same !== undefined) throw errors.customFieldExists(name, same.deletedAt !== null && isVisible(same));
-  if (existing.length >= maxFields)
-    throw errors.quotaExceeded(`${maxFields} custom fields of ${resource}, including deleted ones`);
+  if (existing.length >= maxFields) throw errors.quotaExceeded(maxFields, 'customFields', resource);
   const { id } = await tables
     .insertInto('crm_custom_fields')
     .values({

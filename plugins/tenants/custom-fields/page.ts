@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { type CustomFieldOptions, customTypes, resourceLabel } from '../../../engine/definition/index.ts';
-import { type FieldIssue, HttpError, UserError } from '../../../engine/errors.ts';
+import { type FieldIssue, HttpError } from '../../../engine/errors.ts';
 import { textFormatNames } from '../../../engine/fields/index.ts';
 import {
   customFieldsTable,
@@ -17,7 +17,10 @@ import {
   type Form,
   field,
   type Input,
+  messageIn,
   type ObjectContext,
+  ownWords,
+  type Text,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { changeCustomField, createCustomField, keptDays, setDeleted } from './custom-fields.ts';
@@ -69,7 +72,9 @@ async function change(
   try {
     await transact(work);
   } catch (cause) {
-    throw cause instanceof HttpError ? new UserError(cause.message, { cause }) : cause;
+    throw cause instanceof HttpError
+      ? new TranslatedError((language) => messageIn(cause, language), { cause })
+      : cause;
   }
   forgetCustomFields(services.database, organization);
 }
@@ -79,7 +84,11 @@ function checked<T>(read: (issues: FieldIssue[]) => T | undefined): T {
   const issues: FieldIssue[] = [];
   const result = read(issues);
   const [issue] = issues;
-  if (result === undefined || issue !== undefined) throw new UserError(issue?.message ?? 'invalid field');
+  if (issue !== undefined)
+    throw new TranslatedError((language) =>
+      language === 'en' ? ownWords(issue.message) : later('invalidProperty', { name: issue.field })(language),
+    );
+  if (result === undefined) throw new Error('an invalid field without an issue');
   return result;
 }
 
@@ -104,7 +113,7 @@ function inputsFor(
   options: Partial<CustomFieldOptions>,
   groups: readonly string[],
   t: ReturnType<typeof customFieldsTexts>,
-): Input[] {
+): Input<Text>[] {
   const isSent = form.label !== undefined;
   const value = (name: 'default' | 'group' | (typeof texts)[number] | (typeof numbers)[number]) =>
     isSent ? field(form, name) : String(options[name] ?? '');
@@ -112,10 +121,10 @@ function inputsFor(
     isSent ? field(form, name) === 'true' : options[name] === true;
   const choice = (
     name: 'format' | 'group',
-    label: string,
-    help: string,
+    label: Text,
+    help: Text,
     names: readonly string[],
-  ): Input => ({
+  ): Input<Text> => ({
     ...{ kind: 'choice', name, label, help },
     options: [
       { value: '', label: '–', selected: value(name) === '' },
@@ -124,7 +133,7 @@ function inputsFor(
   });
   const hasInputs = (isOfType: (type: string) => boolean) =>
     options.type === undefined || isOfType(options.type);
-  const textInputs: Input[] = [
+  const textInputs: Input<Text>[] = [
     {
       kind: 'lines',
       name: 'enum',
@@ -156,7 +165,7 @@ function inputsFor(
       help: t('patternHelp'),
     },
   ];
-  const numberInputs: Input[] = [
+  const numberInputs: Input<Text>[] = [
     { kind: 'number', name: 'min', label: t('min'), value: value('min'), help: t('numberHelp') },
     { kind: 'number', name: 'max', label: t('max'), value: value('max'), help: t('numberHelp') },
   ];
@@ -238,7 +247,6 @@ const customFields = defineObject<FieldRow, CustomFieldServices>({
   title: later('customFields'),
   group: 'Data',
   icon: 'columns-3',
-  isTranslated: true,
   plural: later('rows'),
   source: fieldRows,
   missing: () => later('missing'),

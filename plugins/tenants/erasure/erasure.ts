@@ -1,7 +1,7 @@
 import { CompiledQuery, sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { type FieldIssue, HttpError, UserError } from '../../../engine/errors.ts';
+import { type FieldIssue, HttpError } from '../../../engine/errors.ts';
 import { nullTestedFields } from '../../../engine/expressions/index.ts';
 import { customName, type Field, refersToUser, type TextFormatName } from '../../../engine/fields/index.ts';
 import {
@@ -18,6 +18,7 @@ import {
 } from '../../../engine/records/index.ts';
 import { arrayText, literal, type Statement } from '../../../engine/sql/index.ts';
 import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
+import { issueMessageIn, messageIn, ownWords, TranslatedError } from '../../admin-ui/shell/index.ts';
 import {
   chunks,
   createScan,
@@ -28,6 +29,9 @@ import {
   type Scan,
   type SearchOptions,
 } from './scan.ts';
+import { erasureTexts } from './texts/index.ts';
+
+const { later } = erasureTexts;
 
 /** The person whose data is to be erased, and the organization. */
 export interface ErasureInput {
@@ -143,7 +147,7 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
       ]),
     ];
     if (texts.length > maxTexts)
-      throw new UserError(`the search would need more than ${maxTexts} search terms. Select fewer records.`);
+      throw new TranslatedError(later('tooManyTermsFound', { max: String(maxTexts) }));
     const records = await withDependents(run, searchable, selected, organization);
     const scan = createScan(options, organization);
     const deleted = await deletedBefore(options, scan, resources, organization, texts);
@@ -222,11 +226,13 @@ const rowsPerStatement = 500;
 /** Checks the input's size. @throws UserError if it exceeds the limits for one person */
 function assertWithinLimits({ records, texts }: ErasureInput): void {
   if (records.length > maxLines)
-    throw new UserError(`at most ${maxLines} lines can select records, but ${records.length} were entered`);
+    throw new TranslatedError(
+      later('tooManyLines', { max: String(maxLines), number: String(records.length) }),
+    );
   if (texts.length > maxLines)
-    throw new UserError(`at most ${maxLines} search terms are allowed, but there are ${texts.length}`);
+    throw new TranslatedError(later('tooManyTerms', { max: String(maxLines), number: String(texts.length) }));
   if (records.some(({ length }) => length > maxLineLength))
-    throw new UserError(`a line that selects records can have at most ${maxLineLength} characters`);
+    throw new TranslatedError(later('lineTooLong', { max: String(maxLineLength) }));
 }
 
 /** A parsed selection of the person's records. */
@@ -247,16 +253,14 @@ function selectionsOf(
   phoneRegion?: string,
 ): RecordSelection[] {
   if (records.length === 0 && texts.length === 0) {
-    throw new UserError(
-      'specify the person\'s records as "resource?filter=value", or a search term unique to the person',
-    );
+    throw new TranslatedError(later('nothingEntered'));
   }
   return records.map((selection) => {
     const [, name = '', filter = ''] = /^([^?]*)\?(.+)$/s.exec(selection.trim()) ?? [];
     const { filters } = searchable.get(name) ?? {};
     if (filters === undefined) {
-      throw new UserError(
-        `"${selection}" is not a resource and filter in the form "resource?filter=value". Resources: ${[...searchable.keys()].join(', ')}.`,
+      throw new TranslatedError(
+        later('invalidSelection', { selection, resources: [...searchable.keys()].join(', ') }),
       );
     }
     const query = filterOf(filter);
@@ -264,13 +268,18 @@ function selectionsOf(
     const parameters = filters.parameters(ownFields);
     const unknownParameter = Object.keys(query).find((parameter) => !parameters.includes(parameter));
     if (unknownParameter !== undefined)
-      throw new UserError(
-        `"${unknownParameter}" is not a filter of ${name}. Filters: ${parameters.join(', ')}.`,
+      throw new TranslatedError(
+        later('unknownFilter', { filter: unknownParameter, resource: name, filters: parameters.join(', ') }),
       );
     const problems: FieldIssue[] = [];
     const conditions = filters.parse(query, problems, ownFields, phoneRegion);
     const [problem] = problems;
-    if (problem !== undefined) throw new UserError(problem.message);
+    if (problem !== undefined)
+      throw new TranslatedError((language) =>
+        language === 'en'
+          ? ownWords(problem.message)
+          : later('about', { field: problem.field, message: issueMessageIn(problem, language) })(language),
+      );
     return { name, filters, conditions };
   });
 }
@@ -294,9 +303,7 @@ async function recordsOf(
     idsByResource.set(name, [...new Set([...(idsByResource.get(name) ?? []), ...ids])]);
     count += ids.length;
     if (count > maxErasedRecords)
-      throw new UserError(
-        `the selection has more than ${maxErasedRecords} records. Select only the records of one person.`,
-      );
+      throw new TranslatedError(later('tooManyRecords', { max: String(maxErasedRecords) }));
   }
   return idsByResource;
 }
@@ -316,9 +323,11 @@ function filterOf(text: string): Record<string, string | string[]> {
 function textOf(input: string): string {
   const text = input.trim();
   if (text.length < minTextLength)
-    throw new UserError(`"${text}" is too short. Enter at least ${minTextLength} characters`);
+    throw new TranslatedError(later('termTooShort', { text, min: String(minTextLength) }));
   if (text.length > maxTextLength)
-    throw new UserError(`"${text.slice(0, 20)}…" is too long. Enter at most ${maxTextLength} characters`);
+    throw new TranslatedError(
+      later('termTooLong', { text: `${text.slice(0, 20)}…`, max: String(maxTextLength) }),
+    );
   return text;
 }
 
@@ -489,7 +498,9 @@ async function withDependents(
     if (search === undefined || ids.length === 0) continue;
     const rows = await run(queryOf(search.bind({ organization, caller: commandCaller(organization), ids })));
     if (rows.length > maxDeleted)
-      throw new UserError(`more than ${maxDeleted} records would be deleted with ${name} ${ids.join(', ')}`);
+      throw new TranslatedError(
+        later('tooManyDependents', { max: String(maxDeleted), record: `${name} ${ids.join(', ')}` }),
+      );
     for (const { resource, id } of rows) {
       const dependents = all.get(String(resource)) ?? new Set();
       all.set(String(resource), dependents.add(String(id)));
@@ -531,7 +542,11 @@ async function deleteRecords(
         if (!(cause instanceof HttpError)) throw cause;
         // Another record's delete has already removed the record.
         if (cause.status === 404) continue;
-        rejection ??= new UserError(`${name} ${id}: ${cause.message}`, { cause });
+        rejection ??= new TranslatedError(
+          (language) =>
+            later('about', { field: `${name} ${id}`, message: messageIn(cause, language) })(language),
+          { cause },
+        );
       }
       rejected.push(entry);
     }

@@ -1,10 +1,14 @@
 import { sql } from 'kysely';
 import type { Actor } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
-import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
+import type { Tables } from '../../../engine/tables/index.ts';
 import type { Sealing } from '../../access/secrets/index.ts';
+import { type Language, TranslatedError } from '../../admin-ui/shell/index.ts';
 import type { ErasureInput, PersonalTraces } from './erasure.ts';
+import { tableLabel } from './table-labels.ts';
 import type { ErasureState } from './tables.ts';
+import { erasureTexts } from './texts/index.ts';
+
+const { later } = erasureTexts;
 
 /** The stored result of a search, as displayed on its page. */
 type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
@@ -17,6 +21,8 @@ type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
 interface ErasureRequest {
   readonly wish: Omit<ErasureInput, 'organization'>;
   readonly actor: Actor;
+  /** The language of the page. Absent in requests of older versions. */
+  readonly language?: Language;
 }
 
 /** An erasure, as displayed on its page. */
@@ -54,9 +60,7 @@ export async function requestSearch(tables: Tables, organization: string, reques
     .where('state', 'in', active)
     .executeTakeFirstOrThrow();
   if (Number(activeCount.count) >= maxActive)
-    throw new UserError(
-      `this organization already has ${maxActive} searches or erasures in progress. Wait until one finishes.`,
-    );
+    throw new TranslatedError(later('tooManyActive', { max: String(maxActive) }));
   const { id } = await tables
     .insertInto('crm_erasures')
     .values({
@@ -76,7 +80,7 @@ export async function findErasure(tables: Tables, organization: string, id: stri
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this search has expired. Start it again.');
+  if (row === undefined) throw new TranslatedError(later('expired'));
   return row;
 }
 
@@ -88,7 +92,7 @@ export async function confirmErasure(
   request: string,
 ): Promise<void> {
   const isConfirmed = await changeState(tables, organization, id, 'found', { state: 'erasing', request });
-  if (!isConfirmed) throw new UserError('this search has expired, or its erasure has already started');
+  if (!isConfirmed) throw new TranslatedError(later('alreadyStarted'));
 }
 
 /** Cancels a search or discards its result. An erasure in progress cannot be canceled. */
@@ -214,19 +218,27 @@ export const sealedErasures = ({ seal, open }: Sealing) => ({
 });
 
 /** Describes where and how much data about a person was found. */
-export function describeTraces({
-  records,
-  changes,
-  rows,
-}: PersonalTraces): (readonly [location: string, description: string])[] {
+export function describeTraces(
+  { records, changes, rows }: PersonalTraces,
+  language: Language = 'en',
+): (readonly [location: string, description: string])[] {
+  const t = erasureTexts(language);
   return [
     ...[...records]
       .filter(([, ids]) => ids.length > 0)
-      .map(([name, ids]) => [name, `${ids.length === 1 ? 'record' : 'records'} ${ids.join(', ')}`] as const),
-    ...(changes > 0 ? [['changes in the change log', String(changes)] as const] : []),
+      .map(
+        ([name, ids]) =>
+          [
+            name,
+            ids.length === 1
+              ? t('recordId', { id: ids.join(', ') })
+              : t('recordIds', { ids: ids.join(', ') }),
+          ] as const,
+      ),
+    ...(changes > 0 ? [[t('changes'), String(changes)] as const] : []),
     ...[...rows]
       .filter(([, count]) => count > 0)
-      .map(([table, count]) => [personalDataTables.get(table)?.label ?? table, String(count)] as const),
+      .map(([table, count]) => [tableLabel(table, language), String(count)] as const),
   ];
 }
 

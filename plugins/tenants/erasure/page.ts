@@ -1,7 +1,6 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { organizationCustomFields } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../access/secrets/index.ts';
@@ -13,11 +12,15 @@ import {
   type FormPage,
   field,
   idField,
+  joinTexts,
+  type Language,
   type ListDefinition,
+  languageOf,
   type ObjectContext,
   type ObjectServices,
   section,
   sectionList,
+  TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { createErasure, type ErasureInput, type PersonalTraces } from './erasure.ts';
 import {
@@ -32,8 +35,17 @@ import {
 import { erasureTexts } from './texts/index.ts';
 import { runErasures } from './worker.ts';
 
-/** The word that confirms an erasure. */
-const confirmationWord = 'erase';
+const { later } = erasureTexts;
+
+/** The organization's slug and the language of a page. */
+interface PageContext {
+  readonly slug: string;
+  readonly language: Language;
+}
+
+const contextOf = ({ membership: { organization, slug } }: CurrentMember, request: FastifyRequest) => ({
+  ...{ organization, slug, language: languageOf(request) },
+});
 
 /** A completed erasure. */
 interface CompletedErasure {
@@ -45,7 +57,7 @@ interface CompletedErasure {
 
 /** Completed erasures, newest first. */
 const completedErasures: ListDefinition<CompletedErasure, ObjectContext<ObjectServices>> = {
-  plural: 'erasures by administrator',
+  plural: later('rows'),
   source: {
     from: 'crm_ledger l',
     owner: 'l.organization_id',
@@ -55,16 +67,16 @@ const completedErasures: ListDefinition<CompletedErasure, ObjectContext<ObjectSe
     order: 'l.at desc, l.id',
   },
   columns: [
-    { title: 'When', cell: ({ at }) => ({ time: at }), by: 'l.at' },
+    { title: later('when'), cell: ({ at }) => ({ time: at }), by: 'l.at' },
     {
-      title: 'By',
-      cell: ({ actor_kind: kind, actor_name: name }) => ({
-        text: name ?? (kind === 'command' ? 'command line' : kind),
+      title: later('by'),
+      cell: ({ actor_kind: kind, actor_name: name }, { language }) => ({
+        text: name ?? (kind === 'command' ? erasureTexts(language)('commandLine') : kind),
       }),
       by: 'lower(l.actor_name)',
     },
   ],
-  empty: 'No erasures yet.',
+  empty: later('none'),
 };
 
 /** Services required for the pages. */
@@ -104,98 +116,109 @@ export function erasurePages(
         .map((definition) => `${name}?${definition.name}=ada@example.com`),
     )
     .at(0);
-  const formPage = (slug: string, form: Form, cancel: string): FormPage & { kind: 'form' } => ({
-    kind: 'form',
-    title: 'Erase a person',
-    intro: 'The next page shows the data found about the person before anything is erased.',
-    action: urlOf(slug, 'find'),
-    inputs: [
-      {
-        kind: 'lines',
-        name: 'records',
-        label: 'The person’s records',
-        value: field(form, 'records'),
-        help: `One resource and filter per line${example === undefined ? '' : `, for example ${example}`}`,
-        focus: true,
-      },
-      {
-        kind: 'lines',
-        name: 'texts',
-        label: 'Search terms unique to this person',
-        value: field(form, 'texts'),
-        help: 'One email address, phone number or name per line. The search finds them in data received from partners.',
-      },
-    ],
-    submit: 'Find data',
-    cancel,
-  });
+  const formPage = (
+    { slug, language }: PageContext,
+    form: Form,
+    cancel: string,
+  ): FormPage & { kind: 'form' } => {
+    const t = erasureTexts(language);
+    return {
+      kind: 'form',
+      title: t('erasePerson'),
+      intro: t('formIntro'),
+      action: urlOf(slug, 'find'),
+      inputs: [
+        {
+          kind: 'lines',
+          name: 'records',
+          label: t('records'),
+          value: field(form, 'records'),
+          help: example === undefined ? t('recordsHelp') : t('recordsExample', { example }),
+          focus: true,
+        },
+        {
+          kind: 'lines',
+          name: 'texts',
+          label: t('searchTerms'),
+          value: field(form, 'texts'),
+          help: t('searchTermsHelp'),
+        },
+      ],
+      submit: t('findData'),
+      cancel,
+    };
+  };
   const question = (
-    slug: string,
+    { slug, language }: PageContext,
     id: string,
     traces: PersonalTraces,
     cancel: string,
   ): ConfirmPage & { kind: 'confirm' } => {
+    const t = erasureTexts(language);
     const mentions = mentionsOf(traces);
-    const unchangedNote =
-      mentions === '' ? '' : ` These records mention the person and are left unchanged: ${mentions}.`;
     return {
       kind: 'confirm',
-      title: 'Erase this person?',
-      consequence: `Permanently erases the person’s records, their entries in the change log, and everything received or sent that contains ${traces.texts.join(', ') || 'these search terms'}. Backups keep the data until they are deleted.${unchangedNote}`,
-      values: describeTraces(traces).map(([label, count]) => ({ label, before: count, after: 'erased' })),
+      title: t('question'),
+      consequence: joinTexts([
+        traces.texts.length === 0 ? t('consequence') : t('consequenceOf', { terms: traces.texts.join(', ') }),
+        t('backups'),
+        ...(mentions === '' ? [] : [t('unchanged', { mentions })]),
+      ]),
+      values: describeTraces(traces, language).map(([label, count]) => ({
+        ...{ label, before: count, after: t('erased') },
+      })),
       action: urlOf(slug, 'forget'),
       hidden: [{ name: 'id', value: id }],
       inputs: [
         {
           kind: 'line',
           name: 'word',
-          label: `Type “${confirmationWord}”`,
+          label: t('typeWord', { word: t('word') }),
           required: true,
           autocomplete: 'off',
         },
       ],
-      submit: 'Erase permanently',
+      submit: t('erasePermanently'),
       cancel,
     };
   };
   /** Returns the page that shows the progress or outcome of a search or erasure. */
   const erasurePage = async (
-    { membership: { organization, slug } }: CurrentMember,
+    { organization, ...context }: PageContext & { readonly organization: string },
     params: Form,
     back: string,
   ): Promise<AnyPage & { title: string }> => {
+    const { slug, language } = context;
+    const t = erasureTexts(language);
     const erasure = await findErasure(tablesOf(database), organization, idField(params, 'id'));
     const { id, state, result, error, searched, request } = erasure;
-    if (state === 'found') return question(slug, id, await sealed.openResult(result), back);
+    if (state === 'found') return question(context, id, await sealed.openResult(result), back);
     if (state === 'failed' || state === 'nothing') {
       const { wish } = await sealed.openRequest(request);
       const form = { records: wish.records.join('\n'), texts: wish.texts.join('\n') };
-      const problem = state === 'failed' ? error : 'no data about this person was found';
-      return { ...formPage(slug, form, back), problem };
+      const problem = state === 'failed' ? error : t('nothingFound');
+      return { ...formPage(context, form, back), problem };
     }
     if (state === 'erased')
       return {
         kind: 'record',
-        title: 'Person erased',
-        intro: 'All data found about this person has been erased.',
+        title: t('personErased'),
+        intro: t('allErased'),
         values: [],
-        links: [{ label: 'Back', href: back }],
+        links: [{ label: t('back'), href: back }],
       };
     return {
       kind: 'record',
-      title: state === 'searching' ? 'Searching…' : 'Erasing…',
-      intro:
-        app.isReadOnly?.() === true
-          ? 'This instance is read-only. The search or erasure will continue when writes are enabled again.'
-          : 'This page refreshes automatically. You can leave it and come back later.',
-      values: [{ label: 'Rows searched', text: Number(searched).toLocaleString('en'), numeric: true }],
-      links: [{ label: 'Refresh page', href: pageOf(slug, id) }],
+      title: state === 'searching' ? t('searching') : t('erasing'),
+      intro: app.isReadOnly?.() === true ? t('readOnly') : t('refreshes'),
+      values: [{ label: t('rowsSearched'), text: Number(searched).toLocaleString(language), numeric: true }],
+      links: [{ label: t('refreshPage'), href: pageOf(slug, id) }],
       buttons:
         state === 'searching'
           ? [
               {
-                label: 'Cancel search',
-                name: 'Cancel search',
+                label: t('cancelSearch'),
+                name: t('cancelSearch'),
                 action: urlOf(slug, 'cancel'),
                 fields: [{ name: 'id', value: id }],
               },
@@ -209,13 +232,14 @@ export function erasurePages(
   const listErasures = sectionList(app, { database }, completedErasures, 'forgetting');
   section(app, database, {
     name: 'forgetting',
-    title: erasureTexts.later('erasePerson'),
+    title: later('erasePerson'),
     group: 'Data',
     icon: 'eraser',
-    done: { 'search-canceled': 'Search canceled.' },
+    isTranslated: true,
+    done: { 'search-canceled': later('searchCanceled') },
     load: async (admin, request, language) => {
       const start = {
-        label: 'Erase a person',
+        label: later('erasePerson')(language),
         icon: 'eraser' as const,
         href: urlOf(admin.membership.slug, 'find'),
       };
@@ -223,18 +247,22 @@ export function erasurePages(
       return { ...list, primary: start, empty: { ...list.empty, link: list.empty.link ?? start } };
     },
     pages: {
-      find: async ({ membership: { slug } }, { form, back }) => formPage(slug, form, back),
-      search: (admin, { form, back }) => erasurePage(admin, form, back),
+      find: async (admin, { form, request, back }) => formPage(contextOf(admin, request), form, back),
+      search: (admin, { form, request, back }) => erasurePage(contextOf(admin, request), form, back),
       // Redisplays the page if the confirmation word is wrong.
-      forget: (admin, { form, back }) => erasurePage(admin, form, back),
+      forget: (admin, { form, request, back }) => erasurePage(contextOf(admin, request), form, back),
     },
     once: ['forget'],
     actions: {
-      find: async ({ membership: { organization, slug }, actor, transact }, form) => {
+      find: async ({ membership: { organization, slug }, actor, transact }, form, page) => {
         const { records, texts } = inputOf(organization, form);
         const customFields = await customFieldsOf(organization);
         erasure.check({ organization, records, texts, customFields });
-        const request = await sealed.sealRequest({ wish: { records, texts }, actor });
+        const request = await sealed.sealRequest({
+          wish: { records, texts },
+          actor,
+          language: languageOf(page),
+        });
         const id = await transact((tables) => requestSearch(tables, organization, request));
         erasures.runNow();
         return { to: pageOf(slug, id) };
@@ -243,16 +271,19 @@ export function erasurePages(
         await transact((tables) => cancelSearch(tables, organization, idField(form, 'id')));
         return { done: 'search-canceled' };
       },
-      forget: async ({ membership: { organization, slug }, actor, transact }, form) => {
+      forget: async ({ membership: { organization, slug }, actor, transact }, form, page) => {
+        const language = languageOf(page);
         const id = idField(form, 'id');
-        if (field(form, 'word').trim().toLowerCase() !== confirmationWord)
-          throw new UserError(`type “${confirmationWord}” to confirm the erasure`);
+        const word = later('word');
+        if (field(form, 'word').trim().toLowerCase() !== word(language))
+          throw new TranslatedError((inLanguage) =>
+            erasureTexts(inLanguage)('typeToConfirm', { word: word(inLanguage) }),
+          );
         const erasure = await findErasure(tablesOf(database), organization, id);
-        if (erasure.state !== 'found')
-          throw new UserError('this search has expired, or its erasure has already started');
+        if (erasure.state !== 'found') throw new TranslatedError(later('alreadyStarted'));
         const { wish } = await sealed.openRequest(erasure.request);
         // The change log attributes the erasure to the member who confirmed it.
-        const request = await sealed.sealRequest({ wish, actor });
+        const request = await sealed.sealRequest({ wish, actor, language });
         await transact((tables) => confirmErasure(tables, organization, id, request));
         erasures.runNow();
         return { to: pageOf(slug, id) };

@@ -4,6 +4,7 @@ import { UserError } from '../../../engine/errors.ts';
 import type { PeriodicTask } from '../../../engine/modules/index.ts';
 import type { CustomFields } from '../../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { type Language, messageIn } from '../../admin-ui/shell/index.ts';
 import type { PersonErasure, SearchResult } from './erasure.ts';
 import {
   type ClaimedErasure,
@@ -15,6 +16,9 @@ import {
   renewClaim,
   type sealedErasures,
 } from './erasures.ts';
+import { erasureTexts } from './texts/index.ts';
+
+const { later } = erasureTexts;
 
 /** Interval at which a process looks for erasures that another process left unfinished, in milliseconds. */
 const intervalMs = 10_000;
@@ -86,8 +90,11 @@ async function perform(
   const run = async <T>(work: () => Promise<T>): Promise<T> =>
     database.schedule(work, { organization, lane: 'export' });
   let result: SearchResult;
+  let language: Language = 'en';
   try {
-    const { wish, actor } = await sealed.openRequest(claim.request);
+    const { wish, actor, ...request } = await sealed.openRequest(claim.request);
+    // The message of a failure is stored, so it has the language of the page that started the search.
+    language = request.language ?? 'en';
     const input = { ...wish, organization, customFields: await customFieldsOf(organization) };
     result = await erasure.find(
       { run: async (query) => (await run(() => query.execute(tables))).rows, progress },
@@ -106,9 +113,9 @@ async function perform(
     }
   } catch (cause) {
     // Searching a single row exceeds the statement timeout, so a retry would not help.
-    if (isStatementTimeout(cause)) return await fail('a stored value is too large to search');
+    if (isStatementTimeout(cause)) return await fail(later('valueTooLarge')(language));
     if (!(cause instanceof UserError)) throw cause;
-    return await fail(cause.message);
+    return await fail(messageIn(cause, language));
   }
   if (describeTraces(result).length === 0)
     await changeState(tables, organization, id, state, { state: 'nothing' });

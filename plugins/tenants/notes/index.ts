@@ -1,4 +1,4 @@
-// Notes: texts that members write about records. May import engine.
+// Notes: texts that members write about records. May import engine, admin-ui/shell.
 
 export {
   changeNote,

@@ -1,8 +1,9 @@
 import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { UserError } from '../../../engine/errors.ts';
 import { isStorable } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
+import { TranslatedError } from '../../admin-ui/shell/index.ts';
+import { notesTexts } from './texts/index.ts';
 
 /** The record that a note is about. IDs are decimal strings. */
 export interface NotedRecord {
@@ -131,7 +132,7 @@ export async function* exportNotes(tables: Tables, organization: string): AsyncG
 function textOf(input: string): string {
   const text = input.replace(/\r\n?/g, '\n').trim();
   if (text === '' || text.length > maxNoteLength || !isStorable(text))
-    throw new UserError(`a note must have 1 to ${maxNoteLength} characters`);
+    throw new TranslatedError(notesTexts.later('length', { max: String(maxNoteLength) }));
   return text;
 }
 

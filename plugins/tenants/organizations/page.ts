@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
-import { errors, UserError } from '../../../engine/errors.ts';
+import { UserError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { cookieName, type MembershipRow, membershipRows } from '../../access/identity/index.ts';
@@ -10,6 +10,7 @@ import {
   addDoneTexts,
   adminOf,
   type CurrentMember,
+  ForbiddenError,
   type Form,
   field,
   type Input,
@@ -56,7 +57,6 @@ const listUrl = '/setup/organizations';
 /** The user's organizations. */
 const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServices>> = {
   source: membershipRows,
-  isTranslated: true,
   plural: later('rows'),
   columns: [
     {
@@ -112,7 +112,7 @@ export function organizationPages(app: FastifyInstance, services: OrganizationSe
   });
 
   const creatorOf = (request: FastifyRequest) => {
-    if (!canCreate(request)) throw errors.notPermitted('You cannot create organizations on this instance.');
+    if (!canCreate(request)) throw new ForbiddenError(organizationsTexts.later('cannotCreate'));
     return personOf(request).session.user;
   };
   form(app, 'new', creatorOf, newPage, async (request, reply, user, form) => {

@@ -47,9 +47,9 @@ export function quotaExcess(
   newRecords: number,
 ): HttpError | undefined {
   if (quota.records > 0 && records + newRecords > quota.records)
-    return errors.quotaExceeded(`${quota.records} records`);
+    return errors.quotaExceeded(quota.records, 'records');
   if (quota.storage_mb > 0 && bytes >= quota.storage_mb * bytesPerMb)
-    return errors.quotaExceeded(`${quota.storage_mb} MB of records`);
+    return errors.quotaExceeded(quota.storage_mb, 'megabytes');
   return undefined;
 }
 

@@ -2,6 +2,23 @@ import type { Catalogue } from '../../../plugins/admin-ui/shell/index.ts';
 
 /** English texts of the pages for deliveries. */
 export default {
+  deliveries: 'deliveries',
+  all: 'All',
+  event: 'Event',
+  state: 'State',
+  details: 'Details',
+  removed: 'removed',
+  retrying: 'Retrying',
+  afterAttempts: '{state}, {attempts}',
+  attempts: { one: '{count} attempt', other: '{count} attempts' },
+  replayAll: 'Replay all failed',
+  replay: 'Replay',
+  replayName: 'Replay {name}',
+  retryNow: 'Retry now',
+  retryNowName: 'Retry now {name}',
+  queuedAgain: '{} queued again.',
+  failedDeliveries: { one: '{count} failed delivery', other: '{count} failed deliveries' },
+  itemMissing: 'this item no longer exists',
   waiting: 'Waiting',
   delivered: 'Delivered',
   failed: 'Failed',

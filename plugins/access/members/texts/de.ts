@@ -61,6 +61,10 @@ export default {
   removeConsequence:
     'Dieses Mitglied verliert sofort den Zugriff auf {organization}, und API-Schlüssel im Namen des Mitglieds werden widerrufen. Frühere Änderungen bleiben unter dem Namen des Mitglieds erhalten.',
   memberRemoved: '{} entfernt.',
+  unusableInvitation:
+    'Diese Einladung kann nicht verwendet werden: Der Code ist falsch, oder die Einladung ist abgelaufen oder wurde bereits verwendet.',
+  userDisabled: 'Dieser Benutzer ist deaktiviert. Wenden Sie sich an den Betreiber dieser Instanz.',
+  alreadyRegistered: '{email} ist bereits registriert. Geben Sie das Passwort des Benutzers ein.',
   // Email
   invitationTo: 'Einladung zu {organization}',
   invitedTo: 'Sie wurden eingeladen, {organization} beizutreten.',

@@ -59,6 +59,10 @@ export default {
   removeConsequence:
     'This member immediately loses access to {organization}, and API keys on their behalf are revoked. Their past changes remain under their name.',
   memberRemoved: '{} removed.',
+  unusableInvitation:
+    'this invitation cannot be used: the code is wrong, it has expired, or it has already been used',
+  userDisabled: 'this user is disabled. Ask the operator of this instance.',
+  alreadyRegistered: "{email} is already registered. Enter the user's password.",
   // Email
   invitationTo: 'Invitation to {organization}',
   invitedTo: 'You have been invited to join {organization}.',

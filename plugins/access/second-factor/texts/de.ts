@@ -62,4 +62,5 @@ export default {
     'Sie werden nicht noch einmal angezeigt. Jeder Code ersetzt den zweiten Faktor bei einer Anmeldung, zum Beispiel wenn Sie Ihr Gerät verlieren.',
   copyCodes: 'Codes kopieren',
   codesSaved: 'Ich habe sie gespeichert',
+  passkeyRegistered: 'Dieser Passkey ist bereits registriert.',
 } as const satisfies TranslationOf<typeof en>;

@@ -60,4 +60,5 @@ export default {
     'They will not be shown again. Each code replaces the second factor for one login, for example if you lose your device.',
   copyCodes: 'Copy codes',
   codesSaved: 'I have saved them',
+  passkeyRegistered: 'this passkey is already registered',
 } as const satisfies Catalogue;

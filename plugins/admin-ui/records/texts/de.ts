@@ -198,6 +198,14 @@ export default {
   atMost: 'Höchstens {max}.',
   atLeastCharacters: 'Mindestens {min} Zeichen.',
   tooLong: 'Dieser Wert ist länger als {count} Zeichen und kann nur über die API geändert werden.',
+  json: 'JSON.',
+  valuePerLine: 'Ein Wert pro Zeile.',
+  nameOrIdOfList: 'Wählen Sie aus der Liste oder geben Sie einen Namen oder eine ID ein.',
+  timestampExample: 'Zum Beispiel 2026-03-01 09:30 +01:00. Zeiten ohne Zeitverschiebung sind in UTC.',
+  forExample: 'Zum Beispiel {example}.',
+  inCurrency: 'In {currency}.',
+  resourceAndId:
+    'Wählen Sie aus der Liste oder geben Sie eine Ressource und eine ID ein, zum Beispiel {example}/7.',
   calculated: 'Wird berechnet, wenn das Feld leer bleibt.',
   currentValue: 'Aktueller Wert: {value}',
   empty: 'leer',
@@ -323,6 +331,12 @@ export default {
   assignTo: 'Zuweisen an',
   reassignRecords: 'Datensätze neu zuweisen',
   chooseCurrentMember: 'Wählen Sie ein Mitglied der Organisation aus.',
+  // Permissions
+  notGranted: 'Ihr Profil enthält das Recht {object}:{action} nicht.',
+  notesOfOthers:
+    'Notizen können nur von ihren Verfassern geändert und nur von ihren Verfassern und Administratoren gelöscht werden.',
+  viewingAs: 'Beenden Sie die Ansicht mit einem anderen Profil, um Ansichten zu ändern.',
+  viewOfOthers: 'Nur der Eigentümer der Ansicht und Administratoren können sie ändern.',
   // Search
   searchTitle: 'Suche',
   searchIntro: 'Geben Sie einen Namen, eine E-Mail-Adresse oder eine ID ein.',

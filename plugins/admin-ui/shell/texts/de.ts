@@ -31,6 +31,9 @@ export default {
   integrations: 'Integrationen',
   data: 'Daten',
   organization: 'Organisation',
+  // Permissions
+  administratorsOnly: 'Nur Administratoren dieser Organisation können diese Seite öffnen.',
+  notAMember: 'Sie sind kein Mitglied dieser Organisation.',
   // Times
   never: 'nie',
   justNow: 'gerade eben',

@@ -29,6 +29,9 @@ export default {
   integrations: 'Integrations',
   data: 'Data',
   organization: 'Organization',
+  // Permissions
+  administratorsOnly: 'Only administrators of this organization can open this page.',
+  notAMember: 'You are not a member of this organization.',
   // Times
   never: 'never',
   justNow: 'just now',

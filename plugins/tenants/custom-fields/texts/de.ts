@@ -64,4 +64,5 @@ export default {
   messageHelp: 'Optional. Wird für Werte angezeigt, die gegen eine Regel verstoßen.',
   group: 'Feldgruppe',
   groupHelp: 'Optional. Nur Mitglieder mit den Rechten der Gruppe sehen die Werte.',
+  invalidProperty: 'Die Eigenschaft „{name}“ ist ungültig.',
 } as const satisfies TranslationOf<typeof en>;

@@ -63,4 +63,5 @@ export default {
   messageHelp: 'Optional. Shown for values that violate a rule.',
   group: 'Field group',
   groupHelp: 'Optional. Only members with its grants see the values.',
+  invalidProperty: 'The property "{name}" is invalid.',
 } as const satisfies Catalogue;

@@ -46,6 +46,7 @@ export default {
     'Löscht alle Datensätze, Mitglieder, Schlüssel, Integrationen und den Verlauf endgültig, ebenso alle Benutzer mit nicht bestätigten E-Mail-Adressen. Schlüssel werden sofort ungültig.',
   typeSlug: 'Geben Sie „{slug}“ ein',
   // Errors
+  cannotCreate: 'Sie können auf dieser Instanz keine Organisationen anlegen.',
   typeSlugToConfirm: 'Geben Sie „{slug}“ ein, um das Löschen zu bestätigen.',
   invalidSlug:
     '„{slug}“ ist kein gültiger Kurzname. Verwenden Sie bis zu 63 Kleinbuchstaben, Ziffern und Bindestriche, ohne Bindestrich am Anfang oder Ende.',

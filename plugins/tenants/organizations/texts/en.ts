@@ -44,6 +44,7 @@ export default {
     'Permanently deletes all records, members, keys, integrations and history, and all users with unverified email addresses. Keys stop working immediately.',
   typeSlug: 'Type “{slug}”',
   // Errors
+  cannotCreate: 'You cannot create organizations on this instance.',
   typeSlugToConfirm: 'type “{slug}” to confirm the deletion',
   invalidSlug:
     '"{slug}" is not a valid slug. Use up to 63 lowercase letters, digits and hyphens, without a hyphen at either end.',

@@ -17,7 +17,7 @@ export const measureType: FieldType = {
   read: ([number = '', unit = '']) => `${number}::text || ' ' || ${unit}`,
   encode: jsonString,
   csv: stringCells,
-  form: { control: 'line', help: 'For example, 10.00 kg.', parse: trimmedText },
+  form: { control: 'line', notation: { kind: 'example', example: '10.00 kg' }, parse: trimmedText },
   display: (text) => text.replace(' ', '\u00a0'),
   fromText: {
     label: 'a number with its unit',

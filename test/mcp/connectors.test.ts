@@ -46,7 +46,7 @@ for (const driver of drivers) {
       const { changes } = await useTool(instance, access, 'history', { resource: 'leads', id });
       assert.deepEqual(
         (changes as readonly { readonly by: string }[]).map(({ by }) => by),
-        [`Assistant (127.0.0.1) on behalf of ${user.email} (mcp)`],
+        [`Assistant (127.0.0.1) on behalf of ${user.email} (mcp create)`],
       );
       await post(instance, '/oauth/revoke', { token: refresh, client_id: client });
       const isRejected = async () =>

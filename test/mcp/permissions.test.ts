@@ -193,8 +193,11 @@ onBothDrivers(
         const { changes } = await useTool(instance(), caller, 'history', { resource: 'jobs', id: own });
         return (changes as readonly { readonly by: string }[])[0]?.by;
       };
-      assert.equal(await author(acme.key), `administrator on behalf of ${person.email} (mcp)`);
-      assert.equal(await author(await keyWith('jobs:read')), 'administrator on behalf of a member (mcp)');
+      assert.equal(await author(acme.key), `administrator on behalf of ${person.email} (mcp create)`);
+      assert.equal(
+        await author(await keyWith('jobs:read')),
+        'administrator on behalf of a member (mcp create)',
+      );
     });
 
     test('custom fields are described, written, found and returned', async () => {

@@ -185,7 +185,7 @@ onBothDrivers(
       assert.deepEqual(changes[2]?.changes, {
         title: { from: 'temporary', to: 'changed' },
       });
-      assert.equal(changes[2]?.by, 'admin (mcp)');
+      assert.equal(changes[2]?.by, 'admin (mcp update)');
       assert.match(String((await fail('restore', { resource: 'leads', id: 1 })).error), /has no trash/);
     });
 

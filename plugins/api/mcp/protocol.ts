@@ -88,10 +88,11 @@ export async function mcpRoutes(app: FastifyInstance, services: McpServices): Pr
       if (principal === null) throw errors.unauthenticated();
       // Writes with the grants of proposals are never performed, see callTool.
       const grants = principal.proposes ?? principal.grants;
-      const caller = { principal: { ...principal, grants, name: nameInChanges(principal) }, requestId };
-      const response = await respondTo(request, body, services.versions.version ?? '', (tool, input) =>
-        callTool(app, { ...tooling, admit }, request, caller, tool, input),
-      );
+      const response = await respondTo(request, body, services.versions.version ?? '', (tool, input) => {
+        const acting = { ...principal, grants, ...(tool.writes && { name: nameInChanges(principal, tool) }) };
+        const caller = { principal: acting, requestId };
+        return callTool(app, { ...tooling, admit }, request, caller, tool, input);
+      });
       reply.code(response.status);
       return response.text === '' ? reply.send() : response.text;
     },
@@ -118,8 +119,8 @@ async function principalOf(app: FastifyInstance, request: FastifyRequest): Promi
   }
 }
 
-/** Returns the name under which the change log records a caller's writes, so that they can be told from requests to the API. */
-const nameInChanges = ({ name, kind }: Principal): string => `${name ?? kind} (mcp)`;
+/** Returns the name under which the change log records the writes of a tool, which differs from requests to the API. */
+const nameInChanges = ({ name, kind }: Principal, tool: Tool): string => `${name ?? kind} (mcp ${tool.name})`;
 
 /**
  * Returns whether a request comes from a program or from a page of this instance. Without a configured URL, only loopback origins

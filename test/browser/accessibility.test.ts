@@ -146,7 +146,7 @@ inBrowser('accessibility', (world) => {
       await page.getByRole('button', { name: 'Continue' }).click();
       await check('the value of a selection');
       await page.goto(at('data/leads'));
-      await page.getByRole('link', { name: 'Ames' }).first().click();
+      await page.getByRole('link', { name: 'Ames', exact: true }).first().click();
       await check('a record with its neighbors');
       await page.goto(at('data/leads/board'));
       await page.getByLabel('Move Ames').click();

@@ -324,7 +324,7 @@ document.addEventListener('keydown', (event) => {
   } else if (event.key === '?') shortcuts?.showModal();
   else if (event.key === 'j' || event.key === 'k') {
     moveToRow(event.key === 'j' ? 1 : -1);
-    document.querySelector(`.neighbors a[href][rel="${event.key === 'j' ? 'next' : 'prev'}"]`)?.click();
+    document.querySelector(`.neighbors a[rel="${event.key === 'j' ? 'next' : 'prev'}"]`)?.click();
   } else if (event.key === 'x')
     document.activeElement.closest('tr')?.querySelector('.select input:not([hidden])')?.click();
   else if (event.key === 'c' || event.key === 'e')

@@ -261,7 +261,9 @@ onBothDrivers('the language of the administrative pages', (instance) => {
     assertGerman(empty, names);
     const profile = await optionOf(admin, `${setup}/events/add`, 'read-only');
     const input = { url, resource: 'leads', action: 'update', filter: 'status=New', profile };
-    const all = new Set([...names, url, 'leads: update', 'mit status=New', 'test']);
+    // Reasons of failures are stored in English.
+    const reason = 'the host name cannot be resolved';
+    const all = new Set([...names, url, 'leads: update', 'mit status=New', 'test', reason]);
     assertGerman(await submit('events/add', { ...input, batch_events: '5' }), all);
     const id = await idIn(`${setup}/events`);
     for (const page of ['', `/rotate?id=${id}`, `/remove?id=${id}`])

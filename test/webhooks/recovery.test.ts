@@ -115,6 +115,30 @@ onBothDrivers(
       }
     });
 
+    for (const how of ['replay', 'test'] as const)
+      test(`a ${how} does not wait for the end of a pause that failures have caused`, async () => {
+        const { id, at, queued, deliveryOf, succeed } = await subscribe();
+        const lead = await queued();
+        const other = await subscribe();
+        await execute(sql`update crm_event_subscriptions
+          set failures = 500, failing_since = now() - interval '1 day', paused_until = now() + interval '1 day'
+          where id in (${id}::bigint, ${other.id}::bigint)`);
+        succeed();
+        const [{ from } = { from: '' }] = await execute(
+          sql<{ from: string }>`select id::text as from from crm_event_deliveries
+            where subscription_id = ${id}::bigint and object_id = ${lead}::bigint`,
+        );
+        if (how === 'test') await call(`POST ${path}/${id}/test`, {});
+        else await call(`POST ${path}/${id}/replay`, { from: Number(from) });
+        await until(async () => (await deliveryOf(lead))?.status === 'done', 'arrive');
+        assert.ok(receiver.at(at).length > 0);
+        const [{ isPaused } = { isPaused: false }] = await execute(
+          sql<{ isPaused: boolean }>`select paused_until > now() as "isPaused" from crm_event_subscriptions
+            where id = ${other.id}::bigint`,
+        );
+        assert.equal(isPaused, true, 'other subscriptions stay paused');
+      });
+
     test('a receiver that has recovered counts as failing only since its next failure', async () => {
       const { id, at, queued, resume, succeed, deliveryOf } = await subscribe();
       const lead = await queued();

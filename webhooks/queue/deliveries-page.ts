@@ -75,6 +75,7 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
       ...Object.fromEntries(
         states.map((state) => [state, { label: stateLabels[state], where: withStatus(state) }]),
       ),
+      retrying: { label: later('retrying'), where: "i.status = 'waiting' and i.attempts > 0" },
     },
     filters: {
       owner: {

@@ -144,10 +144,21 @@ async function requeue(
     condition,
     ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
   ];
+  const items = sql.join(conditions, sql` and `);
+  const { table, column, unpause } = queue.owner;
+  // Someone who requeues an item has a reason not to wait for the end of the pause. Owners are locked before items, as by the
+  // processing of items.
+  if (unpause !== undefined)
+    await sql`
+      update ${sql.table(table)} g set ${sql.raw(unpause.set)}
+      where g.organization_id = ${organization}::bigint and ${sql.raw(unpause.where)}
+        and g.id in (select i.${sql.ref(column)} from ${sql.table(queue.table)} i where ${items})`.execute(
+      tables,
+    );
   const { numAffectedRows = 0n } = await sql`
     update ${sql.table(queue.table)} i
     set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null
-    where ${sql.join(conditions, sql` and `)}`.execute(tables);
+    where ${items}`.execute(tables);
   return Number(numAffectedRows);
 }
 

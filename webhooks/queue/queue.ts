@@ -27,6 +27,8 @@ export interface Queue {
     readonly name: string;
     /** SQL condition that is true if the items of owner `g` can be processed now. */
     readonly isOpen: string;
+    /** How a pause of owner `g` that failures have caused ends, if there are such pauses. */
+    readonly unpause?: { readonly set: string; readonly where: string };
   };
   /** SQL condition that is true if the due item `w` can be processed. Default: always true. */
   readonly isReady?: string;

@@ -60,6 +60,7 @@ export const deliveryQueue: Queue = {
     column: 'subscription_id',
     name: 'g.url',
     isOpen: `g.state = 'on' and g.paused_until <= now()`,
+    unpause: { set: 'paused_until = now()', where: 'g.failing_since is not null and g.paused_until > now()' },
   },
   // Changes to the same record are sent in order. Changes to different records do not wait for each other. Batches are sent
   // one after another, and events that are not in a batch wait for them.

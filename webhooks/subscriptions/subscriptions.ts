@@ -307,6 +307,14 @@ export async function removeSubscription(
 /** Queues a test event and returns its delivery ID. @throws UserError if the subscription is disabled */
 export async function sendTest(tables: Tables, organization: string, id: string): Promise<string> {
   await assertOn(tables, organization, id);
+  // A test shows immediately whether the receiver has recovered.
+  await tables
+    .updateTable('crm_event_subscriptions')
+    .set({ paused_until: sql<Date>`now()` })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .where('failing_since', 'is not', null)
+    .execute();
   const row = await tables
     .insertInto('crm_event_deliveries')
     .values({

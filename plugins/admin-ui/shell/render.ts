@@ -149,13 +149,17 @@ export async function render(
   return reply.viewAsync(relative(projectFolder, view), {
     language,
     csrf,
-    // The name is user input, so the view escapes it separately from the message.
-    notice: message && {
-      before: messageText.split('{}')[0],
-      name: messageText.includes('{}') ? (subject.name ?? shellTexts(language)('it')) : '',
-      after: messageText.split('{}')[1],
-      undo: message.undo(request, subject),
-    },
+    // A reloaded page no longer knows the name, and does not repeat the message.
+    notice:
+      messageText === '' || (messageText.includes('{}') && subject.name === undefined)
+        ? undefined
+        : {
+            before: messageText.split('{}')[0],
+            // The name is user input, so the view escapes it separately from the message.
+            name: messageText.includes('{}') ? subject.name : '',
+            after: messageText.split('{}')[1],
+            undo: message?.undo(request, subject),
+          },
     marked: subject.id,
     isReadOnly: app.isReadOnly?.(),
     user: person?.session.user,

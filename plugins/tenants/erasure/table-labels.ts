@@ -8,6 +8,7 @@ const { later } = erasureTexts;
 export const tableLabels: Readonly<Record<string, TextIn>> = {
   crm_event_deliveries: later('sentEvents'),
   crm_hook_places: later('hookErrors'),
+  crm_proposals: later('proposals'),
   crm_idempotency: later('storedResponses'),
   crm_inbox: later('integrationEvents'),
   crm_jobs: later('jobs'),

@@ -26,7 +26,6 @@ export default {
   close: 'Schließen',
   backToHome: 'Zur Startseite',
   request: 'Anfrage <code>{id}</code>',
-  it: 'Der Eintrag',
   access: 'Zugriff',
   integrations: 'Integrationen',
   data: 'Daten',

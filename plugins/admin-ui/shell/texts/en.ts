@@ -24,7 +24,6 @@ export default {
   close: 'Close',
   backToHome: 'Back to home',
   request: 'Request <code>{id}</code>',
-  it: 'It',
   access: 'Access',
   integrations: 'Integrations',
   data: 'Data',

@@ -33,6 +33,7 @@ export default {
   changes: 'Einträge im Änderungsprotokoll',
   sentEvents: 'Header gesendeter Ereignisse',
   hookErrors: 'Fehler von Hooks',
+  proposals: 'Vorschläge von Agenten',
   storedResponses: 'gespeicherte Antworten',
   integrationEvents: 'Ereignisse von Integrationen',
   jobs: 'Aufträge',

@@ -32,6 +32,7 @@ export default {
   changes: 'changes in the change log',
   sentEvents: 'headers of sent events',
   hookErrors: 'errors of hooks',
+  proposals: 'proposals of agents',
   storedResponses: 'stored responses',
   integrationEvents: 'integration events',
   jobs: 'jobs',

@@ -8,6 +8,7 @@ import { proposalsRetention } from '../../plugins/api/mcp/index.ts';
 import { callTool, configured, failTool, useTool } from '../support/agents.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, optionOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { assertGerman, namesIn } from '../support/german.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { command, fresh, makePerson, type Person, soonerThan } from '../support/people.ts';
@@ -59,6 +60,21 @@ onBothDrivers(
       assert.equal(answer.status, 403);
       assert.doesNotMatch(String(answer.json.error), /propose/);
       assert.equal((await api(`GET tasks/${id}`)).json.title, 'kept');
+    });
+
+    test('the pages of agents and their proposals are in German', async () => {
+      const german = { 'accept-language': 'de' };
+      const { key } = await acme.makeKey({ access: 'propose' });
+      const { proposal } = await useTool(instance(), key, 'create', {
+        resource: 'tasks',
+        values: { title: 'German' },
+      });
+      const { id } = proposal as { readonly id: number };
+      const names = new Set([
+        ...namesIn(instance(), ['acme', 'admin@acme.example', 'German', 'administrator', 'create', 'tasks']),
+      ]);
+      for (const page of ['agents', 'proposals', 'proposals?status=approved', `proposals/${id}`])
+        assertGerman(await admin.get(`/setup/o/acme/${page}`, german), names);
     });
 
     test('administrators choose the access of a key, and a rotated key keeps it', async () => {

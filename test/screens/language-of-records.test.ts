@@ -20,7 +20,7 @@ onBothDrivers('the language of the pages of records', (instance) => {
   const ids: Record<string, string> = {};
   let names: ReadonlySet<string>;
   before(async () => {
-    names = namesIn(instance(), people);
+    names = namesIn(instance(), [...people, 'Created at liegt in den letzten 7 Tagen']);
     acme = await instance().organization('acme');
     admin = await signIn(instance(), administratorOf(acme));
     for (const last_name of ['Lovelace', 'Hopper']) {
@@ -42,6 +42,10 @@ onBothDrivers('the language of the pages of records', (instance) => {
     list: () => leads,
     'filtered list': () => `${leads}?last_name=nobody`,
     'list with the form of a filter': () => `${leads}?by=email`,
+    'list sorted by several fields': () => `${leads}?sort=company,-last_name`,
+    'list filtered by a range of days': () => `${leads}?by=created_at&created_at%5Bwithin%5D=last_7_days`,
+    'record of a list': () => `${leads}/${ids.Lovelace}?list=sort%3Dlast_name`,
+    'choice of a field for several records': () => `${leads}/edit?id=${ids.Lovelace}&id=${ids.Hopper}`,
     board: () => `${leads}/board`,
     record: () => `${leads}/${ids.Lovelace}`,
     'record with the form of a value': () => `${leads}/${ids.Lovelace}?edit=first_name`,
@@ -71,6 +75,17 @@ onBothDrivers('the language of the pages of records', (instance) => {
     assert.equal(form.status, 303, problemOf(form));
     const page = await admin.get(form.headers.get('location') ?? '', german);
     assert.match(readable(page.text), /<strong>Grace Hopper<\/strong> gespeichert\./);
+  });
+
+  test('the value of several records', async () => {
+    const path = `${leads}/edit`;
+    const _csrf = await admin.token(`${path}?id=${ids.Hopper}`);
+    const id = [String(ids.Lovelace), String(ids.Hopper)];
+    const form = await admin.post(path, { _csrf, id, field: 'rating', step: 'field' }, german);
+    assertGerman(form, names);
+    const saved = await admin.post(path, { _csrf, id, field: 'rating', rating: 'Hot' }, german);
+    const list = await admin.get(saved.headers.get('location') ?? '', german);
+    assert.match(readable(list.text), /<strong>2 Leads<\/strong> geändert\./);
   });
 
   test('a form with errors', async () => {

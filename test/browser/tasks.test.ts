@@ -75,6 +75,25 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
       assert.deepEqual(used, { clicks: 0, keys: 2 });
     });
 
+  test('open one of several leads from the command palette: its keys, and arrows', async () => {
+    const { acme, page } = await enter();
+    await create(acme, 'leads', { first_name: 'Ada', last_name: 'Palette', email: 'ada@palette.example' });
+    const id = await create(acme, 'leads', {
+      first_name: 'Bo',
+      last_name: 'Palette',
+      email: 'bo@palette.example',
+    });
+    await go(page, acme, 'keys');
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox').fill('palette');
+    const bo = page.getByRole('option', { name: /Bo Palette/ });
+    await bo.getByText('Leads · bo@palette.example').waitFor();
+    assert.equal(await page.getByRole('option', { selected: true }).textContent(), 'Search for “palette”');
+    while ((await bo.getAttribute('aria-selected')) !== 'true') await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(new RegExp(`/data/leads/${id}$`));
+  });
+
   test('edit one field: 1 click, and Enter', async () => {
     const { acme, page } = await enter();
     const id = await create(acme, 'leads', { last_name: 'Ames', company: 'Old' });

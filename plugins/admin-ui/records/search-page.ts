@@ -19,10 +19,11 @@ import {
   textIn,
 } from '../shell/index.ts';
 import type { Calls, DataRecord, prepareCalls } from './calls.ts';
+import { columnsOf } from './list-page.ts';
 import { viewerOf } from './see-as.ts';
 import { recordsTexts } from './texts/index.ts';
 import { searchQuery } from './typed-references.ts';
-import { isPhoneNumber, resourceNoun, textOf, titlesOf } from './values.ts';
+import { isPhoneNumber, resourceNoun, textOf, titlesOf, valueText } from './values.ts';
 
 /** Number of records shown per resource. */
 const maxMatches = 6;
@@ -49,8 +50,10 @@ export function searchPage(
     const groupOf = async (resource: ResourceView) => {
       const { records, rest } = await matchesOf(calls, resource, text);
       const url = `${base}/data/${resource.name}`;
-      const links = records.map((record): Link & { hue: number } => ({
+      const facts = columnsOf(resource, titles, []).filter(({ to }) => to === undefined);
+      const links = records.map((record): Link & { hue: number; below: string | undefined } => ({
         label: titles.of(resource, record),
+        below: facts.map((field) => valueText(field, record[field.name])).find((value) => value !== ''),
         href: `${url}/${textOf(record.id)}`,
         hue: hueAt(listable.indexOf(resource)),
       }));

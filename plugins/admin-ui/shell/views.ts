@@ -378,7 +378,8 @@ export interface HomePage extends Page, HomeParts {
   }[];
   readonly groups?: readonly {
     readonly title: string;
-    readonly links: readonly (Link & { readonly hue?: number })[];
+    /** `below` is a value that tells items with the same label apart. */
+    readonly links: readonly (Link & { readonly hue?: number; readonly below?: string | undefined })[];
   }[];
 }
 

@@ -204,6 +204,7 @@ function openPalette() {
   palette.append(form, list);
   let options = [];
   let current = 0;
+  let records = [];
   const mark = (index) => {
     current = (index + options.length) % options.length;
     for (const [position, { item }] of options.entries())
@@ -220,17 +221,55 @@ function openPalette() {
     const search = { label: texts.search.replace('{text}', () => text), run: () => form.requestSubmit() };
     // A page that starts with the text comes before the search.
     const isFirst = text === '' || matches[0]?.label.toLowerCase().startsWith(text.toLowerCase());
-    const found = text === '' ? matches : isFirst ? [...matches, search] : [search, ...matches];
-    options = found.map(({ label, run }, index) => {
+    const first = text === '' ? matches : isFirst ? [...matches, search] : [search, ...matches];
+    const found = [...first, ...records];
+    options = found.map(({ label, below, run }, index) => {
       const item = Object.assign(document.createElement('li'), { id: `option-${index}`, role: 'option' });
       item.textContent = label;
+      if (below !== undefined)
+        item.append(
+          ' ',
+          Object.assign(document.createElement('span'), { className: 'below', textContent: below }),
+        );
       item.addEventListener('click', run);
       return { item, run };
     });
     list.replaceChildren(...options.map(({ item }) => item));
-    mark(0);
+    mark(Math.min(current, options.length - 1));
   };
-  input.addEventListener('input', render);
+  // Records that match appear below as soon as they are found. A search for other text ends the previous one.
+  let searching = new AbortController();
+  const findRecords = async () => {
+    searching.abort();
+    searching = new AbortController();
+    const { signal } = searching;
+    records = [];
+    current = 0;
+    render();
+    const text = input.value.trim();
+    if (text.length < 2) return;
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    if (signal.aborted) return;
+    const answer = await fetch(`${everything.action}?${new URLSearchParams({ q: text })}`, { signal });
+    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    const links = [...page.querySelectorAll('main section a')];
+    records = links
+      .filter(({ pathname }) => /\/data\/[^/]+\/-?\d+$/.test(pathname))
+      .slice(0, 10)
+      .map((link) => ({
+        label: link.querySelector('.label').textContent,
+        below: [link.closest('section').ariaLabel, link.querySelector('.below')?.textContent]
+          .filter((part) => part !== undefined)
+          .join(' · '),
+        run: () => location.assign(link.href),
+      }));
+    render();
+  };
+  input.addEventListener('input', () =>
+    findRecords().catch((error) => {
+      if (error.name !== 'AbortError') throw error;
+    }),
+  );
   input.addEventListener('keydown', (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step === undefined && event.key !== 'Enter') return;

@@ -32,7 +32,10 @@ const linesOf = async (browser: Visitor, slug = 'acme') => {
 test('lists each problem with its next step, or that no problems were found', async () => {
   const well = await admin.get('/setup/o/acme');
   assert.match(well.text, /Nothing needs your attention\./);
-  assert.match(well.text, /href="\/setup\/o\/acme\/data\/leads"><span class="tile[^>]*>L<\/span>Leads</);
+  assert.match(
+    well.text,
+    /href="\/setup\/o\/acme\/data\/leads"><span class="tile[^>]*>L<\/span><span><span class="label">Leads</,
+  );
 
   const ending = await acme.makeKey({ expiresAt: new Date(Date.now() + 3 * dayMs) });
   await acme.makeKey({ expiresAt: new Date(Date.now() + 30 * dayMs) });

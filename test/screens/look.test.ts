@@ -22,7 +22,11 @@ describe('the look of the admin UI', () => {
   const create = async (resource: string, body: Readonly<Record<string, unknown>>) =>
     String((await instance.call(`POST /api/v1/${resource}`, { key: acme.key, body })).json.id);
   const resultsOf = ({ text }: { readonly text: string }) =>
-    [...text.matchAll(/<li><a href="([^"]*)"><span class="tile[^>]*>[^<]*<\/span>([^<]*)<\/a><\/li>/g)].map(
+    [
+      ...text.matchAll(
+        /<li><a href="([^"]*)"><span class="tile[^>]*>[^<]*<\/span><span><span class="label">([^<]*)<\/span>.*?<\/a><\/li>/g,
+      ),
+    ].map(
       ([, href = '', label = '']) => `${readable(label)} ${readable(href).replace('/setup/o/acme/', '')}`,
     );
 

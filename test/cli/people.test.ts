@@ -192,7 +192,7 @@ for (const driver of drivers) {
       );
       for (const row of keys) {
         assert.deepEqual(Object.keys(row), [
-          ...['id', 'name', 'profile', 'profile_id', 'created_by', 'created_by_name'],
+          ...['id', 'name', 'profile', 'profile_id', 'access', 'created_by', 'created_by_name'],
           ...['on_behalf_of_id', 'on_behalf_of', 'on_behalf_of_name', 'last_four'],
           ...['created_at', 'last_used_at', 'expires_at', 'revoked_at'],
         ]);

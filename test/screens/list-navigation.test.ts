@@ -199,6 +199,35 @@ onBothDrivers('lists and their records', (instance) => {
     assert.doesNotMatch((await get(`${opportunities}?by=stage`)).text, /\[within\]/);
   });
 
+  test('the chosen columns of a list are remembered, and others are not affected', async () => {
+    const person = await makePerson(instance(), [{ organization: acme }]);
+    const visitor = await signIn(instance(), person);
+    const columnsIn = ({ text }: Answer) =>
+      [...text.matchAll(/<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]*)/g)]
+        .map(([, label = '']) => label.trim())
+        .slice(1, -1);
+    const initial = columnsIn(await get(opportunities, visitor));
+    const choose = async (...names: readonly string[]) => {
+      const list = await get(`${opportunities}?sort=name`, visitor);
+      const [, form = ''] =
+        /<form role="search" aria-label="Columns"[^>]*>(.*?)<\/form>/s.exec(list.text) ?? [];
+      const hidden = [...form.matchAll(/type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(
+        ([, name = '', value = '']): [string, string] => [name, value],
+      );
+      const columns = names.map((name): [string, string] => ['columns', name]);
+      const chosen = await visitor.get(`${opportunities}?${new URLSearchParams([...hidden, ...columns])}`);
+      assert.equal(chosen.status, 303);
+      return get(chosen.headers.get('location') ?? '', visitor);
+    };
+    assert.deepEqual(columnsIn(await choose('amount', 'probability')), ['Amount', 'Probability']);
+    assert.deepEqual(columnsIn(await get(opportunities, visitor)), ['Amount', 'Probability']);
+    assert.deepEqual(columnsIn(await get(`${opportunities}?columns=stage`, visitor)), ['Stage'], 'a link');
+    assert.deepEqual(columnsIn(await get(opportunities, visitor)), ['Amount', 'Probability']);
+    assert.ok(!columnsIn(await get('/setup/o/acme/data/accounts', visitor)).includes('Amount'));
+    await choose();
+    assert.deepEqual(columnsIn(await get(opportunities, visitor)), initial);
+  });
+
   test('times are compared with whole days', async () => {
     const list = await get(`${opportunities}?created_at%5Bwithin%5D=today`);
     assert.equal(countIn(list), '1–20 of 120');

@@ -15,6 +15,7 @@ import { canMerge } from './merge-pages.ts';
 import { linkToList } from './neighbors.ts';
 import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
+import { rememberedColumns, rememberParameter } from './remembered-columns.ts';
 import { canSeeTrash, type DataRequest } from './routes.ts';
 import type { RecordsText } from './texts/index.ts';
 import { editedField } from './value-form.ts';
@@ -52,7 +53,8 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     [...parameters]
       .filter(([name]) => ![...transientParameters, ...excluded].includes(name))
       .map(([name, value]) => ({ name, value }));
-  const columns = columnsOf(resource, titles, parameters.getAll('columns'));
+  const selected = parameters.getAll('columns');
+  const columns = columnsOf(resource, titles, selected.length > 0 ? selected : rememberedColumns(input));
   const query = { ...queryOf(resource, parameters), ...references.expansion(calls, columns) };
 
   let problem: string | undefined;
@@ -110,7 +112,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     }),
     sort: sortMenu(resource, parameters, { keep: keep(['sort', 'dir']), t }),
     choose: {
-      keep: keep(['columns']),
+      keep: [...keep(['columns']), { name: rememberParameter, value: '1' }],
       fields: definition.fields
         .filter(({ aliasOf }) => aliasOf === undefined)
         .map((field) => ({

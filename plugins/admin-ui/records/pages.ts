@@ -38,6 +38,7 @@ import { notePages } from './note-pages.ts';
 import { reassignNotices, reassignPages } from './reassign-pages.ts';
 import { recordPages } from './record-pages.ts';
 import { referencesOf } from './references.ts';
+import { rememberColumns } from './remembered-columns.ts';
 import type { DataHandler, DataRoutes } from './routes.ts';
 import { searchPage } from './search-page.ts';
 import { stopViewing, viewerOf } from './see-as.ts';
@@ -178,8 +179,8 @@ export function dataPages(
       if (converted !== undefined && 'filter' in converted)
         return reply.redirect(filterLink(request, path, converted.filter), 303);
       const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
-      const ordered = chosenOrder(path, parameters);
-      if (ordered !== undefined) return reply.redirect(ordered, 303);
+      const chosen = chosenOrder(path, parameters) ?? rememberColumns(context, parameters);
+      if (chosen !== undefined) return reply.redirect(chosen, 303);
       if (parameters.has('set')) return reply.redirect(chosenFilters(path, parameters), 303);
       const views = await usableViews(context);
       const defaultView = views.find(({ isDefault }) => isDefault);

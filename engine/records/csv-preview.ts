@@ -53,16 +53,19 @@ function read(text: string, delimiter: Delimiter, count: number): readonly (read
 }
 
 /**
- * Returns the field that each column probably contains, by the column's name: the field with the same name or label, or else a
- * similar one. Columns without such a field are mapped to an empty name. A field is used at most once.
- * @param fields writable fields, with the labels that people know
+ * Returns the field that each column probably contains, by the column's name: the field with the same name or label, with the same
+ * other name, or else with a similar name. Columns without such a field are mapped to an empty name. A field is used at most once.
+ * @param fields writable fields, with the labels that people know and the names that other programs use
  */
 export function guessColumns(
   header: readonly string[],
-  fields: readonly Pick<Field, 'name' | 'label'>[],
+  fields: readonly (Pick<Field, 'name' | 'label'> & { readonly otherNames?: readonly string[] })[],
 ): ReadonlyMap<string, string> {
   const byWords = new Map(
     fields.flatMap(({ name, label = name }) => [name, label].map((words) => [plain(words), name] as const)),
+  );
+  const byOtherName = new Map(
+    fields.flatMap(({ name, otherNames = [] }) => otherNames.map((words) => [plain(words), name] as const)),
   );
   const guesses = new Map<string, string>();
   const used = new Set<string>();
@@ -75,6 +78,7 @@ export function guessColumns(
     }
   };
   assign((column) => byWords.get(plain(column)));
+  assign((column) => byOtherName.get(plain(column)));
   // Comparing names takes time that grows with their number and length.
   const compared = new Set(header.filter(({ length }) => length <= maxComparedLength).slice(0, maxCompared));
   const candidates = [...byWords.keys()];

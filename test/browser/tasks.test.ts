@@ -296,7 +296,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     assert.deepEqual(used, { clicks: 3, keys: 1 });
   });
 
-  test('import 500 rows with semicolons and foreign column names: 5 clicks', async () => {
+  test('import 500 rows with semicolons and foreign column names: 4 clicks', async () => {
     const { acme, page } = await enter();
     await go(page, acme, 'data/leads');
     const rows = Array.from(
@@ -310,13 +310,12 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await click(page.getByLabel('File', { exact: true }));
     await (await chooser).setFiles({ name: 'kunden.csv', mimeType: 'text/csv', buffer });
     assert.equal(await page.getByLabel('Column “E-Mail”').inputValue(), 'email');
-    await choose(page.getByLabel('Column “Nachname”'), 'Last name');
-    await page.waitForLoadState();
+    assert.equal(await page.getByLabel('Column “Nachname”').inputValue(), 'last_name');
     await choose(page.getByLabel('Column “Betrieb”'), 'Company');
     await page.waitForLoadState();
     await click(page.getByRole('button', { name: 'Import 500 records' }));
     await page.getByText('1–20 of 500').waitFor();
-    assert.deepEqual(used, { clicks: 5, keys: 0 });
+    assert.deepEqual(used, { clicks: 4, keys: 0 });
     const { data } = await read(acme, 'leads?email=m7@a.example');
     const [lead] = data as { last_name: string; company: string }[];
     assert.deepEqual([lead?.last_name, lead?.company], ['Müller 7', 'Firma 7']);

@@ -19,6 +19,7 @@ import {
   redirectDone,
   type Text,
 } from '../shell/index.ts';
+import { otherNamesOf } from './column-names.ts';
 import { safeCell, unescapeFormulas } from './csv-cells.ts';
 import { type ImportFile, readImportFile } from './import-file.ts';
 import { MultipartForm, maxColumns, maxFile, maxForm } from './multipart.ts';
@@ -128,9 +129,9 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
 const fieldsOf = ({ resource }: DataRequest): readonly LabelledField[] =>
   resource.definition.fields
     .filter(({ readOnly }) => !readOnly)
-    .map((field) => ({ name: field.name, label: fieldLabel(field) }));
+    .map((field) => ({ name: field.name, label: fieldLabel(field), otherNames: otherNamesOf(field.name) }));
 
-type LabelledField = Required<Pick<Field, 'name' | 'label'>>;
+type LabelledField = Required<Pick<Field, 'name' | 'label'>> & { readonly otherNames: readonly string[] };
 
 const inputOf = (index: number): string => `column.${index}`;
 

@@ -87,6 +87,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
     const items = lines.map((line, index) => ({
       ...sentences[index],
+      changes: undefined,
       time: line.at,
       below: whoOf(line, people, language).text ?? null,
     }));

@@ -37,6 +37,10 @@ export interface DisplayValue {
   readonly numeric?: boolean;
   /** A second line below the value, in a muted style. */
   readonly below?: string | null;
+  /** Values that changed, which are shown when the user opens them. Their labels are always visible. */
+  readonly changes?:
+    | readonly { readonly label: string; readonly before: string; readonly after: string }[]
+    | undefined;
   /** The exact value, or the email address of a person whose name is displayed. Appears as a tooltip. */
   readonly title?: string | null;
 }

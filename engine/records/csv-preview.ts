@@ -62,10 +62,14 @@ export function guessColumns(
   fields: readonly (Pick<Field, 'name' | 'label'> & { readonly otherNames?: readonly string[] })[],
 ): ReadonlyMap<string, string> {
   const byWords = new Map(
-    fields.flatMap(({ name, label = name }) => [name, label].map((words) => [plain(words), name] as const)),
+    fields.flatMap(({ name, label = name }) =>
+      [name, label].map((words) => [plainName(words), name] as const),
+    ),
   );
   const byOtherName = new Map(
-    fields.flatMap(({ name, otherNames = [] }) => otherNames.map((words) => [plain(words), name] as const)),
+    fields.flatMap(({ name, otherNames = [] }) =>
+      otherNames.map((words) => [plainName(words), name] as const),
+    ),
   );
   const guesses = new Map<string, string>();
   const used = new Set<string>();
@@ -77,8 +81,8 @@ export function guessColumns(
       used.add(name);
     }
   };
-  assign((column) => byWords.get(plain(column)));
-  assign((column) => byOtherName.get(plain(column)));
+  assign((column) => byWords.get(plainName(column)));
+  assign((column) => byOtherName.get(plainName(column)));
   // Comparing names takes time that grows with their number and length.
   const compared = new Set(header.filter(({ length }) => length <= maxComparedLength).slice(0, maxCompared));
   const candidates = [...byWords.keys()];
@@ -93,4 +97,4 @@ export function guessColumns(
 const [maxCompared, maxComparedLength] = [100, 60];
 
 /** Returns a name's letters and digits in lowercase. */
-const plain = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
+export const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');

@@ -60,7 +60,7 @@ export {
   selectChanges,
 } from './changes.ts';
 export { checkSql, constraints } from './constraints.ts';
-export { guessColumns, previewCsv } from './csv-preview.ts';
+export { guessColumns, plainName, previewCsv } from './csv-preview.ts';
 export {
   customFieldsIn,
   forgetCustomFields,

@@ -1,39 +1,34 @@
-/**
- * Names that columns of exported contact lists, spreadsheets and address books often have, in English and German, keyed by the
- * name of the field that contains such values.
- */
-const otherNames: Readonly<Record<string, readonly string[]>> = {
-  first_name: ['given name', 'forename', 'vorname'],
-  last_name: ['surname', 'family name', 'nachname', 'familienname', 'zuname'],
-  name: ['full name', 'bezeichnung', 'title', 'titel'],
-  company: ['organization', 'organisation', 'account name', 'firma', 'firmenname', 'unternehmen'],
-  email: ['e-mail', 'email address', 'e-mail address', 'mail', 'e-mail-adresse', 'mailadresse'],
-  phone: [
-    'telephone',
-    'phone number',
-    'tel',
-    'mobile',
-    'telefon',
-    'telefonnummer',
-    'rufnummer',
-    'handy',
-    'mobil',
-  ],
-  website: ['url', 'web', 'homepage', 'webseite', 'internetseite'],
-  address: ['street', 'street address', 'straße', 'strasse', 'anschrift', 'adresse'],
-  city: ['town', 'ort', 'stadt', 'wohnort'],
-  state: ['region', 'province', 'county', 'bundesland'],
-  postal_code: ['zip', 'zip code', 'postcode', 'plz', 'postleitzahl'],
-  country: ['land', 'staat'],
-  industry: ['sector', 'branche'],
-  description: ['notes', 'note', 'comment', 'comments', 'beschreibung', 'notiz', 'notizen', 'bemerkung'],
-  title: ['job title', 'position', 'funktion', 'berufsbezeichnung'],
-  amount: ['value', 'deal value', 'betrag', 'summe', 'wert'],
-  close_date: ['closing date', 'expected close', 'abschlussdatum'],
-  source: ['lead source', 'quelle', 'herkunft'],
-  rating: ['bewertung'],
-  subject: ['betreff', 'thema'],
-};
+import { plainName } from '../../../engine/records/index.ts';
 
-/** Returns the names under which other programs export a field's values. */
-export const otherNamesOf = (field: string): readonly string[] => otherNames[field] ?? [];
+/**
+ * Titles with the same meaning, in English and German, that columns have in exported contact lists, spreadsheets and address
+ * books.
+ */
+const sameMeaning: readonly (readonly string[])[] = [
+  ['First name', 'Given name', 'Forename', 'Vorname'],
+  ['Last name', 'Surname', 'Family name', 'Nachname', 'Familienname', 'Zuname'],
+  ['Name', 'Full name', 'Bezeichnung'],
+  ['Company', 'Organization', 'Organisation', 'Firma', 'Firmenname', 'Unternehmen'],
+  ['Email', 'Email address', 'Mail', 'E-Mail-Adresse', 'Mailadresse'],
+  ['Phone', 'Telephone', 'Phone number', 'Tel', 'Telefon', 'Telefonnummer', 'Rufnummer'],
+  ['Mobile', 'Mobile phone', 'Cell phone', 'Handy', 'Mobil', 'Mobiltelefon'],
+  ['Website', 'Homepage', 'Web', 'Webseite', 'Internetseite'],
+  ['Address', 'Street', 'Street address', 'Straße', 'Strasse', 'Anschrift', 'Adresse'],
+  ['City', 'Town', 'Ort', 'Stadt', 'Wohnort'],
+  ['State', 'Region', 'Province', 'County', 'Bundesland'],
+  ['Postal code', 'Postcode', 'Zip', 'Zip code', 'PLZ', 'Postleitzahl'],
+  ['Country', 'Land', 'Staat'],
+  ['Industry', 'Sector', 'Branche'],
+  ['Description', 'Notes', 'Comment', 'Comments', 'Beschreibung', 'Notiz', 'Notizen', 'Bemerkung'],
+  ['Title', 'Job title', 'Position', 'Funktion', 'Berufsbezeichnung'],
+  ['Amount', 'Value', 'Deal value', 'Betrag', 'Summe', 'Wert'],
+  ['Source', 'Quelle', 'Herkunft'],
+  ['Subject', 'Betreff', 'Thema'],
+];
+const groups = sameMeaning.map((titles) => titles.map(plainName));
+
+/** Returns the titles under which other programs export the values of a field with this name or label. */
+export const otherNamesOf = (names: readonly string[]): readonly string[] => {
+  const own = names.map(plainName);
+  return groups.filter((titles) => own.some((name) => titles.includes(name))).flat();
+};

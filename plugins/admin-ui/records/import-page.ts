@@ -129,7 +129,10 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
 const fieldsOf = ({ resource }: DataRequest): readonly LabelledField[] =>
   resource.definition.fields
     .filter(({ readOnly }) => !readOnly)
-    .map((field) => ({ name: field.name, label: fieldLabel(field), otherNames: otherNamesOf(field.name) }));
+    .map((field) => {
+      const [name, label] = [field.name, fieldLabel(field)];
+      return { name, label, otherNames: otherNamesOf([name, label]) };
+    });
 
 type LabelledField = Required<Pick<Field, 'name' | 'label'>> & { readonly otherNames: readonly string[] };
 

@@ -52,6 +52,9 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
   const keep = (excluded: readonly string[]) =>
     [...parameters]
       .filter(([name]) => ![...transientParameters, ...excluded].includes(name))
+      .filter(
+        ([name, value]) => name !== 'columns' || definition.fields.some((field) => field.name === value),
+      )
       .map(([name, value]) => ({ name, value }));
   const selected = parameters.getAll('columns');
   const columns = columnsOf(resource, titles, selected.length > 0 ? selected : rememberedColumns(input));

@@ -294,7 +294,11 @@ onBothDrivers(
           await second.query('begin');
           const waiting = second.query(insert(20));
           const blocked = `select from pg_stat_activity where wait_event_type = 'Lock' and query like 'insert into tasks%'`;
-          await until(async () => (await first.query(blocked)).rows.length > 0, 'the insert to wait');
+          await until(async () => {
+            // A transaction sees the same activity until its snapshot is cleared.
+            await first.query('select pg_stat_clear_snapshot()');
+            return (await first.query(blocked)).rows.length > 0;
+          }, 'the insert to wait');
           await first.query('commit');
           await waiting;
           await second.query('commit');

@@ -231,10 +231,10 @@ for (const driver of drivers) {
 
     describe('a refresh', () => {
       test('does not extend what the user has allowed', async () => {
-        const connected = await connect(instance, admin(), client, { read_only: 'on' });
+        const connected = await connect(instance, admin(), client, { access: 'read-only' });
         const answer = await post(instance, '/oauth/token', {
           ...{ grant_type: 'refresh_token', client_id: client, refresh_token: connected.refresh },
-          ...{ scope: 'write admin *', read_only: 'off', profile: '1', organization: beta.id },
+          ...{ scope: 'write admin *', access: 'write', profile: '1', organization: beta.id },
         });
         const { access: key } = tokensIn(answer);
         const { code } = await failTool(instance, key, 'create', {

@@ -298,7 +298,12 @@ const described = ({ name, description, parameters, required, writes }: Tool) =>
 
 /** Returns a schema in which every `type` is a single type, because some clients cannot convert lists of types. */
 function withSingleTypes({ type, items, ...schema }: ParameterSchema) {
-  const ofType = (one: string) => ({ type: one, ...(one === 'array' && { items }) });
+  const itemTypes = items && [items.type].flat().map((one) => ({ type: one }));
+  const ofType = (one: string) => ({
+    type: one,
+    ...(one === 'array' &&
+      itemTypes && { items: itemTypes.length === 1 ? itemTypes[0] : { anyOf: itemTypes } }),
+  });
   return Array.isArray(type) ? { ...schema, anyOf: type.map(ofType) } : { ...schema, ...ofType(type) };
 }
 

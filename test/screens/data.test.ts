@@ -550,7 +550,7 @@ onBothDrivers(
 
     test('CSV: columns with other names and delimiters are assigned to fields', async () => {
       const page = `${data}/accounts/import`;
-      const columns = ['Account name', 'Ort', 'Web-site', ''];
+      const columns = ['Account name', 'Sitz', 'Web-site', ''];
       const rows = [
         ['Müller; Söhne', 'Köln', 'https://a.example', 'x'],
         ['Zweite', 'Bonn', '', ''],
@@ -587,6 +587,15 @@ onBothDrivers(
         assert.deepEqual([record?.city, record?.website], ['Köln', 'https://a.example']);
         assert.equal(others.length, index);
       }
+    });
+
+    test('CSV: usual names of columns in English and German are assigned to fields', async () => {
+      const file = Buffer.from('Bezeichnung;Ort;Postcode\nErste;Köln;50667').toString('base64');
+      const { text } = await fill(admin, `${data}/accounts/import`, { file });
+      const chosen = [...readable(text).matchAll(/<select id="in-column\.\d".*?<\/select>/gs)].map(
+        ([select = '']) => /value="(\w*)" selected/.exec(select)?.[1],
+      );
+      assert.deepEqual(chosen, ['name', 'city', 'postal_code']);
     });
 
     test('CSV: a file without known columns can still be assigned, and errors are downloaded as CSV', async () => {

@@ -5,7 +5,15 @@ export { queueCheck } from './check.ts';
 export type { ClaimedItem, ItemOutcome } from './claim.ts';
 export { queueCommands } from './commands.ts';
 export { addDeliveries } from './deliveries-page.ts';
-export { type DetailedItem, detailedItems, ownedBy, replayRange, states, withStatus } from './items.ts';
+export {
+  type DetailedItem,
+  detailedItems,
+  endPauses,
+  ownedBy,
+  replayRange,
+  states,
+  withStatus,
+} from './items.ts';
 export { backlog, queueMetrics } from './metrics.ts';
 export type { Queue } from './queue.ts';
 export { startQueueRetention } from './retention.ts';

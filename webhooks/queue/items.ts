@@ -130,6 +130,21 @@ export async function replayAll(
   return count;
 }
 
+/** Ends the pauses of owners `g` that meet a condition, if failures have caused these pauses. */
+export async function endPauses(
+  tables: Tables,
+  { owner: { table, unpause } }: Queue,
+  organization: string,
+  condition: RawBuilder<unknown>,
+): Promise<void> {
+  if (unpause === undefined) return;
+  await sql`
+    update ${sql.table(table)} g set ${sql.raw(unpause.set)}
+    where g.organization_id = ${organization}::bigint and ${sql.raw(unpause.where)} and ${condition}`.execute(
+    tables,
+  );
+}
+
 /** Requeues matching items that belong to one owner or to any owner. Returns the number of items. */
 async function requeue(
   tables: Tables,
@@ -145,16 +160,15 @@ async function requeue(
     ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
   ];
   const items = sql.join(conditions, sql` and `);
-  const { table, column, unpause } = queue.owner;
   // Someone who requeues an item has a reason not to wait for the end of the pause. Owners are locked before items, as by the
   // processing of items.
-  if (unpause !== undefined)
-    await sql`
-      update ${sql.table(table)} g set ${sql.raw(unpause.set)}
-      where g.organization_id = ${organization}::bigint and ${sql.raw(unpause.where)}
-        and g.id in (select i.${sql.ref(column)} from ${sql.table(queue.table)} i where ${items})`.execute(
-      tables,
-    );
+  const column = sql.ref(`i.${queue.owner.column}`);
+  await endPauses(
+    tables,
+    queue,
+    organization,
+    sql`g.id in (select ${column} from ${sql.table(queue.table)} i where ${items})`,
+  );
   const { numAffectedRows = 0n } = await sql`
     update ${sql.table(queue.table)} i
     set status = 'waiting', attempts = 0, next_at = now(), error = '', done_at = null

@@ -11,7 +11,7 @@ import {
 import { generatePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
 import { type TextIn, TranslatedError } from '../../plugins/admin-ui/shell/index.ts';
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
-import { replayRange } from '../queue/index.ts';
+import { endPauses, replayRange } from '../queue/index.ts';
 import { collectedAt } from './batches.ts';
 import { deliveryQueue, testObject } from './deliveries.ts';
 import type { BatchOptions, EventFormat, FilterMode, SubscriptionInput } from './input.ts';
@@ -308,13 +308,7 @@ export async function removeSubscription(
 export async function sendTest(tables: Tables, organization: string, id: string): Promise<string> {
   await assertOn(tables, organization, id);
   // A test shows immediately whether the receiver has recovered.
-  await tables
-    .updateTable('crm_event_subscriptions')
-    .set({ paused_until: sql<Date>`now()` })
-    .where('organization_id', '=', organization)
-    .where('id', '=', id)
-    .where('failing_since', 'is not', null)
-    .execute();
+  await endPauses(tables, deliveryQueue, organization, sql`g.id = ${id}::bigint`);
   const row = await tables
     .insertInto('crm_event_deliveries')
     .values({

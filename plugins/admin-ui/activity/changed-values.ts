@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import type { ResourceView } from '../../../engine/compile/index.ts';
-import { type Field, fieldLabel } from '../../../engine/fields/index.ts';
+import { fieldLabel } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
+import { writable } from '../records/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
 import type { ActivityLine } from './activity.ts';
 
@@ -10,10 +11,6 @@ const maxLength = 200;
 
 /** Maximum length of a record as JSON, in characters, whose values are compared. */
 const maxRecord = 20_000;
-
-/** Returns the fields that callers write. The server sets the others with every change. */
-const comparable = ({ definition }: ResourceView): readonly Field[] =>
-  definition.fields.filter(({ readOnly, aliasOf }) => !readOnly && aliasOf === undefined);
 
 /**
  * Returns the values before and after each update of a record in these entries, keyed by the entry's position. Fields that the
@@ -29,7 +26,8 @@ export async function changedValues(
     const positions = lines.flatMap(({ action, object, position }) =>
       action === 'update' && object === resource.name ? [position] : [],
     );
-    const fields = comparable(resource);
+    // The server sets the other fields with every change.
+    const fields = writable(resource);
     if (positions.length === 0 || fields.length === 0) return [];
     const parts = positions.map((position) => position.split('-'));
     const names = fields.map(({ name }) => name);

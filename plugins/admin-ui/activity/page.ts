@@ -31,6 +31,7 @@ import {
   fallbackNames,
   listActivity,
 } from './activity.ts';
+import { changedValues } from './changed-values.ts';
 import { activityActions, activityObjects, activitySentences } from './sentences.ts';
 import { activityTexts } from './texts/index.ts';
 
@@ -87,7 +88,6 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
     const items = lines.map((line, index) => ({
       ...sentences[index],
-      changes: undefined,
       time: line.at,
       below: whoOf(line, people, language).text ?? null,
     }));
@@ -107,6 +107,8 @@ export function activityPage(app: FastifyInstance, { config, database, resources
       const parameters = parametersOf(request);
       const { lines, error } = await linesOf(membership.organization, parameters);
       const sentences = await sentencesFor(membership, lines, language);
+      const views = resources.map((resource) => resource.viewFor(membership.grants));
+      const changes = await changedValues(tablesOf(database), membership.organization, lines, views);
       const people = await findPeople(tablesOf(database), lines.flatMap(userIdOf));
       const last = lines.length === pageLength ? lines.at(-1)?.position : undefined;
       const activeFilters = Object.entries(activityFilters).filter(
@@ -136,7 +138,11 @@ export function activityPage(app: FastifyInstance, { config, database, resources
         columns: [{ title: t('what') }, { title: t('who') }, { title: t('when') }],
         rows: lines.map((line, index) => ({
           id: line.position,
-          cells: [sentences[index] ?? {}, whoOf(line, people, language), { time: line.at }],
+          cells: [
+            { ...sentences[index], changes: changes.get(line.position) },
+            whoOf(line, people, language),
+            { time: line.at },
+          ],
         })),
         empty:
           activeFilters.length > 0

@@ -5,7 +5,6 @@ import type { Tables } from '../../../engine/tables/index.ts';
 import { resourceNoun, resourceWords, titlesOf } from '../records/index.ts';
 import type { DisplayValue, Language, Text, TextIn } from '../shell/index.ts';
 import type { ActivityLine } from './activity.ts';
-import { changedValues } from './changed-values.ts';
 import { activityTexts } from './texts/index.ts';
 
 const { later } = activityTexts;
@@ -164,13 +163,12 @@ export async function activitySentences(
   { organization, resources, base, language }: ActivityScope,
 ): Promise<DisplayValue[]> {
   const byName = new Map(resources.map((resource) => [resource.name, resource]));
-  const changes = await changedValues(tables, organization, lines, resources);
   const names = new Map([
     ...(await namesOf(tables, organization, lines)),
     ...(await recordTitles(tables, organization, lines, resources)),
   ]);
   return lines.map((line) => {
-    const { object, objectId, position } = line;
+    const { object, objectId } = line;
     const resource = byName.get(object);
     const text = sentenceOf(line, {
       language,
@@ -179,11 +177,7 @@ export async function activitySentences(
       name: names.get(`${object} ${objectId}`),
     });
     if (byName.has(object))
-      return {
-        text,
-        href: `${base}/data/${object}${objectId === null ? '' : `/${objectId}`}`,
-        changes: changes.get(position),
-      };
+      return { text, href: `${base}/data/${object}${objectId === null ? '' : `/${objectId}`}` };
     const section = Object.hasOwn(sections, object) ? sections[object] : undefined;
     return section === undefined ? { text } : { text, href: `${base}/${section}` };
   });

@@ -15,7 +15,7 @@ import { bodyOf, type FormState, formInputs, submittedTexts, writable } from './
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
 import { selectedIds } from './selected-ids.ts';
 import { resolveReferences } from './typed-references.ts';
-import { undoablePosition } from './undo.ts';
+import { transactionOf, undoablePosition } from './undo.ts';
 import { countNoun } from './values.ts';
 
 /** Registers the forms that write a value to several records: one that chooses the field, and one for its value. */
@@ -44,7 +44,10 @@ export function bulkEditPages({ get, post }: DataRoutes): void {
         reply,
         returnUrl(context, form),
         failed === 0 ? 'records-updated' : 'records-updated-partly',
-        { name: countNoun(resource, Math.max(updated.length, 1), language), change: change?.split('-')[0] },
+        {
+          name: countNoun(resource, Math.max(updated.length, 1), language),
+          change: change && transactionOf(change),
+        },
       );
     } catch (error) {
       if (error instanceof HttpError && error.status === 404) {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { ResourceView } from '../../../engine/compile/index.ts';
-import { HttpError } from '../../../engine/errors.ts';
 import type { Body } from '../../../engine/records/index.ts';
 import { type Form, field } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
+import { unlessMissing } from './unless.ts';
 import { textOf } from './values.ts';
 
 /** Returns the key that identifies a form, so that submitting it twice has one effect. A form without a key gets a random one. */
@@ -45,13 +45,3 @@ export async function createOnce(
 
 const exists = async (calls: Calls, resource: ResourceView, id: string): Promise<boolean> =>
   (await unlessMissing(() => calls.read(resource, id))) !== undefined;
-
-/** Returns the result of a call, or undefined if the record does not exist. */
-async function unlessMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof HttpError && error.status === 404) return undefined;
-    throw error;
-  }
-}

@@ -1,4 +1,5 @@
-import type { ResourceView } from '../../../engine/compile/index.ts';
+import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
 import { customName, type Field, hasCustomFields } from '../../../engine/fields/index.ts';
 import { type Query, withCustomFilters } from '../../../engine/query/index.ts';
 import {
@@ -6,9 +7,11 @@ import {
   type ChangeValues,
   type CustomFields,
   type Grants,
+  organizationCustomFields,
   type RecordValues,
   visibleCustomFields,
 } from '../../../engine/records/index.ts';
+import type { Membership } from '../../access/identity/index.ts';
 
 /** Views with the custom fields of organizations. Organizations without custom fields share the original view. */
 const views = new WeakMap<ResourceView, WeakMap<readonly Field[], ResourceView>>();
@@ -52,6 +55,15 @@ export function withOwnValues<Values extends RecordValues>(view: ResourceView, r
   const values = custom as Readonly<Record<string, unknown>> | null;
   const own = fields.map(([key, name]) => [name, values?.[key] ?? null]);
   return { ...others, ...Object.fromEntries(own) } as Values;
+}
+
+/** Returns the views of all resources, with the custom fields of the member's organization, in the order of the resources. */
+export async function resourceViewsOf(
+  { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
+  { organization, grants }: Pick<Membership, 'organization' | 'grants'>,
+): Promise<readonly ResourceView[]> {
+  const customFields = await organizationCustomFields(database, resources, organization);
+  return resources.map((resource) => withCustomFields(resource.viewFor(grants), customFields, grants));
 }
 
 /** Returns a change with the custom fields of the view in its records and its list of changed fields. */

@@ -70,6 +70,9 @@ interface RangeFilter {
   readonly filters: readonly (readonly [name: string, value: string])[];
 }
 
+/** Returns whether a field contains dates or times. */
+export const isTemporal = ({ typeName }: Field): boolean => typeName === 'timestamp' || typeName === 'date';
+
 /** Returns whether the days of a field's values can be limited on both sides. */
 export const hasRanges = (
   { definition }: Pick<ResourceView, 'definition'>,
@@ -78,7 +81,7 @@ export const hasRanges = (
   definition.filters.some(
     (filter) =>
       filter.field.name === field.name &&
-      (filter.field.typeName === 'date' || filter.field.typeName === 'timestamp') &&
+      isTemporal(filter.field) &&
       ['gte', 'lte'].every((operator) =>
         filter.parameters.some(({ name }) => name === `${field.name}[${operator}]`),
       ),

@@ -15,7 +15,8 @@ import { conditionsOf, queryOf } from './list-parameters.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
 import { selectedIds } from './selected-ids.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
-import { undoablePosition, undoMany } from './undo.ts';
+import { transactionOf, undoablePosition, undoMany } from './undo.ts';
+import { unlessMissing } from './unless.ts';
 import { countNoun, resourceNoun, textOf } from './values.ts';
 
 /** Maximum number of selected records that are named on the confirmation page. */
@@ -135,9 +136,6 @@ function rejectionText({ code, message }: HttpError, t: RecordsText): string {
   return message;
 }
 
-/** Returns the transaction in a change's position. */
-const transactionOf = (position: string): string => position.split('-')[0] ?? '';
-
 /** Returns the filters of the list from which the user started. */
 function filtersIn({ resource }: DataRequest, form: Form): Query {
   const {
@@ -156,12 +154,8 @@ async function confirmMany(context: DataRequest, form: Form) {
   if (ids.length === 0) return reply.redirect(back, 303);
   const found = await Promise.all(
     ids.slice(0, maxNamed).map(async (id) => {
-      try {
-        return [titles.of(resource, (await calls.read(resource, id)).record)];
-      } catch (error) {
-        if (error instanceof HttpError && error.status === 404) return [];
-        throw error;
-      }
+      const found = await unlessMissing(() => calls.read(resource, id));
+      return found === undefined ? [] : [titles.of(resource, found.record)];
     }),
   );
   const { items, total } = await calls.list(resource, filtersIn(context, form));

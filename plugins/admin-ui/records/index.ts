@@ -12,6 +12,7 @@ interface CheckServices {
   readonly resources: readonly Resource[];
 }
 
+export { writable } from './inputs.ts';
 export { columnsOf } from './list-page.ts';
 export {
   type Previews,

@@ -4,7 +4,7 @@ import { type Field, fieldLabel, fieldTypes, refersToUser } from '../../../engin
 import { type OperatorName, operatorOf } from '../../../engine/query/index.ts';
 import { personLabel, personLine } from '../../access/identity/index.ts';
 import type { AddedFilter, Chip, FilterField, Input, QuickFilters, TextIn } from '../shell/index.ts';
-import { hasRanges, rangeChoices, rangeFilter, rangeParameter } from './day-ranges.ts';
+import { hasRanges, isTemporal, rangeChoices, rangeFilter, rangeParameter } from './day-ranges.ts';
 import type { DataRequest } from './routes.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { findMatch, firstMatches } from './typed-references.ts';
@@ -44,8 +44,6 @@ const temporalLabels: Partial<Record<OperatorName, TextIn>> = {
   lt: later('isBefore'),
   lte: later('isOnOrBefore'),
 };
-
-const isTemporal = ({ typeName }: Field): boolean => typeName === 'timestamp' || typeName === 'date';
 
 /** Returns one parameter per field and operator, preferring the bracket syntax. */
 export const filterParameters = ({ definition }: ResourceView): FilterParameter[] =>

@@ -22,10 +22,9 @@ export const linkToList = (parameters: URLSearchParams): string =>
 
 /** Returns the query string that keeps the list on another page of a record, or an empty string without a list. */
 export function sameList({ request }: Pick<DataRequest, 'request'>): string {
-  const { [listParameter]: list } = request.query as Form;
-  return list === undefined
-    ? ''
-    : `?${new URLSearchParams({ [listParameter]: field({ [listParameter]: list }, listParameter) })}`;
+  const query = request.query as Form;
+  if (query[listParameter] === undefined) return '';
+  return `?${new URLSearchParams({ [listParameter]: field(query, listParameter) })}`;
 }
 
 /**

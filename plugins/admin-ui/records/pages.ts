@@ -3,7 +3,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
-import { allows, membersObject, organizationCustomFields } from '../../../engine/records/index.ts';
+import { allows, membersObject } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { findPeople, listMembers, withoutEmail } from '../../access/identity/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
@@ -23,7 +23,7 @@ import { actionPages } from './action-pages.ts';
 import { boardPages } from './board-page.ts';
 import { bulkEditPages } from './bulk-edit-pages.ts';
 import { prepareCalls } from './calls.ts';
-import { withCustomFields } from './custom-values.ts';
+import { resourceViewsOf } from './custom-values.ts';
 import { deletePages } from './delete-pages.ts';
 import { editPages } from './edit-pages.ts';
 import { exportPage } from './export-page.ts';
@@ -116,10 +116,7 @@ export function dataPages(
     const tables = tablesOf(database);
     const showsEmails = allows(grants, membersObject, 'list');
     const { resource: name } = request.params as { resource: string };
-    const customFields = await organizationCustomFields(database, resources, organization);
-    const views = resources.map((candidate) =>
-      withCustomFields(candidate.viewFor(grants), customFields, grants),
-    );
+    const views = await resourceViewsOf({ database, resources }, member.membership);
     const titles = titlesOf(views, localeOf(request));
     const resource = views.find((candidate) => candidate.name === name);
     if (resource === undefined) throw errors.notFound();

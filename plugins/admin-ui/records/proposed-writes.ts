@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
-import { HttpError } from '../../../engine/errors.ts';
 import {
   customName,
   documentText,
@@ -11,18 +10,14 @@ import {
   refersToMany,
   refersToUser,
 } from '../../../engine/fields/index.ts';
-import {
-  type Body,
-  organizationCustomFields,
-  recordLimits,
-  writableLists,
-} from '../../../engine/records/index.ts';
+import { type Body, recordLimits, writableLists } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { listMembers, personLabel } from '../../access/identity/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import type { CurrentMember, Language } from '../shell/index.ts';
 import { type Calls, type DataRecord, excerptLengths, prepareCalls } from './calls.ts';
-import { withCustomFields } from './custom-values.ts';
+import { resourceViewsOf } from './custom-values.ts';
+import { unlessMissing } from './unless.ts';
 import { resourceNoun, type Titles, textOf, titlesOf, truncate, valueText } from './values.ts';
 
 /** A write that a member can perform on behalf of someone who proposes it. */
@@ -75,14 +70,9 @@ export function preparePreviews(
   return async (request, member, language) => {
     const { organization, grants, slug } = member.membership;
     const calls = callsOf(request, member);
-    const customFields = await organizationCustomFields(database, resources, organization);
-    const views = new Map(
-      resources.map((resource) => [
-        resource.name,
-        withCustomFields(resource.viewFor(grants), customFields, grants),
-      ]),
-    );
-    const titles = titlesOf([...views.values()]);
+    const memberViews = await resourceViewsOf({ database, resources }, member.membership);
+    const views = new Map(memberViews.map((view) => [view.name, view]));
+    const titles = titlesOf(memberViews);
     const nameOf = namesOf({ calls, views, titles }, async () => {
       const members = await listMembers(tablesOf(database), organization);
       return new Map(members.map((person) => [person.id, personLabel(person)]));
@@ -126,7 +116,7 @@ export function preparePreviews(
     const changedSince: Previews['changedSince'] = async ({ resource, id }, since) => {
       const view = views.get(resource);
       if (view === undefined || id === null || !calls.allows(view, 'read')) return [];
-      const { items } = await calls.history(view, id, '').catch(unlessMissing({ items: [] }));
+      const items = (await unlessMissing(() => calls.history(view, id, '')))?.items ?? [];
       const names = new Set(items.filter(({ at }) => new Date(at) > since).flatMap(({ changed }) => changed));
       return view.definition.fields
         .filter(({ name, set }) => names.has(name) && set === undefined)
@@ -135,14 +125,6 @@ export function preparePreviews(
     return { preview, changedSince };
   };
 }
-
-/** Returns a function that replaces the error for a record that does not exist with a value. */
-const unlessMissing =
-  <T>(value: T) =>
-  (cause: unknown): T => {
-    if (cause instanceof HttpError && cause.status === 404) return value;
-    throw cause;
-  };
 
 /** Returns the values in a body. Those of custom fields have the names that they have in views of the admin UI. */
 const flattened = ({ definition }: ResourceView, body: Body): [string, unknown][] =>
@@ -201,7 +183,7 @@ async function recordOf(
     const [latest] = isTrashed ? (await calls.history(view, id, '')).items : [];
     return latest?.action === 'trash' ? { record: latest.before ?? {} } : calls.readWhole(view, id);
   };
-  return read().catch(unlessMissing(undefined));
+  return unlessMissing(read);
 }
 
 /** Returns a function that returns the names of the users or records to which a value refers; undefined for other values. */

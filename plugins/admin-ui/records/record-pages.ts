@@ -27,7 +27,8 @@ import { userIds, userIdsOfChanges } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf, returnUrl } from './routes.ts';
 import { notedRecord, readTimeline, withNotes } from './timeline.ts';
-import { readUndo, restoreRecord, tagAfter, undoablePosition, unlessConflict } from './undo.ts';
+import { readUndo, restoreRecord, tagAfter, undoablePosition } from './undo.ts';
+import { unlessConflict, unlessMissing } from './unless.ts';
 import { editedField, valueForm } from './value-form.ts';
 import { displayValue, isTruncated, resourceNoun, textOf, truncate, valueText } from './values.ts';
 
@@ -121,12 +122,9 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
   const locale = localeOf(request);
   const history = await calls.history(resource, id, cursor);
   const older = (next: string) => `${path}/${id}?history=${encodeURIComponent(next)}`;
-  const stored = await calls
-    .read(resource, id, references.pageExpansion(calls, resource))
-    .catch((error: unknown) => {
-      if (error instanceof HttpError && error.status === 404) return undefined;
-      throw error;
-    });
+  const stored = await unlessMissing(() =>
+    calls.read(resource, id, references.pageExpansion(calls, resource)),
+  );
   const timeline =
     stored === undefined || !context.hasNotes
       ? undefined

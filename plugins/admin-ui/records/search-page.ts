@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { resourceLabel } from '../../../engine/definition/index.ts';
-import { HttpError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 import { equalityParameter } from '../../../engine/query/index.ts';
 import {
@@ -23,6 +22,7 @@ import { columnsOf } from './list-page.ts';
 import { viewerOf } from './see-as.ts';
 import { recordsTexts } from './texts/index.ts';
 import { searchQuery } from './typed-references.ts';
+import { unlessMissing } from './unless.ts';
 import { isPhoneNumber, resourceNoun, textOf, titlesOf, valueText } from './values.ts';
 
 /** Number of records shown per resource. */
@@ -144,10 +144,6 @@ const phoneParameters = ({ definition: { filters } }: ResourceView): readonly st
   );
 
 async function recordWithId(calls: Calls, resource: ResourceView, id: string): Promise<DataRecord[]> {
-  try {
-    return [(await calls.read(resource, id)).record];
-  } catch (error) {
-    if (error instanceof HttpError && error.status === 404) return [];
-    throw error;
-  }
+  const found = await unlessMissing(() => calls.read(resource, id));
+  return found === undefined ? [] : [found.record];
 }

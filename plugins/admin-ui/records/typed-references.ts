@@ -1,10 +1,10 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
-import { HttpError } from '../../../engine/errors.ts';
 import { type Field, refersToMany } from '../../../engine/fields/index.ts';
 import type { Text } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
+import { unlessMissing } from './unless.ts';
 import { resourceNoun, resourceWords, textOf } from './values.ts';
 
 /** Number of records suggested for each reference. */
@@ -128,10 +128,5 @@ const oneLine = (title: string): string =>
     .toLowerCase();
 
 async function recordOf(calls: Calls, resource: ResourceView, id: string): Promise<DataRecord | undefined> {
-  try {
-    return (await calls.read(resource, id)).record;
-  } catch (error) {
-    if (error instanceof HttpError && error.status === 404) return undefined;
-    throw error;
-  }
+  return (await unlessMissing(() => calls.read(resource, id)))?.record;
 }

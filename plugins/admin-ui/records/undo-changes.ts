@@ -4,12 +4,12 @@ import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import { parseExactJson } from '../../../engine/fields/index.ts';
-import { type ChangeValues, organizationCustomFields } from '../../../engine/records/index.ts';
+import type { ChangeValues } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
 import type { CurrentMember } from '../shell/index.ts';
 import { type Calls, type DataRecord, prepareCalls } from './calls.ts';
-import { withCustomFields } from './custom-values.ts';
+import { resourceViewsOf } from './custom-values.ts';
 import { isRemoval } from './history.ts';
 import { writable } from './inputs.ts';
 import { readUndo, restoreRecord } from './undo.ts';
@@ -80,16 +80,11 @@ export function prepareUndo(
   const tables = tablesOf(database);
   const callsOf = prepareCalls(app, { database, resources, signing: signing(secrets, 'cursors of lists') });
   return async (request, member) => {
-    const { organization, grants } = member.membership;
+    const { organization } = member.membership;
     const calls = callsOf(request, member);
-    const customFields = await organizationCustomFields(database, resources, organization);
-    const views = new Map(
-      resources.map((resource) => [
-        resource.name,
-        withCustomFields(resource.viewFor(grants), customFields, grants),
-      ]),
-    );
-    const titles = titlesOf([...views.values()]);
+    const memberViews = await resourceViewsOf({ database, resources }, member.membership);
+    const views = new Map(memberViews.map((view) => [view.name, view]));
+    const titles = titlesOf(memberViews);
 
     const list: UndoChanges['list'] = async (requestIds, since) => {
       const { rows } = await sql<Omit<RecordChange, 'title'> & { readonly record: string | null }>`

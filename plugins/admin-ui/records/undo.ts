@@ -1,4 +1,4 @@
-import { errors, HttpError } from '../../../engine/errors.ts';
+import { errors } from '../../../engine/errors.ts';
 import {
   type Action,
   type Body,
@@ -13,6 +13,7 @@ import { createOnce } from './create-once.ts';
 import { isRemoval, undoValues } from './history.ts';
 import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
+import { unlessConflict, unlessMissing } from './unless.ts';
 import { valueText } from './values.ts';
 
 /** Returns the button that undoes a change to a record or, without an ID, the changes to several records. */
@@ -28,20 +29,18 @@ export const undoButton: DoneMessage['undo'] = ({ url }, { id, change }) => {
   };
 };
 
+/** Returns the transaction in a change's position. */
+export const transactionOf = (position: string): string => position.split('-')[0] ?? '';
+
 /** Returns the change that the current request made to a record, if the member can read the record's history. */
 async function requestedChange(
   { request, resource, calls }: DataRequest,
   id: string,
 ): Promise<ChangeValues | undefined> {
   if (!calls.allows(resource, 'read')) return undefined;
-  try {
-    const { items } = await calls.history(resource, id, '');
-    return items.find((change) => change.request_id === request.id);
-  } catch (error) {
-    // The record has left the member's scopes.
-    if (error instanceof HttpError && error.status === 404) return undefined;
-    throw error;
-  }
+  // The record can have left the member's scopes.
+  const history = await unlessMissing(() => calls.history(resource, id, ''));
+  return history?.items.find((change) => change.request_id === request.id);
 }
 
 /** Returns the action that undoes a change. */
@@ -113,16 +112,6 @@ export async function tagAfter(
     .filter(({ name }) => changed.includes(name))
     .every((field) => valueText(field, record[field.name]) === valueText(field, after?.[field.name]));
   return isUnchanged ? tag : undefined;
-}
-
-/** Runs a write. @returns undefined if another user has changed the record in the meantime */
-export async function unlessConflict<T>(work: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof HttpError && error.status === 412) return undefined;
-    throw error;
-  }
 }
 
 /** Number of records whose changes are undone at the same time. */

@@ -79,19 +79,14 @@ export const proposalRows: RowSource<Proposal> = {
   order: 'p.id desc',
 };
 
-/** Grants on a resource that the tools require, except for actions of modules. */
-const toolGrants: Readonly<Record<string, string>> = {
-  create: 'create',
-  update: 'update',
-  delete: 'delete',
-  restore: 'restore',
-};
-
-/** Returns the grant that a proposal requires on its resource, or undefined if the instance no longer has its action. */
+/**
+ * Returns the grant that a proposal requires on its resource: the tool's name, except for actions of modules. Undefined if the
+ * instance no longer has the action.
+ */
 export const grantOf = (
   { tool, action }: Pick<Proposal, 'tool' | 'action'>,
   { actions }: Pick<ResourceView, 'actions'>,
-): string | undefined => toolGrants[tool] ?? actions.find(({ name }) => name === action)?.grant;
+): string | undefined => (tool === 'act' ? actions.find(({ name }) => name === action)?.grant : tool);
 
 /** Returns the values or the action's input of a proposal. */
 export const proposedBody = ({ body }: Pick<Proposal, 'body'>): Body =>

@@ -76,8 +76,7 @@ function enhanceValueForm(form, cancel) {
 const cells = matchMedia('(min-width: 721px)').matches ? [...document.querySelectorAll('td[data-edit]')] : [];
 let closeCell = () => {};
 async function openCell(cell) {
-  const answer = await fetch(cell.dataset.edit);
-  const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  const page = await readPage(cell.dataset.edit);
   const form = page.querySelector('form.inline');
   // The record's page explains why the value cannot be changed.
   if (form === null) return location.assign(cell.dataset.edit);
@@ -139,6 +138,11 @@ if (importForm !== null) {
 document.getElementById('note')?.addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();
 });
+/** Reads another page of the admin UI. */
+async function readPage(url, options) {
+  const answer = await fetch(url, options);
+  return new DOMParser().parseFromString(await answer.text(), 'text/html');
+}
 /** Follows a link to the same page without changing the scroll position. */
 function follow(link) {
   keepPosition();
@@ -250,8 +254,7 @@ function openPalette() {
     if (text.length < 2) return;
     await new Promise((resolve) => setTimeout(resolve, 250));
     if (signal.aborted) return;
-    const answer = await fetch(`${everything.action}?${new URLSearchParams({ q: text })}`, { signal });
-    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    const page = await readPage(`${everything.action}?${new URLSearchParams({ q: text })}`, { signal });
     const links = [...page.querySelectorAll('main section a')];
     records = links
       .filter(({ pathname }) => /\/data\/[^/]+\/-?\d+$/.test(pathname))

@@ -91,7 +91,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'webhooks/endpoint/check.ts': [1, ofModules],
   'webhooks/queue/check.ts': [2, ofPlatform],
   'webhooks/queue/claim.ts': [3, ofPlatform],
-  'webhooks/queue/items.ts': [3, ofPlatform],
+  'webhooks/queue/items.ts': [5, ofPlatform],
   'webhooks/queue/metrics.ts': [3, ofPlatform],
   'webhooks/sender/sender.ts': [1, 'prepares a message'],
   'webhooks/subscriptions/deliveries.ts': [1, outside],

@@ -3,7 +3,11 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { brotliDecompressSync, inflateSync, unzipSync, zstdDecompressSync } from 'node:zlib';
 
-const agent = new Agent({ keepAlive: true });
+/**
+ * Connections idle for 12 of the 72 seconds after which the service closes them are not used again. With the default, a second
+ * before, a busy process sends requests on connections that the service has just closed.
+ */
+const agent = new Agent({ keepAlive: true, agentKeepAliveTimeoutBuffer: 60_000 });
 
 /** A response with its complete body. */
 export interface Received {

@@ -209,8 +209,8 @@ export async function buildService(
     );
     for (const resource of resources) {
       const { renamedFrom, alias } = resource.definition;
-      for (const name of [resource.name, ...(alias && renamedFrom ? [renamedFrom] : [])]) {
-        const routeOptions = { resource, database, path: `${apiPrefix}/${name}` };
+      for (const pathName of [resource.name, ...(alias && renamedFrom ? [renamedFrom] : [])]) {
+        const routeOptions = { resource, database, pathName, path: `${apiPrefix}/${pathName}` };
         await api.register(crud, { ...routeOptions, ...linkOptions });
         await api.register(importRoutes, { ...routeOptions, maxBytes: config.importBytes });
       }

@@ -103,7 +103,7 @@ export type ChangeOf<T extends Types<T>> = {
   readonly [Name in keyof T & string]: Change<T[Name]> & { readonly resource: Name };
 }[keyof T & string];
 
-/** Up to 500 changes, in order. */
+/** A page of changes, in order. */
 export interface EventsPage<T extends Types<T>> {
   readonly data: readonly ChangeOf<T>[];
   /** Cursor after these changes. Store it after processing them, and pass it as `after` to resume. */

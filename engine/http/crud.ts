@@ -99,6 +99,8 @@ declare module 'fastify' {
 interface CrudOptions {
   readonly resource: Resource;
   readonly database: Database;
+  /** The name in the resource's path, which can be a former one. */
+  readonly pathName: string;
   /** Base path of the resource. */
   readonly path: string;
   /** Returns the origin for links, without a trailing slash. If unknown (empty), links contain only paths. */
@@ -110,7 +112,7 @@ interface CrudOptions {
 /** Adds a resource's routes: all operations, and a 405 response to all other methods. */
 export async function crud(
   app: FastifyInstance,
-  { resource, database, path, publicUrl, signing }: CrudOptions,
+  { resource, database, pathName, path, publicUrl, signing }: CrudOptions,
 ): Promise<void> {
   const resourceUrl = () => `${publicUrl()}${path}`;
   const fieldNames = fieldNamesOf(resource);
@@ -119,12 +121,11 @@ export async function crud(
       ? [{ name, to, fieldNames: fieldNamesOf(resource.context.contextOf(to)) }]
       : [],
   );
-  const pathName = path.slice(path.lastIndexOf('/') + 1);
   type Method = Operation['method'] | 'HEAD' | 'QUERY';
   const methodsByUrl = new Map<string, Method[]>();
   /** Methods that need a preference, by URL. */
   const preferredByUrl = new Map<string, Method[]>();
-  sendDeprecations(app, resource, path);
+  sendDeprecations(app, resource, pathName);
   for (const routed of operationsOf(resource.definition)) {
     const { name, operation } = routed;
     const requirements = bodyRequirements(routed, resource.definition);

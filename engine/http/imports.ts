@@ -29,6 +29,8 @@ const gracePeriodMs = 30_000;
 interface ImportRouteOptions {
   readonly resource: Resource;
   readonly database: Database;
+  /** The name in the resource's path, which can be a former one. */
+  readonly pathName: string;
   /** Base path of the resource. */
   readonly path: string;
   /** Maximum length of a decoded body, in bytes. */
@@ -38,9 +40,9 @@ interface ImportRouteOptions {
 /** Adds the resource's routes whose request bodies are streamed. */
 export async function importRoutes(
   app: FastifyInstance,
-  { resource, database, path, maxBytes }: ImportRouteOptions,
+  { resource, database, pathName, path, maxBytes }: ImportRouteOptions,
 ): Promise<void> {
-  sendDeprecations(app, resource, path);
+  sendDeprecations(app, resource, pathName);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   for (const [name, operation] of Object.entries(uploads)) {

@@ -1,6 +1,7 @@
 import { errorCodes, errors, type HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
+import { retentionHours } from '../records/index.ts';
 import { problemJson } from './reply.ts';
 
 /** Shared components of the OpenAPI document: error responses, headers, parameters. */
@@ -314,8 +315,7 @@ export const parameters = {
   IdempotencyKey: {
     name: 'Idempotency-Key',
     in: 'header',
-    description:
-      'Makes the create safe to retry for 24 hours: requests with the same key and body get the first response. Use a unique value, for example a UUID.',
+    description: `Makes the create safe to retry for ${retentionHours} hours: requests with the same key and body get the first response. Use a unique value, for example a UUID.`,
     schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
   },
   cursor: {

@@ -101,14 +101,22 @@ export function compileGrants(rows: Iterable<StoredGrant>): Grants {
   return Object.freeze({ unlimited: Object.freeze(unlimited), scoped: Object.freeze(scoped), own });
 }
 
-/** Returns the stored grants that allow the same reads, and nothing else. */
-export const readsOf = (rows: readonly StoredGrant[]): readonly StoredGrant[] =>
-  rows.flatMap(({ object, action: text }) => {
-    const [action, ...scope] = text.split(':');
-    const reads =
-      action === wildcard ? ['list', 'read'] : action === 'list' || action === 'read' ? [action] : [];
-    return reads.map((read) => ({ object, action: [read, ...scope].join(':') }));
+/** Returns grants that allow the same reads, and nothing else. */
+export function readsOf({ unlimited, scoped }: Grants): Grants {
+  const readBits = actions.list | actions.read;
+  const readMasks = (masks: Masks): Masks => {
+    const read: Record<string, number> = Object.create(null);
+    for (const [object, mask] of Object.entries(masks)) read[object] = mask & readBits;
+    return Object.freeze(read);
+  };
+  const scopes: Record<string, Masks> = Object.create(null);
+  for (const [scope, masks] of Object.entries(scoped)) scopes[scope] = readMasks(masks);
+  return Object.freeze({
+    unlimited: readMasks(unlimited),
+    scoped: Object.freeze(scopes),
+    own: new Set<string>(),
   });
+}
 
 /** Returns grants that allow only what both allow. */
 export const grantsWithin = (grants: Grants, within: Grants): Grants => Object.freeze({ ...grants, within });

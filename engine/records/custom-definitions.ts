@@ -63,11 +63,9 @@ const caches = new WeakMap<Database, TtlCache<CustomFields>>();
 function cacheOf(database: Database): TtlCache<CustomFields> {
   let cache = caches.get(database);
   if (cache === undefined) {
-    cache = ttlCache(
-      'custom_fields',
-      (organization) => loadCustomFields(tablesOf(database), organization),
-      (organization) => organization,
-    );
+    cache = ttlCache('custom_fields', (organization) => loadCustomFields(tablesOf(database), organization), {
+      ownerOf: (organization) => organization,
+    });
     caches.set(database, cache);
   }
   return cache;

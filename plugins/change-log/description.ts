@@ -1,5 +1,6 @@
 import type { Fragment } from '../../engine/compile/index.ts';
 import { changeSchema } from '../../engine/records/index.ts';
+import { maxChanges } from './feed.ts';
 import { maxWait } from './request.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
@@ -19,7 +20,7 @@ export const feedFragment: Fragment = {
       get: {
         operationId: 'listEvents',
         summary: 'List changes',
-        description: `Lists changes to records, including deletions, in order and each exactly once. Returns up to 500 changes after a cursor, and the \`next\` cursor. With \`Accept: text/event-stream\`, streams the changes as server-sent events whose IDs are cursors. Ignore a change if you have already received one with a higher \`version\` for the same record. Requires the grant \`list\` on each resource.`,
+        description: `Lists changes to records, including deletions, in order and each exactly once. Returns up to ${maxChanges} changes after a cursor, and the \`next\` cursor. With \`Accept: text/event-stream\`, streams the changes as server-sent events whose IDs are cursors. Ignore a change if you have already received one with a higher \`version\` for the same record. Requires the grant \`list\` on each resource.`,
         tags: ['events'],
         parameters: [
           ref('parameters', 'org'),

@@ -45,7 +45,7 @@ export interface FeedPage {
 }
 
 /** Maximum number of changes per page. */
-const maxChanges = 500;
+export const maxChanges = 500;
 
 /**
  * Query for the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable

@@ -65,7 +65,7 @@ suite('shared lookups with one connection for writes', { concurrency: 1 }, () =>
   });
 
   test("an organization's lookup waits for its slot, whichever request starts it", async () => {
-    const counts = ttlCache('test_counts', find, (organization) => organization);
+    const counts = ttlCache('test_counts', find, { ownerOf: (organization) => organization });
     let lookup: ReturnType<typeof counts.get>;
     await occupied('1', async () => {
       lookup = inRequest('', () => counts.get('1'));

@@ -26,7 +26,7 @@ export function backlog(database: Database, { table }: Queue): Backlog {
         where organization_id = ${organization}::bigint and status = 'waiting'`.execute(tablesOf(database));
       return { count: Number(rows[0]?.count) };
     },
-    (organization) => organization,
+    { ownerOf: (organization) => organization },
   );
   return {
     admit: async (organization, max) => {

@@ -169,7 +169,7 @@ async function findKey(database: Database, query: Statement): Promise<StoredKey 
     object == null || action == null ? [] : [{ object, action, isOwn, isMembers }],
   );
   const ownGrants = grants.filter(({ isOwn }) => isOwn === 'true');
-  const keyGrants = compileGrants(readOnly === 'true' ? readsOf(ownGrants) : ownGrants);
+  const keyGrants = readOnly === 'true' ? readsOf(compileGrants(ownGrants)) : compileGrants(ownGrants);
   const memberGrants = compileGrants(grants.filter(({ isMembers }) => isMembers === 'true'));
   const limited = (own: Grants) => (email == null ? own : grantsWithin(own, memberGrants));
   return {
@@ -290,15 +290,15 @@ export const keyAuthentication = fastifyPlugin(
       uses.record(key, { organization, at: new Date() });
       return principal;
     };
-    const callers = ttlCache('callers of jobs', (text) => findPrincipal(JSON.parse(text) as CallerIdentity));
     const findPrincipal = async (caller: CallerIdentity): Promise<Principal | undefined> => {
       if (caller.kind === 'user') return memberPrincipal(tablesOf(database), caller);
       const key = await findKey(database, byId.bind(caller));
       return key === undefined || key.expiresAt <= Date.now() ? undefined : key.principal;
     };
-    app.decorate('principalAgain', async ({ kind, actor, organization }) =>
-      callers.get(JSON.stringify({ kind, actor, organization })),
-    );
+    const callers = ttlCache('callers of jobs', findPrincipal, {
+      textOf: ({ kind, actor, organization }) => `${kind} ${actor} ${organization}`,
+    });
+    app.decorate('principalAgain', async (caller) => callers.get(caller));
   },
   { name: 'key-authentication', fastify: '5.x', dependencies: ['session-authentication'] },
 );

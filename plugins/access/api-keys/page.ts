@@ -46,10 +46,20 @@ import { apiKeysTexts } from './texts/index.ts';
 const { later } = apiKeysTexts;
 
 const dayMs = 86_400_000;
-/** Lifetimes, keyed by form value. The first one is preselected, and null means that the key does not expire. */
-const lifetimes: ReadonlyMap<string, { readonly label: TextIn; readonly ms: number | null }> = new Map([
-  ['90', { label: later('in90Days'), ms: 90 * dayMs }],
-  ['30', { label: later('in30Days'), ms: 30 * dayMs }],
+/** How long a key can be used. */
+interface Lifetime {
+  readonly label: TextIn;
+  /** Milliseconds. Null if the key does not expire. */
+  readonly ms: number | null;
+}
+const lifetimeOf = (days: number): [string, Lifetime] => [
+  String(days),
+  { label: later('inDays', { count: days }), ms: days * dayMs },
+];
+/** Lifetimes, keyed by form value. The first one is preselected. */
+const lifetimes: ReadonlyMap<string, Lifetime> = new Map<string, Lifetime>([
+  lifetimeOf(90),
+  lifetimeOf(30),
   ['365', { label: later('inAYear'), ms: 365 * dayMs }],
   ['never', { label: later('never'), ms: null }],
 ]);

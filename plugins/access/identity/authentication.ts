@@ -64,17 +64,20 @@ export interface Site {
 
 /** Creates this instance's site. @param publicUrl returns the URL, or `''` to use the Host header */
 function siteOf(publicUrl: () => string): Site {
-  const origin: Site['origin'] = (request) => {
-    const configuredUrl = publicUrl();
-    return URL.canParse(configuredUrl)
-      ? new URL(configuredUrl).origin
-      : `${request.protocol}://${request.host}`;
+  let [text, configured] = ['', undefined as URL | undefined];
+  /** Returns the configured URL, parsed again only after a change. */
+  const configuredUrl = (): URL | undefined => {
+    const current = publicUrl();
+    if (current !== text) [text, configured] = [current, URL.parse(current) ?? undefined];
+    return configured;
   };
+  const origin: Site['origin'] = (request) =>
+    configuredUrl()?.origin ?? `${request.protocol}://${request.host}`;
   const isSecure: Site['isSecure'] = (request) => {
-    const url = origin(request);
-    if (!URL.canParse(url)) return true;
-    const { protocol, hostname } = new URL(url);
-    return protocol === 'https:' || !(isLoopback(hostname) || hostname.endsWith('.localhost'));
+    const url = configuredUrl();
+    const isHttps = url === undefined ? request.protocol === 'https' : url.protocol === 'https:';
+    const hostname = url?.hostname ?? request.hostname.toLowerCase();
+    return isHttps || !(isLoopback(hostname) || hostname.endsWith('.localhost'));
   };
   return {
     origin,
@@ -83,8 +86,8 @@ function siteOf(publicUrl: () => string): Site {
     isSameOrigin: (request) => {
       const { origin: originHeader, 'sec-fetch-site': fetchSite } = request.headers;
       if (fetchSite !== undefined) return fetchSite === 'same-origin';
-      if (originHeader === undefined || !URL.canParse(originHeader)) return false;
-      return new URL(originHeader).host === request.host || new URL(originHeader).origin === origin(request);
+      const sender = originHeader === undefined ? null : URL.parse(originHeader);
+      return sender !== null && (sender.host === request.host || sender.origin === origin(request));
     },
   };
 }

@@ -28,7 +28,7 @@ export {
   unlinkUser,
   verifyEmail,
 } from './operator-users.ts';
-export { generatePassword } from './passwords.ts';
+export { generatePassword, minPasswordLength } from './passwords.ts';
 export {
   findMember,
   findPeople,

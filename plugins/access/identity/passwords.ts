@@ -64,8 +64,8 @@ const limit = pLimit(2);
 /** Generates a random 128-bit password. */
 export const generatePassword = (): string => randomBytes(16).toString('base64url');
 
-/** Minimum and maximum number of characters in a password. */
-const minLength = 8;
+/** Minimum number of characters in a new password. */
+export const minPasswordLength = 8;
 const maxLength = 256;
 
 /**
@@ -81,13 +81,13 @@ function normalPassword(password: string): string | undefined {
 
 /**
  * Validates a new password for the user with this email address.
- * @throws UserError unless it has 8 to 256 characters and is not easy to guess
+ * @throws IdentityError unless its length is within the limits and it is not easy to guess
  */
 export async function checkNewPassword(password: string, email: string): Promise<void> {
   const normal = normalPassword(password);
-  if (normal === undefined || [...normal].length < minLength) {
-    throw new IdentityError(`the password must have ${minLength} to ${maxLength} characters`, {
-      ...{ kind: 'passwordLength', min: minLength, max: maxLength },
+  if (normal === undefined || [...normal].length < minPasswordLength) {
+    throw new IdentityError(`the password must have ${minPasswordLength} to ${maxLength} characters`, {
+      ...{ kind: 'passwordLength', min: minPasswordLength, max: maxLength },
     });
   }
   await rejectGuessable(normal, email);

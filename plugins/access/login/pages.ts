@@ -15,7 +15,7 @@ import {
   type ViewData,
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
-import { maxPersonName } from '../identity/index.ts';
+import { maxPersonName, minPasswordLength } from '../identity/index.ts';
 import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
 import { type Candidate, pickBy } from './candidates.ts';
 import { byPassword, type LoginServices, sessionRoute } from './login.ts';
@@ -109,6 +109,7 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
     render(request, reply, view('invite'), {
       language: languageOf(request),
       title: loginTexts(languageOf(request))('acceptTitle'),
+      minPassword: minPasswordLength,
       id: (request.params as { id: string }).id,
       ...more,
     });

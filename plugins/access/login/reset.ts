@@ -17,7 +17,7 @@ import {
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
 import { linkWithCode, mailTemplate } from '../../operations/mail/index.ts';
-import { createMailedResets, parseEmail, redeemReset } from '../identity/index.ts';
+import { createMailedResets, minPasswordLength, parseEmail, redeemReset } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { addLoginLinks, type LoginServices } from './login.ts';
 import { loginTexts } from './texts/index.ts';
@@ -97,6 +97,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     render(request, reply, view('reset'), {
       language: languageOf(request),
       title: loginTexts(languageOf(request))('resetTitle'),
+      minPassword: minPasswordLength,
       id: (request.params as { id: string }).id,
       ...more,
     });

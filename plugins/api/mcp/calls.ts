@@ -10,7 +10,7 @@ import type { ConnectorSettings } from '../../access/oauth/index.ts';
 import type { Arguments, Tool, ToolResult } from './tool.ts';
 
 /** Number of days after which calls are deleted. */
-const retentionDays = 30;
+export const callRetentionDays = 30;
 
 /** Deletes a batch of old calls. @returns the number of deleted rows */
 export const agentCallsRetention = (tables: Tables): Promise<number> =>
@@ -18,7 +18,7 @@ export const agentCallsRetention = (tables: Tables): Promise<number> =>
     tables,
     'crm_agent_calls',
     ['organization_id', 'id'],
-    sql`at < now() - ${retentionDays}::int * interval '1 day'`,
+    sql`at < now() - ${callRetentionDays}::int * interval '1 day'`,
     'at',
   );
 

@@ -25,6 +25,7 @@ import {
   type ObjectContext,
   type Text,
 } from '../../admin-ui/shell/index.ts';
+import { callRetentionDays } from './calls.ts';
 import { agentsTexts } from './texts/index.ts';
 
 /** Services used by the page. */
@@ -244,7 +245,7 @@ export function agentsPage(app: FastifyInstance, services: PageServices): void {
           run === null ? {} : { text: run, href: linkWithParameters(urlOf(), {}, { run }) },
       },
     ],
-    empty: later('none'),
+    empty: later('none', { count: callRetentionDays }),
     rowActions: { undo: undoing('run'), 'undo-since': undoing('since') },
   });
   addObjects(app, services, [calls]);

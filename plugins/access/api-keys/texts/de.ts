@@ -51,8 +51,7 @@ export default {
     'Optional. Der Schlüssel kann nur, was sowohl sein Profil als auch das Profil dieses Mitglieds erlaubt, und endet mit der Mitgliedschaft.',
   nobody: 'Niemand',
   expires: 'Läuft ab',
-  in90Days: 'in 90 Tagen',
-  in30Days: 'in 30 Tagen',
+  inDays: { one: 'in {count} Tag', other: 'in {count} Tagen' },
   inAYear: 'in einem Jahr',
   chooseExpiry: 'Wählen Sie aus, wann der Schlüssel abläuft.',
   cannotDelegate:

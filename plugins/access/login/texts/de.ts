@@ -38,7 +38,7 @@ export default {
     'Falls ein Benutzer mit dieser E-Mail-Adresse existiert, ist eine E-Mail mit einem Link und einem Code unterwegs. Der Link ist eine Stunde lang gültig.',
   resetTitle: 'Passwort zurücksetzen',
   resetIntro:
-    'Geben Sie den Code ein, den Sie mit dem Link erhalten haben, und wählen Sie ein Passwort mit mindestens 8 Zeichen. Alle Ihre Sitzungen werden beendet.',
+    'Geben Sie den Code ein, den Sie mit dem Link erhalten haben, und wählen Sie ein Passwort mit mindestens {min} Zeichen. Alle Ihre Sitzungen werden beendet.',
   newPassword: 'Neues Passwort',
   confirmPassword: 'Neues Passwort bestätigen',
   resetPassword: 'Passwort zurücksetzen',
@@ -51,7 +51,7 @@ export default {
     '{inviter} hat Sie eingeladen, als {email} der Organisation <strong>{organization}</strong> beizutreten.',
   invited: 'Sie wurden eingeladen, als {email} der Organisation <strong>{organization}</strong> beizutreten.',
   existingUser: 'Sie haben bereits ein Konto mit dieser E-Mail-Adresse. Geben Sie dessen Passwort ein.',
-  choosePassword: 'Wählen Sie ein Passwort mit mindestens 8 Zeichen.',
+  choosePassword: 'Wählen Sie ein Passwort mit mindestens {min} Zeichen.',
   unknownInvitation:
     'Sie wurden eingeladen, einer Organisation in diesem CRM beizutreten. Um die Einladung zu sehen, geben Sie den Code ein, den Sie mit dem Link erhalten haben.',
   yourName: 'Ihr Name',
@@ -68,7 +68,7 @@ export default {
   // The user's own page
   you: 'Ihr Konto',
   currentPassword: 'Aktuelles Passwort',
-  newPasswordOf8: 'Neues Passwort, mindestens 8 Zeichen',
+  newPasswordOf: 'Neues Passwort, mindestens {min} Zeichen',
   changePassword: 'Passwort ändern',
   wrongCurrentPassword: 'Das aktuelle Passwort ist falsch.',
   passwordChanged: 'Das Passwort wurde geändert. Alle anderen Sitzungen wurden beendet.',

@@ -34,7 +34,7 @@ export default {
     'If a user with that email address exists, an email with a link and a code is on its way. The link is valid for an hour.',
   resetTitle: 'Reset your password',
   resetIntro:
-    'Enter the code you received with the link, and choose a password of at least 8 characters. All of your sessions will be logged out.',
+    'Enter the code you received with the link, and choose a password of at least {min} characters. All of your sessions will be logged out.',
   newPassword: 'New password',
   confirmPassword: 'Confirm new password',
   resetPassword: 'Reset password',
@@ -45,7 +45,7 @@ export default {
   invitedBy: '{inviter} has invited you to join <strong>{organization}</strong> as {email}.',
   invited: 'You have been invited to join <strong>{organization}</strong> as {email}.',
   existingUser: 'You already have an account with this email address. Enter its password.',
-  choosePassword: 'Choose a password of at least 8 characters.',
+  choosePassword: 'Choose a password of at least {min} characters.',
   unknownInvitation:
     'You have been invited to join an organization in this CRM. To see the invitation, enter the code you received with the link.',
   yourName: 'Your name',
@@ -62,7 +62,7 @@ export default {
   // The user's own page
   you: 'You',
   currentPassword: 'Current password',
-  newPasswordOf8: 'New password, at least 8 characters',
+  newPasswordOf: 'New password, at least {min} characters',
   changePassword: 'Change password',
   wrongCurrentPassword: 'the current password is wrong',
   passwordChanged: 'Password changed. All other sessions have been logged out.',

@@ -16,7 +16,10 @@ export default {
   deletedKey: 'gelöschter Schlüssel',
   all: 'Alle',
   writes: 'Änderungen',
-  none: 'Aufrufe, mit denen Agenten Datensätze lesen oder ändern, erscheinen hier 30 Tage lang.',
+  none: {
+    one: 'Aufrufe, mit denen Agenten Datensätze lesen oder ändern, erscheinen hier {count} Tag lang.',
+    other: 'Aufrufe, mit denen Agenten Datensätze lesen oder ändern, erscheinen hier {count} Tage lang.',
+  },
   missing: 'Der Aufruf {id} existiert nicht.',
   undo: 'Rückgängig machen',
   undoRun: 'Lauf rückgängig machen',

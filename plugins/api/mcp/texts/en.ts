@@ -15,7 +15,10 @@ export default {
   deletedKey: 'deleted key',
   all: 'All',
   writes: 'Writes',
-  none: 'Calls with which agents read or write records appear here for 30 days.',
+  none: {
+    one: 'Calls with which agents read or write records appear here for {count} day.',
+    other: 'Calls with which agents read or write records appear here for {count} days.',
+  },
   missing: 'Call {id} does not exist.',
   undo: 'Undo',
   undoRun: 'Undo the run',

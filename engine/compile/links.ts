@@ -6,7 +6,7 @@ import { createIndexSql, identifier, quote } from '../sql/index.ts';
 import { bigintColumn, declareIndexes } from '../tables/index.ts';
 
 /** Returns a resource's references fields, including retired ones, whose values still exist. */
-export const referencesFields = ({
+const referencesFields = ({
   fields,
   retired,
 }: Pick<ResourceDefinition, 'fields' | 'retired'>): readonly Field[] =>

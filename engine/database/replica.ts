@@ -40,7 +40,7 @@ export interface Replica {
  */
 const [waitMs, pollMs] = [20, 1];
 /** Time allowed for a server to report its position, in milliseconds. */
-export const replicaTimeoutMs = 500;
+const replicaTimeoutMs = 500;
 /** Maximum number of primary positions remembered until the replica reaches them. */
 const maxPositions = 1000;
 

@@ -79,7 +79,7 @@ const epochs = defineTable('crm_ledger_epochs', {
 });
 
 /** The change log. Each row is written in the same statement or transaction as the change. */
-export const changeLogTables = [ledger, epochs];
+const changeLogTables = [ledger, epochs];
 
 const kind = ({ caller }: WriteInput) => caller.principal.kind;
 const actor = ({ caller }: WriteInput) => caller.principal.actor;

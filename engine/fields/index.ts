@@ -66,7 +66,7 @@ export {
 export { currencyCodes, isTimeZone, type TextFormatName, textFormatNames, textFormatOf } from './formats.ts';
 export { jsonErrorOffset, positionAt } from './json-error.ts';
 export { fieldLabel, humanize, inSentence } from './labels.ts';
-export { defaultMaxValues, type ElementName, elementNames } from './lists.ts';
+export { defaultMaxValues, type ElementName } from './lists.ts';
 export { anyCurrency, currencySuffix, isCurrency } from './money.ts';
 export { phoneRegionOf, phoneVariants } from './phone-numbers.ts';
 export { maxReferences } from './references.ts';

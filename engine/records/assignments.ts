@@ -144,7 +144,7 @@ const merged = (
     : writes.map(({ column, value }) => ({ column, value: merge(value, storedValue()) }));
 
 /** Makes a write fail if a field's transitions do not allow the assigned value. */
-export const onlyAllowed = (
+const onlyAllowed = (
   field: Field,
   writes: readonly Assignment[],
   context: Parameters<typeof allowedValue>[2],

@@ -72,7 +72,6 @@ export {
   customFieldsTable,
   customFieldTables,
   customValuesTriggerBody,
-  fromCustomFields,
 } from './custom-tables.ts';
 export { findDependents } from './delete-referrers.ts';
 export {
@@ -190,7 +189,6 @@ export {
   operationsOf,
   type RoutedOperation,
   routedOperation,
-  routedOperations,
 } from './operations.ts';
 export { type OrganizationRecords, organizationRecords } from './organization-records.ts';
 export { type Projection, projection } from './projection.ts';
@@ -207,7 +205,7 @@ export {
   type Records,
   type RecordsWork,
 } from './records.ts';
-export { compileErase, compilePurge, compilePurgeBatch, daysText, type RemoveOperation } from './remove.ts';
+export { compileErase, compilePurge, compilePurgeBatch, type RemoveOperation } from './remove.ts';
 export {
   type BulkResult,
   type ChangeValues,

@@ -110,7 +110,7 @@ const jobs = defineTable(
 export const jobTables = [jobs];
 
 /** Maximum number of queued jobs per organization. */
-export const maxQueuedJobs = 10;
+const maxQueuedJobs = 10;
 
 /** Path of the jobs, relative to the API. */
 export const jobsPath = '/jobs';

@@ -29,7 +29,7 @@ const textKeys = ['sort', 'dir', 'q', 'cursor'] as const;
 /** Keys of the body that contain names, as a list or separated by commas. */
 const nameKeys = ['fields', 'expand'] as const;
 /** The keys of the body, which have the names of a list's parameters, except `where`. */
-export const queryKeys = ['where', ...textKeys, ...nameKeys] as const;
+const queryKeys = ['where', ...textKeys, ...nameKeys] as const;
 
 /** Maximum size of the body in bytes: 50 conditions, each with 50 values of about 100 characters. */
 const maxBytes = 256 * 1024;

@@ -26,10 +26,7 @@ export const limitsChanges = ({ resources, action }: ChangeView): boolean =>
 const limitsOf = ({ rows }: VisibleResource, action: Action): readonly RecordLimit[] => rows?.[action] ?? [];
 
 /** Returns whether the caller does not see all of the resource's fields. */
-export const hidesFields = ({
-  definition,
-  stored,
-}: Pick<VisibleResource, 'definition' | 'stored'>): boolean =>
+const hidesFields = ({ definition, stored }: Pick<VisibleResource, 'definition' | 'stored'>): boolean =>
   definition.fields.length < stored.fields.length;
 
 /** Returns whether a field contains the values of custom fields, and the caller cannot read all field groups. */

@@ -17,6 +17,7 @@ import { arrayTexts, type BatchItem, type ItemColumn, type ItemTable, type ItemV
 import type {
   BatchSplitter,
   BodyInput,
+  CreateInput,
   ExplainRejection,
   OperationContext,
   OperationInput,
@@ -45,6 +46,8 @@ export interface BatchPlan extends OperationPlan, ItemValues {
   readonly location: (number: number) => string;
   /** Errors by item index. Indexes start at 1. */
   readonly failures: ReadonlyMap<number, HttpError>;
+  /** See {@link CreateInput}. */
+  readonly itemErrors?: CreateInput['itemErrors'];
   /** Returns the column values of the items at these indexes. */
   readonly columnsOf: (numbers: readonly number[]) => Promise<readonly string[]>;
 }
@@ -114,7 +117,7 @@ interface BatchItemRules {
  * @throws HttpError 400 naming the invalid items if the batch stops on errors
  */
 export async function batchPlan(
-  input: OperationInput,
+  input: OperationInput & Pick<CreateInput, 'itemErrors'>,
   { items, stops }: BatchEnvelope,
   { table, location, read, key, sameKey = errors.duplicateInBatch(['id']) }: BatchItemRules,
 ): Promise<BatchPlan> {
@@ -151,13 +154,16 @@ export async function batchPlan(
     return arrayTexts(columns);
   };
   const columns = await columnsOf(valid.map((_, index) => index + 1));
-  const plan = { ...basePlan(input), stops, size: items.length, location, columns, columnsOf };
+  const { itemErrors } = input;
+  const base = { ...basePlan(input), ...(itemErrors && { itemErrors }) };
+  const plan = { ...base, stops, size: items.length, location, columns, columnsOf };
   return withFailures({ ...plan, failures: new Map(), skipped: [] }, failures);
 }
 
 /** Returns the plan with additional failed items. @throws HttpError 400 if the batch stops on errors */
 export function withFailures<P extends BatchPlan>(plan: P, newFailures: ReadonlyMap<number, HttpError>): P {
   const failures = new Map([...plan.failures, ...newFailures]);
+  for (const [number, error] of newFailures) plan.itemErrors?.set(number, error);
   if (plan.stops && failures.size > 0) throw itemsError(plan, failures);
   return { ...plan, failures, skipped: [...failures.keys()].map(String) };
 }

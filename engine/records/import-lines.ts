@@ -1,7 +1,15 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type ErrorReason, type FieldIssue, fieldLimiter, HttpError, hintOf, reasonKey } from '../errors.ts';
-import { type Field, lookupOf, parseExactJson } from '../fields/index.ts';
+import {
+  type ErrorReason,
+  errors,
+  type FieldIssue,
+  fieldLimiter,
+  HttpError,
+  hintOf,
+  reasonKey,
+} from '../errors.ts';
+import { type Field, lookupOf } from '../fields/index.ts';
 import { ItemFailures } from './batch.ts';
 import type { Body } from './body.ts';
 import type { CreateBatchPlan } from './create.ts';
@@ -52,10 +60,9 @@ export const writeMany =
   (database: Database, { createBatch }: CompiledOperations, writes: ImportWrites): WriteMany =>
   async (bodies) => {
     const { caller, strict, match, stops, isDryRun, customFields } = writes;
+    const itemErrors = new Map<number, HttpError>();
     const plan = await createBatch.plan({
-      caller,
-      strict,
-      customFields,
+      ...{ caller, strict, customFields, itemErrors },
       body: { records: bodies, on_error: 'continue', match },
     });
     if (isDryRun) {
@@ -68,8 +75,8 @@ export const writeMany =
     try {
       const rows = await execute(database, createBatch, { ...plan, stops });
       const { json } = createBatch.result(plan, rows);
-      const { results } = parseExactJson(String(json), Number.POSITIVE_INFINITY) as { results: Result[] };
-      return results.map(outcomeOf);
+      const { results } = JSON.parse(String(json)) as { results: Result[] };
+      return results.map((result, index) => outcomeOf(result, itemErrors.get(index + 1)));
     } catch (cause) {
       if (!(cause instanceof HttpError && cause.cause instanceof ItemFailures)) throw cause;
       return resultsOf({ ...plan, failures: cause.cause.failures });
@@ -77,12 +84,16 @@ export const writeMany =
   };
 
 /** A batch's result for one record. */
-type Result = { readonly status: number; readonly id?: unknown } & RejectedRecord;
+interface Result {
+  readonly status: number;
+}
 
-function outcomeOf({ status, id: _, existing_id: existing, ...rejection }: Result): WriteOutcome {
+/** Returns the outcome of a batch's item. @param failure the item's error, if it failed */
+function outcomeOf({ status }: Result, failure: HttpError | undefined): WriteOutcome {
   if (status === 201) return 'created';
   if (status === 200) return 'updated';
-  return { ...rejection, ...(existing !== undefined && { existing_id: JSON.rawJSON(String(existing)) }) };
+  if (failure === undefined) throw errors.internal(undefined);
+  return toRejectedRecord(failure);
 }
 
 /** Returns the expected outcomes for a plan that was not executed. */

@@ -85,6 +85,8 @@ export interface CreateInput extends BodyInput {
   readonly idempotency?: Idempotency | undefined;
   /** See {@link SequenceValues}. */
   readonly sequenceValues?: SequenceValues['sequenceValues'];
+  /** Collects the failed items of a batch by index, with the reasons that its JSON does not contain. Indexes start at 1. */
+  readonly itemErrors?: Map<number, HttpError>;
 }
 
 /** The input of an operation that updates one record. */

@@ -222,6 +222,26 @@ onBothDrivers(
       assertGerman(page, new Set([...names, '0 Datensätze anzulegen, 1 Zeile mit Fehlern.']));
     });
 
+    test('an import whose lines are rejected when they are written, and the file with its errors', async () => {
+      const file = ['code,lot,slug', 'first,1,', 'first,2,', 'taken,3,', 'second,4,ab'].join('\n');
+      const content = Buffer.from(file).toString('base64');
+      const _csrf = await admin.token(`${path}/import`);
+      const send = (step: string) =>
+        admin.post(`${path}/import`, { _csrf, content, key: 'once', step }, german);
+      const page = await send('import');
+      const messages = [
+        'Zeile 3: code: Ein anderer Datensatz hat denselben Wert.',
+        'Zeile 4: code: Ein anderer Datensatz hat denselben Wert.',
+        'Zeile 5: slug: Geben Sie mindestens 3 Zeichen ein.',
+      ];
+      for (const message of messages) assert.ok(readable(page.text).includes(message), readable(page.text));
+      assertGerman(page, new Set([...names, '1 Datensatz angelegt, 3 Zeilen mit Fehlern.']));
+      const { text } = await send('errors');
+      const [header, ...lines] = text.trim().split('\r\n');
+      assert.equal(header, 'line,error');
+      assert.ok(lines.includes('4,"code: Ein anderer Datensatz hat denselben Wert."'), text);
+    });
+
     test('error pages', async () => {
       const missing = await admin.get(`${path}/999`, german);
       assert.equal(missing.status, 404);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { before, describe, test } from 'node:test';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { assertGerman, namesIn } from '../support/german.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
 import { definitions } from '../support/records.ts';
@@ -49,7 +50,7 @@ onBothDrivers('The explorer', (instance) => {
         const html = operationIn(pages.get(tags[0] ?? '') ?? '', operationId);
         const [, heading = ''] = /<summary>(.*?)<\/summary>/s.exec(html) ?? [];
         assert.equal(plain(heading).trim(), `${method.toUpperCase()}${summary}${path}`);
-        const [, purpose = ''] = /<p class="purpose">(.*?)<\/p>/s.exec(html) ?? [];
+        const [, purpose = ''] = /<p class="purpose" lang="en">(.*?)<\/p>/s.exec(html) ?? [];
         assert.equal(plain(purpose), description.replaceAll('`', ''));
         assert.match(description, /^[A-Z][a-z]+s\b[^.]*[.:]/, 'a sentence about what the operation does');
         count++;
@@ -82,6 +83,38 @@ onBothDrivers('The explorer', (instance) => {
     for (const id of ['batchPatchAccounts', 'batchDeleteAccounts']) assert.equal(bodyIn(id), '', id);
     assert.match(bodyIn('createAccount') ?? '', /^\{\n/);
     assert.match(bodyIn('replaceAccount') ?? '', /^\{\n/);
+  });
+
+  test('is in the language of the browser, and marks the English descriptions', async () => {
+    const headers = { 'accept-language': 'de' };
+    const names = namesIn(instance(), ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']);
+    for (const path of [
+      '/docs',
+      '/docs/leads',
+      '/docs/partners',
+      '/docs/authentication',
+      '/docs/error-codes',
+    ]) {
+      const page = await instance().call(`GET ${path}`, { headers });
+      assert.equal(page.status, 200, path);
+      // What remains are the explorer's own words. Names of parameters and examples are values.
+      const text = page.text
+        .replace(/<title>.*?<\/title>/, '')
+        .replace(/<(\w+)(?: [^>]*)? lang="en"[^>]*>[\s\S]*?<\/\1>/g, '')
+        .replace(/<span class="type">[^<]*/g, (type) => type.replaceAll(', ', '<br>'))
+        .replace(/(?<=>)<code>[^<]*<\/code>/g, '');
+      const own = text.replace(/ placeholder="(?!Ein Wert)[^"]*"/g, '');
+      assertGerman({ headers: page.headers, text: own }, names);
+      assert.match(text, /Anmelden, um Anfragen zu senden/);
+    }
+    const { text } = await instance().call('GET /docs/leads', { headers });
+    assert.match(text, /<h2 lang="en">Create a lead<\/h2>/);
+    assert.match(text, /<p class="purpose" lang="en">Creates /);
+    const english = await instance().call('GET /docs/leads');
+    assert.deepEqual(
+      [english.headers.get('content-language'), /<html lang="(..)"/.exec(english.text)?.[1]],
+      ['en', 'en'],
+    );
   });
 
   test('an unknown page is not found', async () => {

@@ -20,14 +20,6 @@ import {
 import type { FormPage } from '../../plugins/admin-ui/shell/views.ts';
 import { project } from '../support/process.ts';
 
-/** Templates whose texts are not in a catalogue yet. Remove a template when its texts are. */
-const pending = [
-  'plugins/api/explorer/error-codes.hbs',
-  'plugins/api/explorer/layout.hbs',
-  'plugins/api/explorer/section.hbs',
-  'plugins/api/explorer/start.hbs',
-];
-
 /** Returns the parameters and tags in a text's forms. */
 function partsOf(text: Catalogue[string] | undefined): readonly string[] {
   const forms = typeof text === 'string' ? [text] : Object.values(text ?? {});
@@ -143,10 +135,7 @@ describe('templates', () => {
   for (const path of templates) {
     test(path, () => {
       const { html, calls } = readTemplate(readFileSync(join(project, path), 'utf8'));
-      const words = wordsOutside(html);
-      if (pending.includes(path))
-        assert.notDeepEqual(words, [], 'remove the template from the list of pending ones');
-      else assert.deepEqual(words, []);
+      assert.deepEqual(wordsOutside(html), []);
       for (const { name, parameters } of calls) {
         const text = textNamed(name) ?? assert.fail(`the text ${name} does not exist`);
         assert.deepEqual(parameters, parametersOf(text), name);
@@ -177,7 +166,7 @@ const literalsIn = (source: string): readonly string[] =>
       .filter((words) => /\p{Lu}\p{L}/u.test(words) && words.trim() !== 'ID'),
   );
 
-/** Modules of pages. The API explorer is in English only. */
+/** Modules of pages. */
 const pageModules = globSync('{plugins,webhooks}/**/*.ts', { cwd: project })
   .filter((path) => /(?:^|[/-])(?:pages?|home|home-parts|listing|sentences|frame|row-list)\.ts$/.test(path))
   .concat([
@@ -185,7 +174,7 @@ const pageModules = globSync('{plugins,webhooks}/**/*.ts', { cwd: project })
     'plugins/admin-ui/records/inputs.ts',
     'plugins/admin-ui/records/timeline.ts',
   ])
-  .filter((path) => !path.startsWith('plugins/api/explorer/') && !path.includes('node_modules'))
+  .filter((path) => !path.includes('node_modules'))
   .toSorted();
 
 describe('modules of pages', () => {

@@ -81,7 +81,10 @@ export const namesIn = (
  * Asserts that all words on a page are German texts or names, and that it has no English texts.
  * @param names texts in the language of their authors, for example labels of fields
  */
-export function assertGerman(page: Answer, names: ReadonlySet<string> = new Set()): void {
+export function assertGerman(
+  page: Pick<Answer, 'headers' | 'text'>,
+  names: ReadonlySet<string> = new Set(),
+): void {
   assert.equal(page.headers.get('content-language'), 'de');
   assert.match(page.text, /<html lang="de">/);
   // Exact times, the ends of secrets and URLs are values.

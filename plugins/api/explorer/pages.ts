@@ -6,6 +6,7 @@ import { rejectOtherMethods } from '../../../engine/http/index.ts';
 import { membershipBySlug, type Person } from '../../access/identity/index.ts';
 import {
   assetsIn,
+  languageOf,
   membershipsOf,
   recentMemberships,
   registerPages,
@@ -15,6 +16,7 @@ import {
 import { builtOnce } from './built-once.ts';
 import type { OpenApiDocument } from './document.ts';
 import { type ExplorerSection, sectionsOf } from './sections.ts';
+import { explorerTexts } from './texts/index.ts';
 
 /** A diagram of a field's transitions. */
 export interface Diagram {
@@ -46,6 +48,7 @@ const isError = (status: string): boolean => /^[45]/.test(status);
 const sectionView = ({ operations, ...section }: ExplorerSection, diagrams: readonly Diagram[]) => ({
   ...section,
   isSection: true,
+  isEnglish: !section.isResource,
   diagrams: diagrams.filter(({ resource }) => resource === section.name),
   operations: operations.map(({ body, responses, ...operation }) => ({
     ...operation,
@@ -59,16 +62,19 @@ const sectionView = ({ operations, ...section }: ExplorerSection, diagrams: read
 function explorerData(document: OpenApiDocument, { resources, diagrams }: ExplorerOptions) {
   const sections = sectionsOf(document, resources).filter(({ operations }) => operations.length > 0);
   const groups = [
-    { title: 'Records', sections: sections.filter(({ isResource }) => isResource) },
-    { title: 'Other operations', sections: sections.filter(({ isResource }) => !isResource) },
+    { isRecords: true, sections: sections.filter(({ isResource }) => isResource) },
+    { isRecords: false, sections: sections.filter(({ isResource }) => !isResource) },
   ].filter((group) => group.sections.length > 0);
   const [first] = groups.flatMap((group) => group.sections);
   const { title, summary, description } = document.info;
   return {
     groups,
     start: {
-      ...{ title, summary, description },
-      first: first && { name: first.name, title: first.title, operation: first.operations[0]?.id },
+      ...{ title, summary, description, isEnglish: true },
+      first: first && {
+        ...{ name: first.name, title: first.title, isResource: first.isResource },
+        operation: first.operations[0]?.id,
+      },
     },
     sections: new Map(sections.map((section) => [section.name, sectionView(section, diagrams)])),
   };
@@ -90,6 +96,7 @@ function organizationsOf(request: FastifyRequest, reply: FastifyReply, person: P
   if (chosen !== undefined) rememberOrganization(request, reply, chosen);
   const all = membershipsOf(person);
   const current = chosen ?? recentMemberships(request, person)[0] ?? all[0];
+  if (current === undefined) return undefined;
   if (all.length < 2) return { single: current };
   return { several: all.map(({ slug, name }) => ({ slug, name, isCurrent: slug === current?.slug })) };
 }
@@ -107,31 +114,38 @@ export async function explorerPages(app: FastifyInstance, options: ExplorerOptio
     request: FastifyRequest,
     reply: FastifyReply,
     name: string,
-    page: Readonly<Record<string, unknown>>,
+    pageIn: (t: ReturnType<typeof explorerTexts>) => Readonly<Record<string, unknown>>,
   ) => {
     const person = await personIn(app, request);
+    const user = person?.session.user;
+    const language = languageOf({ headers: request.headers, person: person ?? null });
     const { groups } = await prepared();
-    reply.header('content-type', 'text/html; charset=utf-8');
+    reply.headers({ 'content-type': 'text/html; charset=utf-8', 'content-language': language });
     return reply.viewAsync(view(name), {
-      ...page,
+      ...pageIn(explorerTexts(language)),
+      language,
       groups,
       path: request.url.split('?')[0],
       assets: { css: assets.url('explorer.css'), js: assets.url('explorer.js') },
-      user: person?.session.user,
+      user,
+      userName: user && (user.name || user.email),
       organizations: person && organizationsOf(request, reply, person),
     });
   };
-  app.get('/', async (request, reply) => send(request, reply, 'start', (await prepared()).start));
+  app.get('/', async (request, reply) => {
+    const { start } = await prepared();
+    return send(request, reply, 'start', () => start);
+  });
   const codes = Object.entries(errorCodes).map(([code, meaning]) => ({ code, meaning }));
   const codesPath = errorCodesPath.replace(/^\/docs/, '');
   app.get(codesPath, (request, reply) =>
-    send(request, reply, 'error-codes', { title: 'Error codes', isSection: true, codes }),
+    send(request, reply, 'error-codes', (t) => ({ title: t('errorCodes'), isSection: true, codes })),
   );
   app.get('/:section', async (request, reply) => {
     const { section } = request.params as { readonly section: string };
     const page = (await prepared()).sections.get(section);
     if (page === undefined) throw errors.notFound();
-    return send(request, reply, 'section', page);
+    return send(request, reply, 'section', () => page);
   });
   for (const url of ['/', codesPath, '/:section', '/assets/:version/:name'])
     rejectOtherMethods(app, url, ['GET', 'HEAD']);

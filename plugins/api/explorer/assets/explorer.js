@@ -1,5 +1,7 @@
 // Sends the requests in the explorer's forms with the session of the logged-in user or with an API key, which is only in
 // this page's memory.
+/** The texts in the page's language, which the page passes to the script. */
+const texts = document.getElementById('script').dataset;
 const organization = document.getElementById('organization');
 const key = document.getElementById('key');
 /** Maximum size of a response that is shown, in bytes. */
@@ -11,7 +13,7 @@ organization?.addEventListener('change', () => {
   form.requestSubmit();
 });
 key.addEventListener('input', () => {
-  document.getElementById('key-state').textContent = key.value === '' ? 'Use an API key' : 'API key in use';
+  document.getElementById('key-state').textContent = key.value === '' ? texts.useKey : texts.keyInUse;
 });
 const keyMenu = key.closest('details');
 document.addEventListener('click', ({ target }) => {
@@ -158,11 +160,11 @@ function curlCommand({ url, options: { method, headers, body, credentials } }) {
 function show(region, request, status, ...rest) {
   const { url, options } = request;
   region.replaceChildren(
-    element('h3', {}, 'Response'),
+    element('h3', {}, texts.response),
     element('p', { className: 'status', role: 'status' }, ...status),
     element('p', { className: 'sent' }, element('code', {}, `${options.method} ${url}`)),
     ...rest,
-    disclosure('Request as a curl command', codeBlock(curlCommand(request))),
+    disclosure(texts.curl, codeBlock(curlCommand(request))),
   );
   region.hidden = false;
   region.scrollIntoView({ block: matchMedia('(max-width: 720px)').matches ? 'start' : 'nearest' });
@@ -192,17 +194,13 @@ for (const form of document.querySelectorAll('form.request')) {
           badge(`${response.status} ${response.statusText}`.trim(), response.ok ? 'good' : 'bad'),
           ` ${duration} ms`,
         ],
-        ...(isLoggedOut
-          ? [element('p', { className: 'problem' }, 'You are not logged in. Log in or use an API key.')]
-          : []),
+        ...(isLoggedOut ? [element('p', { className: 'problem' }, texts.loggedOut)] : []),
         ...(text === '' ? [] : [codeBlock(isJson ? indented(text) : text)]),
-        ...(isComplete
-          ? []
-          : [element('p', { className: 'notes' }, 'The rest of the response is not shown.')]),
-        disclosure('Headers', codeBlock(headers)),
+        ...(isComplete ? [] : [element('p', { className: 'notes' }, texts.cut)]),
+        disclosure(texts.headers, codeBlock(headers)),
       );
     } catch {
-      show(region, request, [badge('Failed', 'bad'), ' The server did not respond.']);
+      show(region, request, [badge(texts.failed, 'bad'), ` ${texts.noResponse}`]);
     } finally {
       button.disabled = false;
     }

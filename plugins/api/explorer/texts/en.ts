@@ -1,0 +1,63 @@
+import type { Catalogue } from '../../../admin-ui/shell/index.ts';
+
+/** English texts of the API explorer. */
+export default {
+  // Frame
+  product: 'CRM API',
+  operations: 'Operations',
+  records: 'Records',
+  otherOperations: 'Other operations',
+  document: 'OpenAPI document',
+  adminUi: 'Admin UI',
+  logIn: 'Log in',
+  logInToSend: 'Log in to send requests',
+  sentAs: 'Requests are sent as <strong>{user}</strong>',
+  sentAsIn: 'Requests are sent as <strong>{user}</strong> in',
+  organization: 'Organization',
+  useKey: 'Use an API key',
+  keyInUse: 'API key in use',
+  key: 'API key',
+  keyInsteadOfSession: 'Requests are sent with this key instead of your session.',
+  keyForgotten: 'The key is forgotten when you leave this page.',
+  // Start
+  firstRequest: 'To send a first request, open this page and press <strong>Send request</strong>:',
+  forPrograms: 'For programs and code generators:',
+  conventions: 'Conventions',
+  // Error codes
+  errorCodes: 'Error codes',
+  errorCodesIntro:
+    'Every error has one of these codes in <code>code</code>. New codes can be added, so handle an unknown code by its HTTP status. Requests with <code>Accept: application/problem+json</code> receive errors as problem details (RFC 9457), whose <code>type</code> links to this page.',
+  // Operations
+  needsScript: 'Sending requests requires JavaScript.',
+  transitions: 'Transitions of <code>{field}</code>',
+  diagram: 'Diagram of the transitions of {field}, which the list describes',
+  diagramLegend: 'A dot marks the values of new records, and a double border marks final values.',
+  isDeprecated: 'Deprecated',
+  isSent: 'Sent to your URL',
+  header: 'header',
+  required: 'required',
+  readOnly: 'read-only',
+  deprecated: 'deprecated',
+  notSent: 'Not sent',
+  valuePerLine: 'One value per line',
+  secret: 'Secret',
+  optionalParameters: 'Optional parameters',
+  contentType: 'Content type',
+  body: 'Body',
+  responseFormat: 'Response format',
+  send: 'Send request',
+  responseTo: 'Response: {operation}',
+  bodyFields: 'Body fields',
+  headers: 'Headers',
+  responses: 'Responses',
+  example: 'Example',
+  responseFields: 'Response fields',
+  errors: 'Errors',
+  // Responses
+  response: 'Response',
+  curl: 'Request as a curl command',
+  loggedOut: 'You are not logged in. Log in or use an API key.',
+  cut: 'The rest of the response is not shown.',
+  failed: 'Failed',
+  noResponse: 'The server did not respond.',
+} as const satisfies Catalogue;

@@ -104,7 +104,8 @@ interface MemberContext {
   readonly language: Language;
   readonly t: ReturnType<typeof agentsTexts>;
   readonly path: string;
-  readonly previews: Previews;
+  /** Prepares the previews on the first call, because many pages have none. */
+  readonly previews: () => Promise<Previews>;
 }
 
 /** Adds the pages on which members see the proposals that they can approve, and decide about them. */
@@ -114,16 +115,17 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
   const previewsOf = preparePreviews(app, services);
   const { approve, reject } = prepareApprovals(app, services);
 
-  const contextOf = async (
-    request: FastifyRequest,
-    language = languageOf(request),
-  ): Promise<MemberContext> => {
+  const contextOf = (request: FastifyRequest, language = languageOf(request)): MemberContext => {
     const member = memberOf(app, request);
+    let previews: Promise<Previews> | undefined;
     return {
       ...{ request, member, language },
       t: agentsTexts(language),
       path: `/setup/o/${member.membership.slug}/proposals`,
-      previews: await previewsOf(request, member, language),
+      previews: () => {
+        previews ??= previewsOf(request, member, language);
+        return previews;
+      },
     };
   };
 
@@ -143,7 +145,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
       isInput: proposal.tool === 'act',
       isTrashed: proposal.tool === 'restore',
     };
-    const preview = await previews.preview(write);
+    const preview = await (await previews()).preview(write);
     if (preview === undefined) return undefined;
     const action = view.actions.find(({ name }) => name === proposal.action);
     return { proposal, write, preview, line: lineOf(t, proposal, preview, action && labelOfAction(action)) };
@@ -191,7 +193,8 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
       requestId: request.id,
     };
     const failure = await approve(proposal, caller, preview.tag);
-    const changed = failure === 'outdated' ? await previews.changedSince(write, proposal.created_at) : [];
+    const changed =
+      failure === 'outdated' ? await (await previews()).changedSince(write, proposal.created_at) : [];
     return failure && failureText(t, proposal, failure, changed);
   };
 
@@ -335,12 +338,10 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
   });
   addDoneTexts(app, { 'proposal-approved': later('approved'), 'proposal-rejected': later('rejected') });
 
-  app.get(url, { preHandler: signedIn(app) }, async (request, reply) =>
-    showList(await contextOf(request), reply),
-  );
+  app.get(url, { preHandler: signedIn(app) }, async (request, reply) => showList(contextOf(request), reply));
 
   app.get(`${url}/approve`, { preHandler: signedIn(app) }, async (request, reply) => {
-    const context = await contextOf(request);
+    const context = contextOf(request);
     const { t, path } = context;
     const entries = await selected(context, request.query as Form);
     if (entries.length === 0) return reply.redirect(path, 303);
@@ -373,7 +374,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
   };
 
   app.post(`${url}/approve`, { preHandler }, async (request, reply) => {
-    const context = await contextOf(request);
+    const context = contextOf(request);
     assertWritable(app);
     const { t, path } = context;
     const entries = await selected(context, (request.body ?? {}) as Form);
@@ -391,13 +392,13 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
   });
 
   app.get(`${url}/:id`, { preHandler: signedIn(app) }, async (request, reply) => {
-    const context = await contextOf(request);
+    const context = contextOf(request);
     const entry = await findVisible(context, idIn(request));
     return entry === undefined ? notFound(context, reply) : showProposal(context, reply, entry);
   });
 
   app.post(`${url}/:id`, { preHandler }, async (request, reply) => {
-    const context = await contextOf(request);
+    const context = contextOf(request);
     assertWritable(app);
     const form = (request.body ?? {}) as Form;
     const entry = await findVisible(context, idIn(request));
@@ -430,7 +431,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
 
   addHomeParts(app, async (request, language) => {
     if (!isMcpEnabled(services)) return {};
-    const context = await contextOf(request, language);
+    const context = contextOf(request, language);
     const { t, path } = context;
     const entries = await listVisible(context, { where: [pending], limit: homeLength });
     if (entries.length === 0) return {};

@@ -5,7 +5,15 @@ import { type Field, fieldLabel, humanize, refersToUser } from '../../../engine/
 import { conditionParameters } from '../../../engine/query/index.ts';
 import { maxBulk } from '../../../engine/records/index.ts';
 import type { SavedView } from '../saved-views/index.ts';
-import { type AddedFilter, filterMenu, type ListView, messageIn, type Text } from '../shell/index.ts';
+import {
+  type AddedFilter,
+  filterMenu,
+  type Language,
+  type ListView,
+  messageIn,
+  rangeText,
+  type Text,
+} from '../shell/index.ts';
 import { actionLinks } from './action-pages.ts';
 import type { Calls } from './calls.ts';
 import { boardFields, filterChips, filterFields, quickFilters } from './list-filters.ts';
@@ -17,7 +25,6 @@ import { userIds } from './people.ts';
 import { referredValue } from './references.ts';
 import { rememberedColumns, rememberParameter } from './remembered-columns.ts';
 import { canSeeTrash, type DataRequest } from './routes.ts';
-import type { RecordsText } from './texts/index.ts';
 import { editedField } from './value-form.ts';
 import { displayValue, isNumeric, resourceNoun, resourceWords, type Titles, textOf } from './values.ts';
 import { viewTabs } from './view-tabs.ts';
@@ -168,7 +175,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     count:
       total === 0
         ? undefined
-        : countText(total, { page: number, count: items.length, size: definition.page.size }, t),
+        : countText(total, { page: number, count: items.length, size: definition.page.size }, language),
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
     // The first page does not have a previous page, even if records have been added since.
     previous:
@@ -224,19 +231,12 @@ function selectionOf(
 const maxExactCount = 10_000;
 
 /** Describes which records a page shows, and how many the list has. @param size number of records on each full page */
-export function countText(
+export const countText = (
   total: number,
   { page, count, size }: { readonly page: number; readonly count: number; readonly size: number },
-  t: RecordsText,
-): Text {
-  const totalText = total > maxExactCount ? t('about', { count: total }) : t('number', { count: total });
-  const before = (page - 1) * size;
-  return t('range', {
-    first: t('number', { count: before + 1 }),
-    last: t('number', { count: before + count }),
-    total: totalText,
-  });
-}
+  language: Language,
+): Text =>
+  rangeText({ offset: (page - 1) * size, count, total, isEstimated: total > maxExactCount }, language);
 
 /** Returns a list's columns, except the title. */
 export function columnsOf(

@@ -80,7 +80,7 @@ async function listTrash(context: DataRequest) {
     count:
       total === 0
         ? undefined
-        : countText(total, { page, count: items.length, size: resource.definition.page.size }, t),
+        : countText(total, { page, count: items.length, size: resource.definition.page.size }, language),
     first: cursor === '' ? undefined : `${path}/trash`,
     next: next === undefined ? undefined : `${path}/trash?cursor=${encodeURIComponent(next)}`,
   });

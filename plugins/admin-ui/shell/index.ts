@@ -44,6 +44,7 @@ export {
   hiddenParameters,
   linkWithParameters,
   parametersOf,
+  rangeText,
   rowsPerPage,
 } from './listing.ts';
 export { languageOf, localeOf } from './locale.ts';

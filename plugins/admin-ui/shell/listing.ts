@@ -1,4 +1,6 @@
 import type { FastifyRequest } from 'fastify';
+import type { Language, Text } from './catalogue.ts';
+import { shellTexts } from './texts/index.ts';
 import type { HiddenField } from './views.ts';
 
 /** Number of rows per page. */
@@ -41,6 +43,34 @@ export const hiddenParameters = (
   Object.entries(parameters)
     .filter(([name]) => !['done', 'at', 'page', ...excluded].includes(name))
     .map(([name, value]) => ({ name, value }));
+
+/**
+ * Describes which rows a page shows, and how many the list has, for example "21–40 of 345".
+ * @param offset number of rows before the page
+ * @param isEstimated whether the total is an estimate
+ */
+export function rangeText(
+  {
+    offset,
+    count,
+    total,
+    isEstimated = false,
+  }: {
+    readonly offset: number;
+    readonly count: number;
+    readonly total: number;
+    readonly isEstimated?: boolean;
+  },
+  language: Language,
+): Text {
+  const t = shellTexts(language);
+  const numbers = new Intl.NumberFormat(language);
+  return t('range', {
+    first: numbers.format(offset + 1),
+    last: numbers.format(offset + count),
+    total: isEstimated ? t('about', { count: total }) : numbers.format(total),
+  });
+}
 
 /** A filter that a form adds to a list. */
 export interface AddedFilter {

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { isRowId } from '../../../engine/fields/index.ts';
 import { countRows, listRows, type RowSource } from '../../../engine/tables/index.ts';
 import type { TextIn } from './catalogue.ts';
-import { hiddenParameters, linkWithParameters, parametersOf, rowsPerPage } from './listing.ts';
+import { hiddenParameters, linkWithParameters, parametersOf, rangeText, rowsPerPage } from './listing.ts';
 import type { ListContext, ListDefinition, ObjectView } from './object.ts';
 import { shellTexts } from './texts/index.ts';
 import type { Link, ListView } from './views.ts';
@@ -125,14 +125,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
       ...menu?.(row, context),
     })),
     empty,
-    count:
-      total === 0
-        ? undefined
-        : t('range', {
-            first: String(offset + 1),
-            last: String(offset + rows.length),
-            total: String(total),
-          }),
+    count: total === 0 ? undefined : rangeText({ offset, count: rows.length, total }, language),
     first: page > 1 || (definition.isUncounted && before !== undefined) ? link({}) : undefined,
     next: nextPage && link(nextPage),
   };

@@ -25,10 +25,8 @@ export default {
   // Numbers
   records: { one: '{count} Datensatz', other: '{count} Datensätze' },
   number: '{count}',
-  about: 'etwa {count}',
   moreThan: 'mehr als {count}',
   moreThanRecords: 'Mehr als {count} Datensätze',
-  range: '{first}–{last} von {total}',
   days: { one: '{count} Tag', other: '{count} Tage' },
   andMore: 'und {count} weitere',
   // Messages after an action

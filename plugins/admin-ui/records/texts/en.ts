@@ -24,10 +24,8 @@ export default {
   // Numbers
   records: { one: '{count} record', other: '{count} records' },
   number: '{count}',
-  about: 'about {count}',
   moreThan: 'more than {count}',
   moreThanRecords: 'More than {count} records',
-  range: '{first}–{last} of {total}',
   days: { one: '{count} day', other: '{count} days' },
   andMore: 'and {count} more',
   // Messages after an action

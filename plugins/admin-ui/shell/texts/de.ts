@@ -74,6 +74,7 @@ export default {
   searchObjects: '{objects} durchsuchen',
   removeFilter: 'Filter entfernen: {filter}',
   range: '{first}–{last} von {total}',
+  about: 'etwa {count}',
   value: 'Wert',
   select: '{name} auswählen',
   selectAll: 'Alle Zeilen auswählen',

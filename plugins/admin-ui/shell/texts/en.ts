@@ -72,6 +72,7 @@ export default {
   searchObjects: 'Search {objects}',
   removeFilter: 'Remove the filter {filter}',
   range: '{first}–{last} of {total}',
+  about: 'about {count}',
   value: 'Value',
   select: 'Select {name}',
   selectAll: 'Select all rows',

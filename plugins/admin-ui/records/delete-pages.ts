@@ -52,10 +52,13 @@ export function deletePages({ get, post }: DataRoutes): void {
   post('/undo', async (context) => {
     const { request, reply, resource, language } = context;
     const form = (request.body ?? {}) as Form;
-    const { undone, kept, isRemoval } = await undoMany(context, field(form, 'change'));
-    const restored = resource.definition.trash === undefined ? 'records-restored' : 'records-returned';
-    const done = isRemoval ? restored : kept === 0 ? 'records-undone' : 'records-undone-partly';
-    return redirectDone(request, reply, returnUrl(context, form), done, {
+    const { undone, kept, kind } = await undoMany(context, field(form, 'change'));
+    const done = {
+      import: kept === 0 ? 'import-undone' : 'import-undone-partly',
+      removal: resource.definition.trash === undefined ? 'records-restored' : 'records-returned',
+      update: kept === 0 ? 'records-undone' : 'records-undone-partly',
+    };
+    return redirectDone(request, reply, returnUrl(context, form), done[kind], {
       name: countNoun(resource, undone, language),
     });
   });

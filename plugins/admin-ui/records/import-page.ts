@@ -25,6 +25,7 @@ import { type ImportFile, readImportFile } from './import-file.ts';
 import { MultipartForm, maxColumns, maxFile, maxForm } from './multipart.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
+import { importTransaction } from './undo.ts';
 import { resourceWords, truncate } from './values.ts';
 
 /** Maximum size of forms without a file, in bytes. */
@@ -112,7 +113,10 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
           return errorsCsv(report, context.language);
         }
         if (isImport && report.failed === 0)
-          return redirectDone(request, reply, path, 'records-imported', { name: writtenText(report, t) });
+          return redirectDone(request, reply, path, 'records-imported', {
+            name: writtenText(report, t),
+            change: await importTransaction(context, report),
+          });
         return context.sendPage(importForm(context, { ...state, report, isWritten: isImport }));
       } catch (error) {
         const isInputError =

@@ -1,8 +1,10 @@
+import { sql } from 'kysely';
 import { errors } from '../../../engine/errors.ts';
 import {
   type Action,
   type Body,
   type ChangeValues,
+  type ImportSummary,
   maxItems,
   sequenceFields,
 } from '../../../engine/records/index.ts';
@@ -13,7 +15,7 @@ import { createOnce } from './create-once.ts';
 import { isRemoval, undoValues } from './history.ts';
 import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
-import { unlessConflict, unlessMissing } from './unless.ts';
+import { unlessConflict, unlessKept, unlessMissing } from './unless.ts';
 import { valueText } from './values.ts';
 
 /** Returns the button that undoes a change to a record or, without an ID, the changes to several records. */
@@ -114,22 +116,61 @@ export async function tagAfter(
   return isUnchanged ? tag : undefined;
 }
 
+/** Number of the newest changes of an organization among which the changes of an import are searched. */
+const maxRecent = 3 * maxItems;
+
+/**
+ * Returns the transaction in which the current request imported records, if the member can undo it. Undefined if the import wrote
+ * more records than are undone together, or ran several transactions.
+ */
+export async function importTransaction(
+  { request, database, resource, member, calls }: DataRequest,
+  { created, updated }: ImportSummary,
+): Promise<string | undefined> {
+  const count = created + updated;
+  const isAllowed = calls.allows(resource, 'read') && (created === 0 || calls.allows(resource, 'delete'));
+  if (count === 0 || count > maxItems || !isAllowed) return undefined;
+  const { rows } = await sql<{ readonly transaction: string; readonly created: number }>`
+    select transaction::text, count(*) filter (where action = 'create')::int as created
+    from (
+      select transaction, action, object, request_id from crm_ledger
+      where organization_id = ${member.membership.organization}::bigint
+      order by transaction desc, id desc limit ${maxRecent}::int
+    ) recent
+    where request_id = ${request.id} and object = ${resource.name}
+    group by transaction`.execute(tablesOf(database));
+  const [only, ...others] = rows;
+  return others.length === 0 && only?.created === created ? only.transaction : undefined;
+}
+
+/** Deletes a created record that still has its values. @returns whether it was deleted */
+async function removeCreated(context: DataRequest, id: string, position: string): Promise<boolean> {
+  const { resource, calls } = context;
+  const remove = async () => {
+    const tag = await tagAfter(context, id, await calls.change(resource, id, position));
+    if (tag === undefined || (await calls.hasDependents(resource, id))) return undefined;
+    return calls.remove(resource, id, tag);
+  };
+  return (await unlessKept(remove)) !== undefined;
+}
+
 /** Number of records whose changes are undone at the same time. */
 const concurrency = 8;
 
 /** How many of the changes of a transaction were undone. */
 interface UndoneChanges {
   readonly undone: number;
-  /** Number of records that have been changed or deleted since. */
+  /** Number of records that have been changed or deleted since, or on which other records depend. */
   readonly kept: number;
-  /** Whether the transaction deleted the records. */
-  readonly isRemoval: boolean;
+  /** Whether the transaction imported, deleted or changed the records. */
+  readonly kind: 'import' | 'removal' | 'update';
 }
 
 /**
- * Undoes the changes to several records that the member made in a transaction: records are created again or restored from the
- * trash, and fields that still have the new values get the previous ones.
- * @throws HttpError 404 if the member changed or deleted none of the resource's records in this transaction
+ * Undoes the changes to several records that the member made in a transaction: created records that still have their values are
+ * deleted, deleted records are created again or restored from the trash, and fields that still have the new values get the previous
+ * ones.
+ * @throws HttpError 404 if the member wrote none of the resource's records in this transaction
  */
 export async function undoMany(context: DataRequest, transaction: string): Promise<UndoneChanges> {
   const { database, resource, member, calls } = context;
@@ -140,14 +181,15 @@ export async function undoMany(context: DataRequest, transaction: string): Promi
     .where('organization_id', '=', member.membership.organization)
     .where('transaction', '=', transaction)
     .where('object', '=', resource.name)
-    .where('action', 'in', ['delete', 'trash', 'update'])
+    .where('action', 'in', ['create', 'delete', 'trash', 'update'])
     .where('actor_kind', '=', 'user')
     .where('actor_id', '=', member.person.session.user.id)
     .orderBy('id')
     .limit(maxItems)
     .execute();
   if (rows.length === 0) throw errors.notFound();
-  const undo = async (id: string, position: string): Promise<boolean> => {
+  const undo = async (id: string, position: string, action: string): Promise<boolean> => {
+    if (action === 'create') return removeCreated(context, id, position);
     const [change, values] = await readUndo(context, id, position);
     if (isRemoval(change)) {
       await restoreRecord(context, id, change, values);
@@ -163,12 +205,16 @@ export async function undoMany(context: DataRequest, transaction: string): Promi
   for (let start = 0; start < rows.length; start += concurrency) {
     const results = rows
       .slice(start, start + concurrency)
-      .map(({ id, object_id }) => undo(String(object_id), `${transaction}-${id}`));
+      .map(({ id, object_id, action }) => undo(String(object_id), `${transaction}-${id}`, action));
     undone += (await Promise.all(results)).filter(Boolean).length;
   }
   return {
     undone,
     kept: rows.length - undone,
-    isRemoval: rows.some(({ action }) => action !== 'update'),
+    kind: rows.some(({ action }) => action === 'create')
+      ? 'import'
+      : rows.some(({ action }) => action !== 'update')
+        ? 'removal'
+        : 'update',
   };
 }

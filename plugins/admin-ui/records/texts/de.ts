@@ -49,6 +49,9 @@ export default {
   willBeCanceled: '{} wird abgebrochen.',
   deletedPermanently: '{} endgültig gelöscht.',
   imported: '{} importiert.',
+  importUndone: 'Import von {} rückgängig gemacht.',
+  importUndonePartly:
+    'Import von {} rückgängig gemacht. Die übrigen wurden seitdem geändert, oder andere Datensätze hängen von ihnen ab.',
   noteAdded: 'Notiz hinzugefügt.',
   noteSaved: 'Notiz gespeichert.',
   noteDeleted: 'Notiz gelöscht.',

@@ -48,6 +48,9 @@ export default {
   willBeCanceled: '{} will be canceled.',
   deletedPermanently: '{} deleted permanently.',
   imported: '{} imported.',
+  importUndone: 'Import of {} undone.',
+  importUndonePartly:
+    'Import of {} undone. The others have been changed since, or other records depend on them.',
   noteAdded: 'Note added.',
   noteSaved: 'Note saved.',
   noteDeleted: 'Note deleted.',

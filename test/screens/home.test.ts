@@ -207,6 +207,8 @@ test('shows the member’s records, the newest activity, and the new records of 
   assert.equal(activity.length, 5);
   assert.match(activity[0] ?? '', /^Logged in /);
   assert.match(activity[1] ?? '', /^Lead “Chen” created /);
+  const german = await admin.get('/setup/o/epsilon', { 'accept-language': 'de' });
+  assert.match(readable(german.text), /Lead „Chen“ angelegt/);
   assert.deepEqual(await sectionOf(admin, 'New records per week'), [
     'Records Last week This week',
     'Leads 1 2',

@@ -136,7 +136,7 @@ export function sentenceOf(
   const t = activityTexts(language);
   const ownNoun = Object.hasOwn(nouns, object) ? nouns[object]?.(language) : undefined;
   const noun = singular ?? ownNoun ?? words;
-  const id = name === undefined ? objectId : `“${name}”`;
+  const id = name === undefined ? objectId : t('quoted', { name });
   // An entry without an ID is about all records, for example an export.
   const subject = id === null ? (plural ?? words) : `${noun} ${id}`;
   const key = `${object} ${action}`;

@@ -88,5 +88,6 @@ export default {
   organizationCreated: 'Organisation angelegt',
   organizationUpdated: 'Organisation geändert',
   organizationExported: 'Organisation exportiert',
+  quoted: '„{name}“',
   personErased: 'Person gelöscht',
 } as const satisfies TranslationOf<typeof en>;

@@ -87,5 +87,6 @@ export default {
   organizationCreated: 'Organization created',
   organizationUpdated: 'Organization updated',
   organizationExported: 'Organization exported',
+  quoted: '“{name}”',
   personErased: 'Person erased',
 } as const satisfies Catalogue;

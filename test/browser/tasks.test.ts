@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Locator, Page } from 'playwright-core';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { inBrowser } from '../support/browser.ts';
+import { answering, inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import type { Organization } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -367,6 +367,36 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     const notes = page.getByRole('region', { name: 'Timeline' }).locator('.text');
     await notes.getByText('Called again').waitFor();
     assert.deepEqual(await notes.allTextContents(), ['Called again', 'Called back']);
+  });
+
+  test('a form with unsaved changes asks before it is left', async () => {
+    const { acme, page } = await enter();
+    const form = `/setup/o/${acme.slug}/data/accounts/new`;
+    const dialogs: string[] = [];
+    answering.add(page);
+    page.on('dialog', (dialog) => {
+      dialogs.push(dialog.type());
+      // The user stays on the page.
+      dialog.dismiss();
+    });
+    const home = page.getByRole('link', { name: 'Home', exact: true });
+    await page.goto(form);
+    await home.click();
+    await page.waitForURL(`**/setup/o/${acme.slug}`);
+    await page.goto(form);
+    await page.getByLabel('Name', { exact: true }).pressSequentially('Unsaved');
+    await home.click({ noWaitAfter: true });
+    await until(() => dialogs.length === 1, 'the page asks');
+    assert.equal(new URL(page.url()).pathname, form);
+    await page.getByRole('button', { name: 'Create account' }).click();
+    await page.getByRole('heading', { name: 'Unsaved' }).waitFor();
+    await home.click();
+    await page.waitForURL(`**/setup/o/${acme.slug}`);
+    await page.goto(form);
+    await page.getByLabel('Name', { exact: true }).pressSequentially('Canceled');
+    await page.getByRole('link', { name: 'Cancel' }).click();
+    await page.waitForURL(/accounts$/);
+    assert.deepEqual(dialogs, ['beforeunload']);
   });
 
   test('the list of keyboard shortcuts opens with ? and closes with Escape', async () => {

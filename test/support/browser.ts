@@ -13,6 +13,9 @@ export interface World {
   readonly open: (options?: BrowserContextOptions) => Promise<Page>;
 }
 
+/** Pages whose tests answer dialogs themselves. */
+export const answering = new WeakSet<Page>();
+
 /** Shared by all suites in this process. Each page has its own context. */
 let launched: Promise<Browser> | undefined;
 after(async () => (await launched)?.close());
@@ -83,6 +86,10 @@ async function watch(context: BrowserContext, origin: string): Promise<() => str
     if (response.request().isNavigationRequest()) refused.add(response.url());
   });
   context.on('dialog', (dialog) => {
+    const page = dialog.page();
+    if (page !== null && answering.has(page)) return;
+    // Pages with unsaved changes ask before they are left.
+    if (dialog.type() === 'beforeunload') return dialog.accept();
     problems.push(`opened a dialog: ${dialog.message()}`);
     return dialog.dismiss();
   });

@@ -134,6 +134,22 @@ if (importForm !== null) {
     if (target.type === 'file' || !usesKeyboard) importForm.requestSubmit();
   });
 }
+// A page with unsaved changes asks before it is left.
+for (const form of document.querySelectorAll('.framed main > form.form:not([enctype]), form.note')) {
+  if (form.querySelector('button.danger') !== null) continue;
+  let isUnsaved = form.querySelector('[aria-invalid]') !== null;
+  form.addEventListener('input', () => {
+    isUnsaved = true;
+  });
+  const leave = () => {
+    isUnsaved = false;
+  };
+  form.addEventListener('submit', leave);
+  form.querySelector('.submit a')?.addEventListener('click', leave);
+  addEventListener('beforeunload', (event) => {
+    if (isUnsaved) event.preventDefault();
+  });
+}
 // A note is saved with Ctrl or Command and Enter.
 document.getElementById('note')?.addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();

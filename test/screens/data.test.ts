@@ -446,7 +446,9 @@ onBothDrivers(
         const { text } = complete;
         assert.match(
           text,
-          new RegExp(`<h2>Contacts \\(1\\)</h2>\\s*<ul><li><a href="${data}/contacts/${contact}">Ada</a>`),
+          new RegExp(
+            `<h2>Contacts \\(1\\)</h2>\\s*<ul class="related"><li><a href="${data}/contacts/${contact}">Ada</a>`,
+          ),
         );
         assert.match(text, new RegExp(`<a href="${data}/opportunities/${opportunity}">Sale</a>`));
         assert.match(

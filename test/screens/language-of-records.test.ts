@@ -9,7 +9,17 @@ const german = { 'accept-language': 'de' };
 
 /** Names of people and organizations in this test. */
 const people = [
-  ...['acme', 'admin', 'admin@acme.example', 'Ada', 'Augusta', 'Lovelace', 'Hopper', 'Grace'],
+  ...[
+    'acme',
+    'admin',
+    'admin API-Schlüssel',
+    'admin@acme.example',
+    'Ada',
+    'Augusta',
+    'Lovelace',
+    'Hopper',
+    'Grace',
+  ],
   ...['Ada Hopper', 'Ada Lovelace', 'Augusta Lovelace', 'Grace Hopper'],
   ...['Hopper@example.com', 'Lovelace@example.com'],
 ];

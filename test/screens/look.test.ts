@@ -72,6 +72,33 @@ describe('the look of the admin UI', () => {
     assert.equal(await go('nothing like this'), null);
   });
 
+  test('values that do not fit into a cell are tooltips, the first field has the focus, and pages have a duration', async () => {
+    const name = 'Tanegawa Precision K.K.';
+    const account = await create('accounts', { name });
+    await create('opportunities', { name: 'Roof', account_id: Number(account) });
+    const list = await admin.get('/setup/o/acme/data/opportunities?q=roof');
+    assert.match(
+      list.text,
+      new RegExp(`<td data-label="Account"[^>]* title="${name}"><a[^>]*>${name}</a></td>`),
+    );
+    for (const column of ['Amount', 'Close date', 'Updated at'])
+      assert.match(
+        list.text,
+        new RegExp(`<th scope="col" class="number"[^>]*>(<a[^>]*>)?${column}`),
+        'right-aligned',
+      );
+    assert.match(list.text, /<th scope="row"><a[^>]*>Roof<\/a>/, 'short values fit');
+    for (const page of ['data/accounts/new', `data/accounts/${account}/edit`]) {
+      const { text } = await admin.get(`/setup/o/acme/${page}`);
+      assert.deepEqual(text.match(/name="\w+"(?= autofocus| required autofocus)/g), ['name="name"'], page);
+    }
+    assert.match(list.headers.get('server-timing') ?? '', /^total;dur=\d+\.\d$/);
+    assert.equal(
+      (await instance.call('GET /api/v1/accounts', { key: acme.key })).headers.get('server-timing'),
+      null,
+    );
+  });
+
   test('assets have immutable URLs, and other versions are revalidated', async () => {
     const { text } = await admin.get('/setup/o/acme');
     const urls = [...text.matchAll(/"(\/setup\/assets\/[^"#]*)/g)].map(([, url = '']) => url);

@@ -26,7 +26,7 @@ import { referredValue } from './references.ts';
 import { rememberedColumns, rememberParameter } from './remembered-columns.ts';
 import { canSeeTrash, type DataRequest } from './routes.ts';
 import { editedField } from './value-form.ts';
-import { displayValue, isNumeric, resourceNoun, resourceWords, type Titles, textOf } from './values.ts';
+import { displayValue, isRightAligned, resourceNoun, resourceWords, type Titles, textOf } from './values.ts';
 import { viewTabs } from './view-tabs.ts';
 
 /** Number of default columns in addition to the title. */
@@ -280,12 +280,13 @@ function columnOf(
     : field === undefined
       ? humanize('id')
       : fieldLabel(field);
-  if (field === undefined || !sort.choices.has(field.name)) return { title };
+  const numeric = !isTitle && field !== undefined && isRightAligned(field);
+  if (field === undefined || !sort.choices.has(field.name)) return { title, numeric };
   const position = keys.findIndex(({ name }) => name === field.name);
   const direction = keys[position]?.direction;
   return {
     title,
-    numeric: !isTitle && isNumeric(field),
+    numeric,
     href: link((next) => {
       next.set('sort', field.name);
       next.set('dir', direction === 'asc' ? 'desc' : 'asc');

@@ -110,9 +110,15 @@ export function titlesOf(resources: readonly ResourceView[], locale = 'en'): Tit
   };
 }
 
-/** Returns whether a field contains numbers, which are right-aligned. */
-export const isNumeric = (field: Field): boolean =>
-  field.type.form.control === 'number' && !refersToUser(field);
+/** Returns whether a field contains numbers. */
+const isNumeric = (field: Field): boolean => field.type.form.control === 'number' && !refersToUser(field);
+
+/** Returns whether a field contains numbers, amounts or times, which are right-aligned and never truncated. */
+export const isRightAligned = (field: Field): boolean =>
+  isNumeric(field) ||
+  field.type.calculated !== undefined ||
+  field.type.operand === 'timestamp' ||
+  field.type.operand === 'date';
 
 /** How a value is displayed. */
 interface DisplayOptions {

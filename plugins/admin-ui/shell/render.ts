@@ -191,7 +191,8 @@ export function show(
 /** Returns data for templates in addition to the page's own data. */
 function dataFor(page: AnyPage, request: FastifyRequest, language: Language): ViewData {
   if (page.kind === 'list') return listData(page, request, language);
-  if (page.kind === 'form' || page.kind === 'confirm') return { inputs: inputData(page.inputs ?? []) };
+  if (page.kind === 'form') return { inputs: inputData(page.hasFile ? page.inputs : withFocus(page.inputs)) };
+  if (page.kind === 'confirm') return { inputs: inputData(page.inputs ?? []) };
   if (page.kind === 'board') return { hasChips: page.chips.length > 1 };
   return page.kind === 'record' ? recordData(page, language) : {};
 }
@@ -218,6 +219,16 @@ function recordData({ values, danger }: RecordPage, language: Language): ViewDat
   };
 }
 
+/** Kinds of inputs that do not receive the focus when a page opens. */
+const unfocused: readonly Input['kind'][] = ['fixed', 'checkbox', 'checkboxes', 'grants'];
+
+/** Returns the inputs of a form, of which the first one requests the focus if no other one does. */
+function withFocus(inputs: readonly Input[]): readonly Input[] {
+  const first = inputs.find(({ kind }) => !unfocused.includes(kind));
+  if (inputs.some(({ focus }) => focus)) return inputs;
+  return inputs.map((input) => (input === first ? { ...input, focus: true } : input));
+}
+
 /** Focuses the first invalid field or, if all fields are valid, the field that requests the focus. */
 function inputData(inputs: readonly Input[]) {
   const first = inputs.find(({ error }) => error !== undefined);
@@ -229,7 +240,13 @@ function inputData(inputs: readonly Input[]) {
 }
 
 /** Texts with more characters can be truncated in a cell, so the full text appears as a tooltip. */
-const fullLength = 24;
+const fullLength = 12;
+
+/** Returns a cell's full text, with the text below it, or undefined if it cannot be truncated. */
+function fullText({ text, below }: DisplayValue): string | undefined {
+  const full = [text, below].filter((part) => part != null && part !== '').join(' ');
+  return full.length > fullLength ? full : undefined;
+}
 
 /** Number of facts on a card, which replaces a row on phones. */
 const factsPerCard = 2;
@@ -276,7 +293,7 @@ export function listData(
           ...(columns[index]?.numeric === true ? ['number'] : []),
           ...(isExtra(cells, index) ? ['extra'] : []),
         ].join(' '),
-        ...(typeof cell.text === 'string' && cell.text.length > fullLength && { full: cell.text }),
+        full: fullText(cell),
       })),
     })),
   };

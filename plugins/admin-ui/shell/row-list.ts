@@ -93,6 +93,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
       : filters.length === 0 && view === viewNames[0]
         ? { text: definition.empty(language), link: create }
         : { text: t('noneMatch', { objects: plural }), link: { label: t('showAll'), href: urlOf() } };
+  const cells = rows.map((row) => columns.map(({ cell }) => cell(row, context)));
   return {
     intro: definition.intro?.(context),
     ...(source.search !== undefined && {
@@ -110,18 +111,19 @@ export async function rowList<Row extends { readonly id: string }, Context exten
       })),
       ...(await Promise.all(removals)),
     ],
-    columns: columns.map(({ title, by }) => {
+    columns: columns.map(({ title, by }, column) => {
       const isSorted = title === sortColumn?.title;
       const dir = isSorted && !isDescending ? 'desc' : undefined;
       return {
         title: title(language),
+        numeric: cells.some((row) => row[column]?.numeric),
         ...(by !== undefined && { href: link({ sort: keyOf(title), dir }) }),
         ...(isSorted && { sorted: isDescending ? ('descending' as const) : ('ascending' as const) }),
       };
     }),
-    rows: rows.map((row) => ({
+    rows: rows.map((row, index) => ({
       id: row.id,
-      cells: columns.map(({ cell }) => cell(row, context)),
+      cells: cells[index] ?? [],
       ...menu?.(row, context),
     })),
     empty,

@@ -116,5 +116,8 @@ export async function registerPages(
   });
   app.addHook('onSend', async (_request, reply) => {
     if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store');
+    // The time that developer tools show as the server's part of the wait.
+    if (String(reply.getHeader('content-type')).startsWith('text/html'))
+      reply.header('server-timing', `total;dur=${reply.elapsedTime.toFixed(1)}`);
   });
 }

@@ -82,6 +82,31 @@ function isMetadataIpv6(address: ipaddr.IPv6): boolean {
   return address.match(globalUnicast) ? hosts.has(last.toString()) : isMetadataIpv4(last);
 }
 
+/** Messages about URLs to which the instance sends no requests, by reason. */
+export const addressMessages = {
+  invalidUrl: () => 'url must be an absolute URL',
+  protocol: ({ protocols }) => `url must start with ${protocols}`,
+  credentials: () => 'url must not contain a user or password',
+  fragment: () => 'url must not contain a fragment',
+  port: ({ ports }) => `url must use one of these ports: ${ports}`,
+  privateAddress: () => 'url must not resolve to a private IP address',
+  metadataAddress: () => 'url must not resolve to a cloud metadata service',
+  unknownHost: () => 'the host name cannot be resolved',
+} satisfies Record<string, (values: Readonly<Record<string, string>>) => string>;
+
+/** A URL that is invalid or not allowed. */
+export class AddressError extends UserError {
+  readonly code: keyof typeof addressMessages;
+  /** Values of the message's parameters. */
+  readonly values: Readonly<Record<string, string>>;
+
+  constructor(code: AddressError['code'], values: AddressError['values'] = {}) {
+    super(addressMessages[code](values));
+    this.code = code;
+    this.values = values;
+  }
+}
+
 /** Settings that restrict the URLs to which the instance sends requests on behalf of its users. */
 export interface AddressPolicy {
   readonly allow_private_addresses: boolean;
@@ -99,21 +124,20 @@ export function isPublic(address: string): boolean {
 
 /**
  * Parses a URL to which the instance sends requests.
- * @throws UserError if it is invalid or not allowed
+ * @throws AddressError if it is invalid or not allowed
  */
 export function receiverUrl(text: string, policy: AddressPolicy): URL {
-  if (!URL.canParse(text) || text.length > 2000) throw new UserError('url must be an absolute URL');
+  if (!URL.canParse(text) || text.length > 2000) throw new AddressError('invalidUrl');
   const url = new URL(text);
   const isHttp = url.protocol === 'http:';
   if (url.protocol !== 'https:' && !(isHttp && policy.allow_http)) {
-    throw new UserError(`url must start with ${policy.allow_http ? 'https:// or http://' : 'https://'}`);
+    throw new AddressError('protocol', { protocols: policy.allow_http ? 'https:// or http://' : 'https://' });
   }
-  if (url.username !== '' || url.password !== '')
-    throw new UserError('url must not contain a user or password');
-  if (url.hash !== '') throw new UserError('url must not contain a fragment');
+  if (url.username !== '' || url.password !== '') throw new AddressError('credentials');
+  if (url.hash !== '') throw new AddressError('fragment');
   const port = Number(url.port || (isHttp ? 80 : 443));
   if (!policy.ports.includes(port)) {
-    throw new UserError(`url must use one of these ports: ${policy.ports.join(', ')}`);
+    throw new AddressError('port', { ports: policy.ports.join(', ') });
   }
   const host = hostOf(url);
   if (isIP(host) !== 0) assertAllowed([host], policy);
@@ -123,14 +147,14 @@ export function receiverUrl(text: string, policy: AddressPolicy): URL {
 /**
  * Rejects addresses on the operator's network. Metadata services are rejected regardless of the settings,
  * because they return the machine's credentials.
- * @throws UserError if any of the IP addresses is rejected
+ * @throws AddressError if any of the IP addresses is rejected
  */
 function assertAllowed(addresses: readonly string[], { allow_private_addresses }: AddressPolicy): void {
   if (!allow_private_addresses && !addresses.every(isPublic)) {
-    throw new UserError('url must not resolve to a private IP address');
+    throw new AddressError('privateAddress');
   }
   if (addresses.some(isMetadata)) {
-    throw new UserError('url must not resolve to a cloud metadata service');
+    throw new AddressError('metadataAddress');
   }
 }
 
@@ -145,7 +169,7 @@ const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
 /**
  * Resolves a URL's host to an IP address. The connection must use this address, because a second lookup could return a
  * different address.
- * @throws UserError if the host name cannot be resolved, or any of its addresses is not allowed
+ * @throws AddressError if the host name cannot be resolved, or any of its addresses is not allowed
  */
 export async function pinnedAddress(
   url: URL,
@@ -157,7 +181,7 @@ export async function pinnedAddress(
   const addresses =
     family === 0
       ? await resolve(host).catch(() => {
-          throw new UserError('the host name cannot be resolved');
+          throw new AddressError('unknownHost');
         })
       : [{ address: host, family }];
   assertAllowed(
@@ -165,13 +189,13 @@ export async function pinnedAddress(
     policy,
   );
   const [first] = addresses;
-  if (first === undefined) throw new UserError('the host name cannot be resolved');
+  if (first === undefined) throw new AddressError('unknownHost');
   return first;
 }
 
 /**
  * Returns the DNS lookup for a connection to a URL. It always returns the address from {@link pinnedAddress}.
- * @throws UserError in the same cases; the signal's reason if it is aborted first
+ * @throws AddressError in the same cases; the signal's reason if it is aborted first
  */
 export async function pinnedLookup(
   url: URL,

@@ -128,6 +128,13 @@ interface PersonalData {
   readonly columns: readonly string[];
   /** How to erase a person's data: `delete` the row, or `clear` the columns. */
   readonly erasure: 'delete' | 'clear';
+  /** Columns that identify the record to which a row belongs, if rows contain data of one record. */
+  readonly record?: {
+    readonly resource: string;
+    readonly id: string;
+    /** Column with the ID of the row of this table that also contains the data. */
+    readonly container: string;
+  };
 }
 
 /** A table's personal data, and its primary key columns after the organization, with their PostgreSQL types. */

@@ -10,12 +10,18 @@ import {
   pinnedAddress,
   receiverUrl,
 } from '../../engine/addresses.ts';
+import { reasonSentence } from '../../webhooks/queue/reasons.ts';
 import { defaults } from '../../webhooks/settings/settings.ts';
-import { maxBytes, poster } from '../../webhooks/subscriptions/post.ts';
+import { bodyStart, maxBytes, maxStoredBytes, poster } from '../../webhooks/subscriptions/post.ts';
+import { type DeliveryReason, deliveryReasons } from '../../webhooks/subscriptions/reasons.ts';
 import { until } from '../support/process.ts';
 import { patienceMs } from '../support/promised.ts';
 
 const allowed: AddressPolicy = { ...defaults.events, allow_http: true };
+
+/** Returns the English sentence for a failure. */
+const sentence = (failure: DeliveryReason | undefined) =>
+  failure === undefined ? '' : reasonSentence(deliveryReasons, failure);
 
 /** Rejected URLs and the reason. HTTP is allowed, so that only the address matters. */
 const refused: readonly (readonly [url: string, reason: RegExp])[] = [
@@ -187,9 +193,9 @@ describe('host names', () => {
     ['169.254.169.254'],
   ]) {
     test(`no connection to a host name with ${addresses}`, async () => {
-      const { status, error, requests } = await post([addresses]);
+      const { status, failure, requests } = await post([addresses]);
       assert.deepEqual(
-        [status, error, requests],
+        [status, sentence(failure), requests],
         [undefined, 'url must not resolve to a private IP address', []],
       );
     });
@@ -204,13 +210,16 @@ describe('host names', () => {
   });
 
   test('host names without an IP address, and failed lookups', async () => {
-    assert.equal((await post([[]])).error, 'the host name cannot be resolved');
+    assert.equal(sentence((await post([[]])).failure), 'the host name cannot be resolved');
     const posting = poster(
       () => ({ ...allowed, ports: [port] }),
       () => new Promise(() => {}),
       50,
     );
-    assert.equal((await posting.post(`http://hook.example:${port}/`, '{}', {})).error, 'no response in time');
+    assert.equal(
+      sentence((await posting.post(`http://hook.example:${port}/`, '{}', {})).failure),
+      'no response in time',
+    );
     posting.close();
   });
 
@@ -236,6 +245,7 @@ describe('host names', () => {
     const endless = await post([['127.0.0.1']], { allow_private_addresses: true });
     assert.equal(endless.status, 200);
     assert.ok(sent < 64 * maxBytes, `${sent} bytes`);
+    assert.ok(Number(endless.bytes) > maxBytes);
     respond = (response) => response.writeHead(200).write('a');
     // Neither response ever ends. On a slow machine, the headers take longer to arrive.
     let longestMs = 500;
@@ -246,25 +256,47 @@ describe('host names', () => {
     }, 'receive the headers');
     respond = () => {};
     const late = await post([['127.0.0.1']], { allow_private_addresses: true, longestMs: 100 });
-    assert.deepEqual([late.status, late.error], [undefined, 'no response in time']);
+    assert.deepEqual([late.status, sentence(late.failure)], [undefined, 'no response in time']);
   });
 
   test('responses that are not HTTP, and oversized headers', async () => {
     respond = (response) => response.socket?.end('SSH-2.0-OpenSSH_9\r\n');
     assert.match(
-      (await post([['127.0.0.1']], { allow_private_addresses: true })).error,
+      sentence((await post([['127.0.0.1']], { allow_private_addresses: true })).failure),
       /^connection failed/,
     );
     respond = (response) =>
       response.socket?.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n');
-    assert.equal((await post([['127.0.0.1']], { allow_private_addresses: true })).error, 'connection failed');
+    assert.equal(
+      sentence((await post([['127.0.0.1']], { allow_private_addresses: true })).failure),
+      'connection failed',
+    );
     respond = (response) => response.writeHead(200, { 'x-large': 'x'.repeat(20_000) }).end();
     assert.match(
-      (await post([['127.0.0.1']], { allow_private_addresses: true })).error,
+      sentence((await post([['127.0.0.1']], { allow_private_addresses: true })).failure),
       /^connection failed/,
     );
     respond = (response) => response.writeHead(200, { 'x-long': `${'x'.repeat(8000)}` }).end();
     const { response } = await post([['127.0.0.1']], { allow_private_addresses: true });
     assert.equal(response.length, 4000, 'the stored headers are limited');
+  });
+
+  test('the start of a text is kept, other content only as its size', async () => {
+    const bodies: readonly (readonly [sent: string | Buffer, kept: string])[] = [
+      ['', ''],
+      ['{"error":"schön"}\r\n', '{"error":"schön"}\n'],
+      ['a\u001bb', 'a\ufffdb'],
+      ['a\0b', ''],
+      [Buffer.from([0xff, 0xd8, 0xff]), ''],
+      // The limit is within the last character.
+      [`${'x'.repeat(maxStoredBytes - 1)}äz`, 'x'.repeat(maxStoredBytes - 1)],
+      ['ä'.repeat(maxStoredBytes), 'ä'.repeat(maxStoredBytes / 2)],
+    ];
+    for (const [sent, kept] of bodies) {
+      respond = (response) => response.writeHead(500).end(sent);
+      const { body, bytes } = await post([['127.0.0.1']], { allow_private_addresses: true });
+      assert.deepEqual([body, bytes], [kept, Buffer.byteLength(sent)]);
+      assert.equal(bodyStart(Buffer.from(sent)), kept);
+    }
   });
 });

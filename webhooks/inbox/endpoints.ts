@@ -28,17 +28,29 @@ import {
   startQueueRetention,
   startWorker,
 } from '../queue/index.ts';
-import { type InboxClaim, inboxQueue, store } from './inbox.ts';
+import { type InboxClaim, type InboxReason, inboxQueue, store } from './inbox.ts';
 import { endpointPath, type OpenIntegration, openIntegration, sealedColumns } from './integrations.ts';
 
-/**
- * Returns the failure reason shown to administrators. For errors from other code, this is only the error's
- * name, because the message can contain personal data.
- */
-const reasonOf = (cause: unknown): string =>
-  [RetryableError, PermanentError, UserError, HttpError].some((kind) => cause instanceof kind)
-    ? (cause as Error).message
-    : `failed: ${(cause as Error).name}`;
+/** Thrown if an event's channel is not available. */
+class UnavailableChannel extends Error {
+  readonly reason: InboxReason;
+  readonly isPermanent: boolean;
+
+  constructor(reason: InboxReason, { isPermanent }: { readonly isPermanent: boolean }) {
+    super(reason.code);
+    this.reason = reason;
+    this.isPermanent = isPermanent;
+  }
+}
+
+/** Returns the reason for a failure. Messages of errors from other code are omitted, because they can contain personal data. */
+function reasonOf(cause: unknown): InboxReason {
+  if (cause instanceof UnavailableChannel) return cause.reason;
+  const { message, name } = cause as Error;
+  return [RetryableError, PermanentError, UserError, HttpError].some((kind) => cause instanceof kind)
+    ? { code: 'message', values: { message } }
+    : { code: 'internal', values: { name } };
+}
 
 /**
  * Returns whether retrying would fail in the same way, because the event is malformed or the database cannot
@@ -46,6 +58,7 @@ const reasonOf = (cause: unknown): string =>
  */
 const isPermanent = (cause: unknown): boolean =>
   [PermanentError, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
+  (cause instanceof UnavailableChannel && cause.isPermanent) ||
   // An exceeded quota is not permanent, because records can be deleted or the operator can raise the quota.
   (cause instanceof HttpError && cause.status < 500 && cause.code !== 'quota_exceeded') ||
   /^(?:22|54)/.test(sqlState(cause instanceof HttpError ? cause.cause : cause) ?? '');
@@ -61,13 +74,13 @@ interface Processing {
 async function processEvent(processing: Processing, item: ClaimedItem<InboxClaim>): Promise<ItemOutcome> {
   try {
     await passToChannel(processing, item);
-    return { reason: '' };
+    return {};
   } catch (cause) {
     const { webhooks } = processing;
     if (cause instanceof HttpError && cause.code === 'rejected_by_database')
       webhooks.database.reportRejection?.(`inbox-${item.id}`, cause.cause);
     const isDeadLetter = isPermanent(cause) || item.attempts >= webhooks.settings.current.inbox.attempts;
-    return { reason: reasonOf(cause), ...(!isDeadLetter && { retryMs: backoff(item.attempts) }) };
+    return { failure: reasonOf(cause), ...(!isDeadLetter && { retryMs: backoff(item.attempts) }) };
   }
 }
 
@@ -81,9 +94,15 @@ async function passToChannel(
   const { database } = webhooks;
   const channel = ownProperty(channels, row.provider);
   if (channel === undefined)
-    throw new RetryableError(`neither this version nor a module has the channel "${row.provider}"`);
+    throw new UnavailableChannel(
+      { code: 'unknownChannel', values: { channel: row.provider } },
+      { isPermanent: false },
+    );
   if (!Object.hasOwn(availableChannels(channels, webhooks.retiredResources), row.provider))
-    throw new PermanentError(`${channel.needs?.resource} is retired`);
+    throw new UnavailableChannel(
+      { code: 'retired', values: { resource: channel.needs?.resource ?? '' } },
+      { isPermanent: true },
+    );
   const [secret, token] = await Promise.all([open(row.secret), open(row.token)]);
   const { provider, endpoint } = row;
   await channel.process(

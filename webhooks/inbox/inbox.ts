@@ -1,8 +1,24 @@
 import type { Tables } from '../../engine/tables/index.ts';
 import { type ChannelEvent, type Channels, channelLabel, type Integration } from '../channels/index.ts';
 import { indexable } from '../endpoint/index.ts';
-import type { Queue } from '../queue/index.ts';
+import { commonReasons, type Queue, type Reason, type Wordings } from '../queue/index.ts';
 import { inboxTexts } from './texts/index.ts';
+
+/** The reasons for failures. */
+const inboxReasons = {
+  ...commonReasons,
+  unknownChannel: {
+    sentence: ({ channel }) => `neither this version nor a module has the channel "${channel}"`,
+    text: ({ channel = '' }) => inboxTexts.later('channelMissing', { channel }),
+  },
+  retired: {
+    sentence: ({ resource }) => `${resource} is retired`,
+    text: ({ resource = '' }) => inboxTexts.later('resourceRetired', { resource }),
+  },
+} satisfies Wordings;
+
+/** Why an event of a channel could not be processed. */
+export type InboxReason = Reason<keyof typeof inboxReasons>;
 
 /** The queue of channel events. */
 export const inboxQueue: Queue = {
@@ -18,6 +34,8 @@ export const inboxQueue: Queue = {
   },
   title: 'i.event_id',
   detail: 'i.payload',
+  nextAt: 'case when g.enabled then i.next_at end',
+  reasons: inboxReasons,
   claims: 'i.payload, g.provider, g.endpoint, g.secret, g.token',
   leaseSeconds: 60,
   concurrency: 20,

@@ -62,7 +62,13 @@ const inbox = queueTable(
   'crm_inbox',
   { name: 'integration', table: 'crm_integrations' },
   { payload: textColumn },
-  { personalData: { label: 'integration events', columns: ['payload', 'error'], erasure: 'delete' } },
+  {
+    personalData: {
+      label: 'integration events',
+      columns: ['payload', 'error', 'attempt_log'],
+      erasure: 'delete',
+    },
+  },
 );
 
 const receivedMessages = defineTable(

@@ -1,7 +1,9 @@
 import { type CompiledQuery, sql } from 'kysely';
 import { arrayText } from '../../engine/sql/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
+import { attemptLine, type ItemAttempt, type ItemOutcome, withAttempt } from './attempts.ts';
 import type { Queue } from './queue.ts';
+import { reasonSentence } from './reasons.ts';
 
 /** An item claimed by this node until its lease expires. `Row` is the type of the queue's additional columns. */
 export interface ClaimedItem<Row> {
@@ -159,18 +161,12 @@ export async function claim<Row>(
   });
 }
 
-/** Result of processing an item. */
-export interface ItemOutcome {
-  /** The reason for the failure, or an empty string if the item succeeded. */
-  readonly reason: string;
-  /** Delay before the next attempt, in milliseconds. Absent if the item succeeded or will not be retried. */
-  readonly retryMs?: number;
-  /** Additional columns to write. */
-  readonly values?: Readonly<Record<string, string>>;
-}
-
-/** An item with its outcome. */
-type SettledItem = readonly [item: ClaimedItem<unknown>, outcome: ItemOutcome];
+/** An item with its outcome, and the start (RFC 3339) and duration of the attempt in milliseconds. */
+type SettledItem = readonly [
+  item: ClaimedItem<unknown>,
+  outcome: ItemOutcome,
+  time: Pick<ItemAttempt, 'at' | 'ms'>,
+];
 
 /**
  * Records the outcomes of claimed items. Ignores items that were replayed or claimed by another node, because their
@@ -188,13 +184,14 @@ async function settle(tables: Tables, queue: Queue, settled: readonly SettledIte
       with fast as materialized (select set_config('synchronous_commit', 'off', true)),
       given as materialized (
         select g.* from fast cross join unnest(${column(([{ organization }]) => organization)}::bigint[], ${column(([{ id }]) => id)}::bigint[],
-          ${column(([{ attempts }]) => String(attempts))}::int[], ${column(([, { reason }]) => reason.slice(0, 500))}::text[],
-          ${column(([, { retryMs }]) => (retryMs === undefined ? null : String(Math.round(retryMs))))}::bigint[]
+          ${column(([{ attempts }]) => String(attempts))}::int[], ${column(([, { failure }]) => (failure === undefined ? '' : reasonSentence(queue.reasons, failure)))}::text[],
+          ${column(([, { retryMs }]) => (retryMs === undefined ? null : String(Math.round(retryMs))))}::bigint[],
+          ${column(([, outcome, time]) => attemptLine(outcome, time))}::text[]
           ${sql.join(
             extraColumns.map((name) => sql`, ${column(([, { values }]) => values?.[name] ?? '')}::text[]`),
             sql``,
-          )}) as g (organization, item, tries, reason, retry_ms ${sql.raw(extraColumns.map((name) => `, new_${name}`).join(''))}))
-      update ${sql.table(queue.table)} i set error = g.reason,
+          )}) as g (organization, item, tries, reason, retry_ms, attempt ${sql.raw(extraColumns.map((name) => `, new_${name}`).join(''))}))
+      update ${sql.table(queue.table)} i set error = g.reason, attempt_log = ${sql.raw(withAttempt('i', 'g.attempt'))},
         status = case when g.reason = '' then 'done' when g.retry_ms is null then 'dead' else i.status end,
         done_at = case when g.reason = '' or g.retry_ms is null then now() else i.done_at end,
         next_at = case when g.reason = '' then i.next_at else coalesce(now() + g.retry_ms * interval '1 millisecond', i.next_at) end

@@ -22,8 +22,15 @@ export interface QueueItem {
   readonly title: string;
   readonly status: ItemState;
   readonly attempts: number;
+  /** English sentence that explains the last failure, or an empty string. */
   readonly error: string;
   readonly receivedAt: Date;
+}
+
+/** A queue item, as shown on pages. */
+export interface DisplayedItem extends QueueItem {
+  /** The latest attempt as JSON, or an empty string. */
+  readonly latest: string;
 }
 
 /** A queue item with its details, which can be several megabytes in some queues. */
@@ -49,6 +56,12 @@ export const itemRows = ({ table, owner, title }: Queue): RowSource<QueueItem> =
   },
   order: 'i.id desc',
 });
+
+/** Returns a queue's items with their latest attempts. */
+export function displayedItems(queue: Queue): RowSource<DisplayedItem> {
+  const source = itemRows(queue);
+  return { ...source, columns: { ...source.columns, latest: `split_part(i.attempt_log, E'\\n', 1)` } };
+}
 
 /** Returns a queue's items with their details. @param characters maximum length of the details */
 export function detailedItems(queue: Queue, characters?: number): RowSource<DetailedItem> {

@@ -1,5 +1,6 @@
 import type { TableRows } from '../../engine/tables/index.ts';
 import type { TextIn } from '../../plugins/admin-ui/shell/index.ts';
+import type { Wordings } from './reasons.ts';
 import type { QueueRow } from './tables.ts';
 
 /** Name of a table whose rows are queue items. */
@@ -38,6 +39,10 @@ export interface Queue {
   readonly title: string;
   /** SQL expression for the details of item `i`, as text. */
   readonly detail: string;
+  /** SQL expression for the time of the next attempt of the waiting item `i` with owner `g`, or null if it has none. */
+  readonly nextAt: string;
+  /** The wordings of the reasons for failures. */
+  readonly reasons: Wordings;
   /** Additional columns to return when item `i` with owner `g` is claimed. */
   readonly claims: string;
   /** Seconds after which another node can claim the item. Must exceed the maximum processing time. */

@@ -23,7 +23,10 @@ export interface QueueRow {
   status: Generated<string>;
   attempts: Generated<number>;
   next_at: Generated<Date>;
+  /** English sentence that explains the last failure, or an empty string. */
   error: Generated<string>;
+  /** The latest attempts as lines of JSON, latest first. */
+  attempt_log: Generated<string>;
   received_at: Generated<Date>;
   done_at: Date | null;
 }
@@ -52,6 +55,7 @@ export function queueTable(
       attempts: { ...integerColumn, defaultRaw: '0' },
       next_at: now,
       error: { ...textColumn, defaultRaw: "''" },
+      attempt_log: { ...textColumn, defaultRaw: "''" },
       received_at: now,
       done_at: { ...timestampColumn, nullable: true },
     },

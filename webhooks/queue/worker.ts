@@ -2,8 +2,10 @@ import { setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
-import { type ClaimedItem, claim, createSettler, type ItemOutcome } from './claim.ts';
+import type { ItemOutcome } from './attempts.ts';
+import { type ClaimedItem, claim, createSettler } from './claim.ts';
 import type { Queue } from './queue.ts';
+import { reasonSentence } from './reasons.ts';
 
 /** Logs failures: the first failure immediately, and repeated failures once a minute with their count. */
 interface FailureLog {
@@ -163,9 +165,12 @@ export function startWorker<Row>(
     // The embedded database responds within the same iteration of the event loop, so a full queue would keep
     // the process from reading requests.
     await requestsFirst();
+    const at = new Date().toISOString();
+    const start = performance.now();
     const outcome = await process(item);
-    const { reason, retryMs } = outcome;
-    if (reason !== '') {
+    const ms = Math.round(performance.now() - start);
+    const { failure, retryMs } = outcome;
+    if (failure !== undefined) {
       const { id, attempts, organization, owner } = item;
       const isDeadLetter = retryMs === undefined;
       const details = {
@@ -175,9 +180,10 @@ export function startWorker<Row>(
         attempts,
         given_up: isDeadLetter,
       };
-      failures.report(`${owner} ${isDeadLetter} ${reason}`, details, reason);
+      const sentence = reasonSentence(queue.reasons, failure);
+      failures.report(`${owner} ${isDeadLetter} ${sentence}`, details, sentence);
     }
-    if (await settle(item, outcome)) isFollowed = true;
+    if (await settle(item, outcome, { at, ms })) isFollowed = true;
   };
   const itemSlots: Slots = slots(queue.concurrency, queue.batch);
   let isStopping = false;

@@ -5,8 +5,9 @@ import type { Database } from '../../engine/database/index.ts';
 import { arrayText } from '../../engine/sql/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { generatePublicId } from '../../plugins/access/secrets/index.ts';
-import type { ClaimedItem } from '../queue/index.ts';
+import { attemptLine, type ClaimedItem, reasonSentence, withAttempt } from '../queue/index.ts';
 import type { DeliveryClaim } from './deliveries.ts';
+import { type DeliveryReason, deliveryReasons } from './reasons.ts';
 
 /** SQL for the `next_at` of events that are collected for a batch, so that they are never due themselves. */
 export const collectedAt = `'infinity'::timestamptz`;
@@ -152,7 +153,15 @@ export async function batchMembers(
 export interface RemovedMember {
   readonly id: string;
   readonly status: 'waiting' | 'done' | 'dead';
-  readonly reason: string;
+  /** Why it was skipped or must not be sent. Absent if it waits for another batch. */
+  readonly reason?: DeliveryReason;
+}
+
+/** Returns the line for the `attempt_log` of an event that leaves its batch, or an empty string if it waits for another one. */
+function removalLine({ status, reason }: RemovedMember): string {
+  if (reason === undefined) return '';
+  const outcome = status === 'dead' ? { failure: reason } : { skipped: reason };
+  return attemptLine(outcome, { at: new Date().toISOString(), ms: 0 });
 }
 
 /**
@@ -177,10 +186,12 @@ export const fixMembers = (
           next_at = case when s.batch_events > 0 then ${sql.raw(collectedAt)} else now() end,
           done_at = case r.status when 'waiting' then null else now() end,
           error = case r.status when 'dead' then r.reason else '' end,
+          attempt_log = case r.attempt when '' then d.attempt_log else ${sql.raw(withAttempt('d', 'r.attempt'))} end,
           request = case r.status when 'done' then 'Not sent: ' || r.reason || '.' else '' end
         from crm_event_subscriptions s, unnest(${arrayText(removed.map((member) => member.id))}::bigint[],
           ${arrayText(removed.map(({ status }) => status))}::text[],
-          ${arrayText(removed.map(({ reason }) => reason.slice(0, 500)))}::text[]) r (id, status, reason)
+          ${arrayText(removed.map(({ reason }) => (reason ? reasonSentence(deliveryReasons, reason) : '')))}::text[],
+          ${arrayText(removed.map(removalLine))}::text[]) r (id, status, reason, attempt)
         where d.organization_id = ${organization}::bigint and d.id = r.id and d.batch_id = ${id}::bigint
           and s.organization_id = d.organization_id and s.id = d.subscription_id`.execute(within);
     return true;

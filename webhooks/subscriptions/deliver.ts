@@ -23,14 +23,15 @@ import {
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { profileGrants } from '../../plugins/access/identity/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
-import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
+import { backoff, type ClaimedItem, type ItemOutcome, reasonSentence } from '../queue/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 import { subscriptionsPath } from './api.ts';
 import { batchMembers, collectedAt, fixMembers, type RemovedMember } from './batches.ts';
 import type { DeliveryClaim } from './deliveries.ts';
 import { formats, type SubscriptionEvent } from './formats.ts';
 import { checkStates, parseFilter } from './input.ts';
-import type { Poster, PostResult } from './post.ts';
+import { bodyStart, type Poster, type PostResult } from './post.ts';
+import { type DeliveryReason, deliveryReasons } from './reasons.ts';
 import { signatureHeaders } from './subscriptions.ts';
 import { checkTransitions, containsTransitions, type SelectedTransitions } from './transitions.ts';
 
@@ -64,10 +65,40 @@ interface DeliveryContext {
 const isOver = ({ ageMs, attempts }: Pick<ClaimedItem<unknown>, 'ageMs' | 'attempts'>): boolean =>
   ageMs > retryPeriodMs && attempts >= minAttempts;
 
-/** Thrown if the event must not be sent. The message states the reason. */
-class Withheld extends Error {}
-/** Thrown if the event does not concern the subscription. The message is stored with the delivery. */
-class Skipped extends Error {}
+/** Thrown if an event is not sent. */
+class NotSent extends Error {
+  readonly reason: DeliveryReason;
+
+  constructor(code: DeliveryReason['code'], values?: DeliveryReason['values']) {
+    super(code);
+    this.reason = { code, ...(values && { values }) };
+  }
+}
+/** Thrown if the event must not be sent. */
+class Withheld extends NotSent {}
+/** Thrown if the event does not concern the subscription. */
+class Skipped extends NotSent {}
+
+/** Thrown if another node has claimed the batch. */
+class OtherNode extends Error {}
+
+/** Returns the outcome of an item for which no request was sent. */
+function unsent(item: ClaimedItem<DeliveryClaim>, cause: unknown): ItemOutcome {
+  if (cause instanceof Skipped) {
+    const request = `Not sent: ${reasonSentence(deliveryReasons, cause.reason)}.`;
+    return { skipped: cause.reason, values: { request, url: '', request_body: '', response_body: '' } };
+  }
+  if (cause instanceof Withheld) return { failure: cause.reason };
+  const { message, name } = cause as Error;
+  const isKnown = [UserError, HttpError].some((kind) => cause instanceof kind);
+  const failure: DeliveryReason =
+    cause instanceof OtherNode
+      ? { code: 'otherNode' }
+      : isKnown
+        ? { code: 'message', values: { message } }
+        : { code: 'internal', values: { name } };
+  return isOver(item) ? { failure } : { failure, retryMs: backoff(item.attempts) };
+}
 
 /** Creates the function that sends an event to a subscription's receiver. */
 export function deliverer(
@@ -116,12 +147,7 @@ export function deliverer(
       body = isArray ? `[${elements.join(',')}]` : elements.join();
       secrets = await Promise.all([row.secret, row.previous_secret].map(sealing.open));
     } catch (cause) {
-      if (cause instanceof Skipped) return { reason: '', values: { request: `Not sent: ${cause.message}.` } };
-      const isKnown = [Withheld, UserError, HttpError].some((kind) => cause instanceof kind);
-      const reason = isKnown ? (cause as Error).message : `failed: ${(cause as Error).name}`;
-      return cause instanceof Withheld || isOver(item)
-        ? { reason }
-        : { reason, retryMs: backoff(item.attempts) };
+      return unsent(item, cause);
     }
     const signature = signatureHeaders(
       id,
@@ -132,22 +158,30 @@ export function deliverer(
       'content-type': isArray ? format.batchContentType : format.contentType,
       ...signature,
     });
-    const { request, response, status } = result;
-    const values = { request, response };
+    const { request, response, status, body: response_body, bytes: received } = result;
+    const content = Buffer.from(body);
+    const outcome = {
+      values: { request, response, url: row.url, request_body: bodyStart(content), response_body },
+      request: {
+        sent: content.length,
+        ...(status !== undefined && { status }),
+        ...(received !== undefined && { received }),
+      },
+    };
     if (status !== undefined && status >= 200 && status < 300) {
       // `row.failures` does not include failures that occurred after the item was claimed.
       if (failingOwners.delete(owner) || row.failures > 0) await recordRecovery(tablesOf(database), item);
-      return { reason: '', values };
+      return outcome;
     }
     if (status === undefined && isStopping) {
-      return { reason: 'the service stopped before the receiver responded', retryMs: 0 };
+      return { failure: { code: 'stopped' }, retryMs: 0 };
     }
-    const reason = status === undefined ? result.error : `the receiver responded with ${status}`;
+    const failure = result.failure ?? { code: 'status', values: { status: String(status) } };
     failingOwners.add(owner);
     const retryMs = await recordFailure(tablesOf(database), item, result, () =>
-      notify(organization, owner, reason),
+      notify(organization, owner, reasonSentence(deliveryReasons, failure)),
     );
-    return { reason, values, ...(retryMs !== undefined && { retryMs }) };
+    return { ...outcome, failure, ...(retryMs !== undefined && { retryMs }) };
   };
 }
 
@@ -173,21 +207,19 @@ async function batchElements(
       const element = await render(member);
       bytes += Buffer.byteLength(element) + 1;
       if (!batch.row.is_sealed && elements.length > 0 && bytes > maxBatchBytes) {
-        removed.push(
-          ...members.slice(index).map(({ id }) => ({ id, status: 'waiting' as const, reason: '' })),
-        );
+        removed.push(...members.slice(index).map(({ id }) => ({ id, status: 'waiting' as const })));
         break;
       }
       elements.push(element);
     } catch (cause) {
       if (!(cause instanceof Skipped || cause instanceof Withheld)) throw cause;
       const status = cause instanceof Skipped ? 'done' : 'dead';
-      removed.push({ id: member.id, status, reason: cause.message });
+      removed.push({ id: member.id, status, reason: cause.reason });
     }
   }
   if ((!batch.row.is_sealed || removed.length > 0) && !(await fixMembers(database, batch, removed)))
-    throw new UserError('another node sends the batch');
-  if (elements.length === 0) throw new Skipped('the batch no longer contains events');
+    throw new OtherNode();
+  if (elements.length === 0) throw new Skipped('emptyBatch');
   return elements;
 }
 
@@ -210,10 +242,10 @@ function eventBuilder(
   return async ({ id, organization, row }) => {
     if (row.position === null) return { type: 'test', at: row.at, subject: undefined, data: '{}' };
     const resource = byName.get(row.object);
-    if (resource === undefined) throw new Withheld(`the resource ${row.object} no longer exists`);
+    if (resource === undefined) throw new Withheld('missingResource', { resource: row.object });
     const grants = await grantsOf(organization, row.profile_id);
     if (!allows(grants, resource.definition, 'read')) {
-      throw new Withheld(`the subscription's profile does not grant read on ${row.object}`);
+      throw new Withheld('notGranted', { resource: row.object });
     }
     const reader = readerFor(resource.viewFor(grants));
     const principal = { kind: 'partner', actor: null, name: null, organization, user: null, grants } as const;
@@ -223,7 +255,7 @@ function eventBuilder(
     const { action } = change ?? row;
     const queuedNames = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
     if (row.filter_when !== 'matches' || row.transitions !== '') {
-      if (change === undefined) throw new Withheld('the change log no longer contains the change');
+      if (change === undefined) throw new Withheld('missingChange');
       reader.assertTransitions(row.transitions, change);
       if (row.filter_when !== 'matches') await reader.assertMoves(database, caller, recordId, row);
     }
@@ -300,7 +332,7 @@ interface RecordReader {
  * @throws Withheld with the first issue
  */
 function rejectOutdated([issue]: readonly FieldIssue[]): void {
-  if (issue !== undefined) throw new Withheld(issue.message);
+  if (issue !== undefined) throw new Withheld('outdatedSelection', { message: issue.message });
 }
 
 /** Creates a reader for a resource's records. */
@@ -327,8 +359,7 @@ function readerOf({ name, context, operations, definition }: ResourceView): Reco
       const changePlan = changes.plan({ caller, id, position });
       const rows = await execute(database, { statement: changes.statement }, changePlan);
       const change = changes.result(rows);
-      if (change === undefined && isLimited)
-        throw new Skipped("the subscription's profile cannot read this change");
+      if (change === undefined && isLimited) throw new Skipped('hiddenChange');
       return change;
     },
     assertTransitions: (text, change) => {
@@ -337,8 +368,7 @@ function readerOf({ name, context, operations, definition }: ResourceView): Reco
       const issues: FieldIssue[] = [];
       checkTransitions(transitions, { name, definition }, issues);
       rejectOutdated(issues);
-      if (!containsTransitions(transitions, change))
-        throw new Skipped('the change is not one of the transitions');
+      if (!containsTransitions(transitions, change)) throw new Skipped('otherTransition');
     },
     assertMoves: async (database, caller, id, { position, filter, filter_when }) => {
       const issues: FieldIssue[] = [];
@@ -349,8 +379,7 @@ function readerOf({ name, context, operations, definition }: ResourceView): Reco
       const matches = states.result(await execute(database, { statement: states.statement }, statesPlan));
       const isSent =
         filter_when === 'enters' ? matches?.after && !matches.before : matches?.before && !matches.after;
-      if (isSent !== true)
-        throw new Skipped(`the record is not one that ${filter_when} the filter by this change`);
+      if (isSent !== true) throw new Skipped('notMoved', { mode: filter_when });
     },
     record: async (database, caller, id, filter) => {
       const { organization } = caller.principal;
@@ -359,7 +388,7 @@ function readerOf({ name, context, operations, definition }: ResourceView): Reco
         const parsedQuery = await parsedFilter(database, caller, filter, issues);
         rejectOutdated(issues);
         const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
-        if (rows.length === 0) throw new Skipped('the record does not match the filter');
+        if (rows.length === 0) throw new Skipped('noMatch');
       }
       const readPlan = plan({ caller, query, id });
       const rows = await execute(database, { statement }, readPlan);

@@ -4,6 +4,7 @@ import { allows, limitsChanges, type Principal, visibleChanges } from '../../eng
 import { arrayText, literal } from '../../engine/sql/index.ts';
 import type { Queue } from '../queue/index.ts';
 import type { EventFormat, FilterMode } from './input.ts';
+import { deliveryReasons } from './reasons.ts';
 import { subscriptionsTexts } from './texts/index.ts';
 
 /** The object of test events and batches, which are not about a record. */
@@ -80,6 +81,8 @@ export const deliveryQueue: Queue = {
     else ${eventTitle('i')} end`,
   detail: `i.request || E'\\n\\n' || i.response || case i.action when 'batch'
     then E'\\n\\n' || coalesce(${ofBatch(`string_agg(${eventTitle('m')}, E'\\n' order by m.id)`)}, '') else '' end`,
+  nextAt: `case when g.state = 'on' then greatest(i.next_at, g.paused_until) end`,
+  reasons: deliveryReasons,
   claims: `i.position, i.object, i.object_id, i.version, i.action, i.changed,
     replace((i.at at time zone 'UTC')::text, ' ', 'T') || 'Z' as at,
     g.url, g.filter, g.filter_when, g.transitions, g.format, g.batch_events, i.sealed_at is not null as is_sealed, g.profile_id, g.secret, case when g.previous_until > now() then g.previous_secret else '' end as previous_secret,

@@ -80,6 +80,10 @@ declare module '../../engine/tables/index.ts' {
       /** Headers from the last request and its response. */
       request: Generated<string>;
       response: Generated<string>;
+      /** URL and start of the body of the last request, and start of the body of its response. Empty if they are not text. */
+      url: Generated<string>;
+      request_body: Generated<string>;
+      response_body: Generated<string>;
     };
   }
 }
@@ -148,6 +152,9 @@ const deliveries = queueTable(
     sealed_at: { ...timestampColumn, nullable: true },
     request: emptyText,
     response: emptyText,
+    url: emptyText,
+    request_body: emptyText,
+    response_body: emptyText,
   },
   {
     indexes: [
@@ -172,9 +179,10 @@ const deliveries = queueTable(
     ],
     resourceColumns: ['object'],
     personalData: {
-      label: 'headers of sent events',
-      columns: ['request', 'response', 'error'],
+      label: 'requests and responses of sent events',
+      columns: ['request', 'response', 'error', 'attempt_log', 'url', 'request_body', 'response_body'],
       erasure: 'clear',
+      record: { resource: 'object', id: 'object_id', container: 'batch_id' },
     },
   },
 );

@@ -1,4 +1,4 @@
-import { CompiledQuery, sql } from 'kysely';
+import { CompiledQuery, type RawBuilder, sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { type FieldIssue, HttpError } from '../../../engine/errors.ts';
@@ -159,9 +159,10 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
       changes += row?.count ?? 0;
     }
     const keys = new Map<PersonalDataTable, readonly Key[]>();
-    for (const [table, { columns, key }] of personalDataTables) {
+    const erased = combined(records, deleted);
+    for (const [table, { key }] of personalDataTables) {
       const matches: Key[] = [];
-      for await (const value of scan({ table, key, matches: anyContains(columns, texts) }))
+      for await (const value of scan({ table, key, matches: hasPersonalData(table, texts, erased) }))
         matches.push(value);
       keys.set(table, matches);
     }
@@ -183,8 +184,9 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
     if (resources.some(({ definition }) => definition.locked !== undefined))
       await sql.raw(ignoreLocksSql).execute(tables);
     await deleteRecords(tables, searchable, actor, input.organization, selected);
+    const erased = combined(records, deleted);
     for (const { name, definition } of resources) {
-      const ids = [...new Set([...(records.get(name) ?? []), ...(deleted.get(name) ?? [])])];
+      const ids = erased.get(name) ?? [];
       await sql`update crm_ledger l set record = case when record is not null then '{}' end, before = case when before is not null then ${sql.raw(erasedBefore(definition))} end
         where ${ofRecords(input.organization, name, ids)}`.execute(tables);
       await sql`delete from crm_idempotency where organization_id = ${input.organization}::bigint
@@ -203,7 +205,7 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
     for (const [table, { columns, erasure, key }] of personalDataTables) {
       const assignments = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
       for (const keyBatch of chunks(keys.get(table) ?? [], rowsPerStatement)) {
-        const condition = sql`t.organization_id = ${input.organization}::bigint and ${keyCondition(key, keyBatch)} and ${anyContains(columns, texts)}`;
+        const condition = sql`t.organization_id = ${input.organization}::bigint and ${keyCondition(key, keyBatch)} and ${hasPersonalData(table, texts, erased)}`;
         await (erasure === 'delete'
           ? sql`delete from ${sql.table(table)} t where ${condition}`
           : sql`update ${sql.table(table)} t set ${assignments} where ${condition}`
@@ -218,6 +220,35 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
     });
   };
   return { check, find, erase };
+}
+
+/** IDs of records, keyed by resource. */
+type RecordIds = ReadonlyMap<string, readonly string[]>;
+
+/** Returns the IDs in both maps, without duplicates. */
+const combined = (first: RecordIds, second: RecordIds): RecordIds =>
+  new Map(
+    [...new Set([...first.keys(), ...second.keys()])].map((name) => [
+      name,
+      [...new Set([...(first.get(name) ?? []), ...(second.get(name) ?? [])])],
+    ]),
+  );
+
+/** Returns the condition that row `t` of a table contains one of the strings, or data of one of the records. */
+function hasPersonalData(
+  table: PersonalDataTable,
+  texts: readonly string[],
+  records: RecordIds,
+): RawBuilder<unknown> {
+  const { columns = [], record } = personalDataTables.get(table) ?? {};
+  const containsText = anyContains(columns, texts);
+  if (record === undefined) return containsText;
+  const { resource, id, container } = record;
+  const pairs = [...records].flatMap(([name, ids]) => ids.map((value) => [name, value] as const));
+  const isOfRecord = (row: string) => sql`(${sql.ref(`${row}.${resource}`)}, ${sql.ref(`${row}.${id}`)}) in (
+    select * from unnest(${arrayText(pairs.map(([name]) => name))}::text[], ${arrayText(pairs.map(([, value]) => value))}::bigint[]))`;
+  return sql`(${containsText} or ${isOfRecord('t')} or exists (select from ${sql.table(table)} _m
+    where _m.organization_id = t.organization_id and ${sql.ref(`_m.${container}`)} = t.id and ${isOfRecord('_m')}))`;
 }
 
 /** Maximum number of rows per statement. */

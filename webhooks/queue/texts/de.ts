@@ -33,4 +33,5 @@ export default {
   failedCount: '{title}: {count} fehlgeschlagen.',
   showFailures: 'Fehlgeschlagene anzeigen',
   showFailuresOf: 'Fehlgeschlagene anzeigen: {title}',
+  internalError: 'Ein interner Fehler ist aufgetreten ({name})',
 } as const satisfies TranslationOf<typeof en>;

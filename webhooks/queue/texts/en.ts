@@ -29,4 +29,5 @@ export default {
   failedCount: '{title}: {count} failed.',
   showFailures: 'Show failures',
   showFailuresOf: 'Show failures: {title}',
+  internalError: 'An internal error occurred ({name})',
 } as const satisfies Catalogue;

@@ -31,7 +31,7 @@ export default {
   recordId: 'Datensatz {id}',
   recordIds: 'Datensätze {ids}',
   changes: 'Einträge im Änderungsprotokoll',
-  sentEvents: 'Header gesendeter Ereignisse',
+  sentEvents: 'Anfragen und Antworten gesendeter Ereignisse',
   hookErrors: 'Fehler von Hooks',
   proposals: 'Vorschläge von Agenten',
   storedResponses: 'gespeicherte Antworten',

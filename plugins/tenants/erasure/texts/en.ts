@@ -30,7 +30,7 @@ export default {
   recordId: 'record {id}',
   recordIds: 'records {ids}',
   changes: 'changes in the change log',
-  sentEvents: 'headers of sent events',
+  sentEvents: 'requests and responses of sent events',
   hookErrors: 'errors of hooks',
   proposals: 'proposals of agents',
   storedResponses: 'stored responses',

@@ -175,11 +175,13 @@ function visibleDefinition(
 /**
  * Returns whether callers with these grants can read everything that callers with other grants can read: the same records,
  * field groups, names of referenced records, and references in lists.
+ * @param names the resources whose records are compared; by default all
  */
 export function canReadAll(
   definitions: readonly ResourceDefinition[],
   grants: Grants,
   other: Grants,
+  names?: readonly string[],
 ): boolean {
   const isCovered = (definition: ResourceDefinition, limitsOfGrants: LimitsOfGrants): boolean => {
     const groups = groupsOf(definition, grants);
@@ -191,7 +193,7 @@ export function canReadAll(
     );
   };
   return definitions
-    .filter((definition) => allows(other, definition, 'read'))
+    .filter((definition) => names?.includes(definition.name) !== false && allows(other, definition, 'read'))
     .every(
       (definition) =>
         allows(grants, definition, 'read') &&

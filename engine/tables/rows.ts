@@ -79,16 +79,18 @@ export const listRows = async <Row extends { readonly id: string }>(
   query: RowQuery = {},
 ): Promise<Row[]> => (await rowsStatement(source, owner, query).execute(tables)).rows;
 
-/** Counts an owner's rows. */
+/** Counts an owner's rows, up to the query's limit. */
 export async function countRows<Row extends { readonly id: string }>(
   tables: Tables,
   source: RowSource<Row>,
   owner: string,
   query: RowQuery = {},
 ): Promise<number> {
-  const statement = sql<{
-    readonly count: string;
-  }>`select count(*) as count ${matching(source, owner, query)}`;
+  const { limit } = query;
+  const rowsToCount = matching(source, owner, query);
+  const statement = sql<{ readonly count: string }>`select count(*) as count ${
+    limit === undefined ? rowsToCount : sql`from (select ${rowsToCount} limit ${limit}::int) _c`
+  }`;
   const { rows } = await statement.execute(tables);
   return Number(rows[0]?.count);
 }

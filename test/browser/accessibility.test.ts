@@ -191,7 +191,7 @@ inBrowser('accessibility', (world) => {
       }
       for (const path of [
         ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'].map(at),
-        ...['events', 'events/add', 'event-deliveries', 'forgetting'].map(at),
+        ...['events', 'events/add', 'events?show=event-deliveries', 'forgetting'].map(at),
         ...['teams', 'teams?show=team-members', 'teams/create', 'teams/add'].map(at),
         ...['deliveries?status=dead', 'keys?show=revoked', 'keys?q=nothing', 'members?show=invitations'].map(
           at,

@@ -339,7 +339,10 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await go(page, acme, '');
     const { used, click } = userOf(page);
     await click(page.getByRole('link', { name: /^Show deliveries to / }));
-    await page.getByText('the receiver responded with 503').waitFor();
+    await page
+      .getByRole('cell', { name: /The receiver responded with 503/ })
+      .first()
+      .waitFor();
     await click(page.getByRole('link', { name: new RegExp(` leads ${lead} v1$`) }));
     await page.getByText('HTTP 503').waitFor();
     assert.deepEqual(used, { clicks: 2, keys: 0 });

@@ -127,10 +127,12 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
     await api('POST /api/v1/leads', { last_name: 'Lovelace' });
     await until(() => (receiver?.received.length ?? 0) > 0, 'send the event');
     await until(
-      async () => /responded with 500/.test(await screen('/setup/o/demo/event-deliveries')),
+      async () => /responded with 500/.test(await screen('/setup/o/demo/events?show=event-deliveries')),
       'show the failure',
     );
-    await listen('A failing receiver', '/setup/o/demo/event-deliveries', ['GET /api/v1/leads?limit=1']);
+    await listen('A failing receiver', '/setup/o/demo/events?show=event-deliveries', [
+      'GET /api/v1/leads?limit=1',
+    ]);
     receiver?.behave('/events', 204);
   });
 

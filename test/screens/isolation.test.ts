@@ -178,7 +178,8 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       'keys/rotate',
       'members/change',
       'members/cancel',
-      'event-deliveries/item',
+      'events/item',
+      'events/subscription',
       'forgetting/find',
     ])
       assert.ok(reached.includes(`/setup/o/acme/${name}`), name);

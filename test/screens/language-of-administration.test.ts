@@ -255,28 +255,30 @@ onBothDrivers('the language of the administrative pages', (instance) => {
 
   test('event subscriptions and deliveries', async () => {
     const url = 'https://events.example/hook';
-    await assertPages(['events', 'events/add', 'deliveries', 'event-deliveries']);
+    await assertPages(['events', 'events/add', 'deliveries', 'events?show=event-deliveries']);
     const empty = await submit('events/add', {});
     assert.match(problemOf(empty), /^Die URL ist nicht erlaubt\. Wählen Sie mindestens eine Ressource aus\./);
     assertGerman(empty, names);
     const profile = await optionOf(admin, `${setup}/events/add`, 'read-only');
     const input = { url, resource: 'leads', action: 'update', filter: 'status=New', profile };
-    // Reasons of failures are stored in English.
-    const reason = 'the host name cannot be resolved';
-    const all = new Set([...names, url, 'leads: update', 'mit status=New', 'test', reason]);
+    const all = new Set([...names, url, 'leads: update', 'mit status=New', 'test']);
     assertGerman(await submit('events/add', { ...input, batch_events: '5' }), all);
     const id = await idIn(`${setup}/events`);
     for (const page of ['', `/rotate?id=${id}`, `/remove?id=${id}`])
       assertGerman(await admin.get(`${setup}/events${page}`, german), all);
     assertGerman(await submit(`events/rotate?id=${id}`, {}), all);
     assertGerman(await press('events', 'test', { id }), all);
-    const delivery = await idIn(`${setup}/event-deliveries`);
-    for (const page of ['', '?status=waiting', '?status=dead', `?owner=${id}`])
-      assertGerman(await admin.get(`${setup}/event-deliveries${page}`, german), all);
-    const item = `${setup}/event-deliveries/item?id=${delivery}`;
+    const list = `${setup}/events?show=event-deliveries`;
+    const delivery = await idIn(list);
+    for (const page of ['', '&status=waiting', '&status=dead', `&owner=${id}`])
+      assertGerman(await admin.get(`${list}${page}`, german), all);
+    const item = `${setup}/events/item?id=${delivery}`;
     await until(async () => /Versuch/.test((await admin.get(item, german)).text), 'an attempt');
     const page = await admin.get(item, german);
     assert.match(readable(page.text), /Wird wiederholt, \d+ Versuch/);
+    assert.match(readable(page.text), /Der Hostname kann nicht aufgelöst werden/);
+    assertGerman(page, all);
+    assertGerman(await admin.get(`${setup}/events/subscription?id=${id}`, german), all);
     const switched = await press('events', 'switch', { id, to: 'off' });
     assertGerman(switched, all);
     const disabled = await press('events', 'test', { id });

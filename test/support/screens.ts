@@ -16,7 +16,7 @@ import { until } from './process.ts';
 /** The organization's pages. */
 export const sections = [
   ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'],
-  ...['events', 'event-deliveries', 'teams'],
+  ...['events', 'events?show=event-deliveries', 'teams'],
 ].map((name) => `/setup/o/acme/${name}`);
 
 /** An administrator of acme with a browser session. */
@@ -211,8 +211,8 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     '/setup/o/acme/events/rotate': async () => ({ id: await newSubscription() }),
     '/setup/o/acme/events/remove': async () => ({ id: await newSubscription() }),
     '/setup/o/acme/deliveries/replay-all': async () => ({}),
-    '/setup/o/acme/event-deliveries/replay-all': async () => ({}),
-    '/setup/o/acme/event-deliveries/replay': async () => ({ id: await newEventDelivery() }),
+    '/setup/o/acme/events/replay-all': async () => ({}),
+    '/setup/o/acme/events/replay': async () => ({ id: await newEventDelivery() }),
     '/setup/o/acme/deliveries/replay': async () => ({ id: (await newDelivery()).item }),
   };
   const ready: Screens['ready'] = async (form, own) => {
@@ -282,9 +282,9 @@ export const formNames = [
   '/setup/o/acme/events/test',
   '/setup/o/acme/events/rotate',
   '/setup/o/acme/events/remove',
-  '/setup/o/acme/event-deliveries/replay',
+  '/setup/o/acme/events/replay',
   '/setup/o/acme/deliveries/replay-all',
-  '/setup/o/acme/event-deliveries/replay-all',
+  '/setup/o/acme/events/replay-all',
 ] as const;
 export type FormName = (typeof formNames)[number];
 /** Returns whether a form is for users who are not logged in. */

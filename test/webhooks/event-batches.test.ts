@@ -326,10 +326,10 @@ onBothDrivers(
       for (let count = 0; count < 3; count++) await lead();
       await settle(url, 'done');
       const admin = await signIn(instance(), administratorOf(acme));
-      const page = await admin.get(`/setup/o/acme/event-deliveries?owner=${id}`);
+      const page = await admin.get(`/setup/o/acme/events?show=event-deliveries&owner=${id}`);
       assert.match(page.text, /batch of 3 events/);
       const [delivery] = await deliveries(url);
-      const details = await admin.get(`/setup/o/acme/event-deliveries/item?id=${delivery?.id}`);
+      const details = await admin.get(`/setup/o/acme/events/item?id=${delivery?.id}`);
       for (const event of delivery?.events ?? []) assert.ok(details.text.includes(event), event);
       assert.equal((await call(`DELETE ${url}`)).status, 200);
       const rest = sql`select from crm_event_deliveries where subscription_id = ${id}::bigint`;

@@ -18,6 +18,7 @@ import { disabledIntegrations, unknownChannels } from './check.ts';
 import { channelEndpoints } from './endpoints.ts';
 import { inboxQueue, labeledInbox } from './inbox.ts';
 import { type InboxServices, integrationPages } from './integrations-page.ts';
+import { payloadOf } from './payload.ts';
 import { inboxTables } from './tables.ts';
 import { inboxTexts } from './texts/index.ts';
 
@@ -44,9 +45,12 @@ export const inboxModule: Module<
       name: 'deliveries',
       title: inboxTexts.later('deliveries'),
       icon: 'inbox',
+      path: 'deliveries',
       purpose: inboxTexts.later('deliveriesPurpose'),
       columns: { time: inboxTexts.later('received'), owner: inboxTexts.later('from') },
       queue: labeledInbox(channelsOf(services.config)),
+      ownerPath: (id) => `integrations/integration?id=${id}`,
+      page: payloadOf,
     });
   },
   commands: (line) =>

@@ -11,19 +11,25 @@ import {
   type IconName,
   isAdministrator,
   type Language,
+  linkWithParameters,
   localeOf,
   memberOf,
+  type ObjectContext,
+  type ObjectDefinition,
   type ObjectServices,
   parametersOf,
+  type RecordPage,
   type TextIn,
   TranslatedError,
 } from '../../plugins/admin-ui/shell/index.ts';
+import { attemptsIn, type ItemAttempt, reasonFor } from './attempts.ts';
 import {
   countItems,
   countRecent,
-  detailedItems,
+  type DisplayedItem,
+  displayedItems,
   type ItemState,
-  itemRows,
+  itemLogs,
   maxRecent,
   ownedBy,
   ownerRows,
@@ -34,39 +40,57 @@ import {
   withStatus,
 } from './items.ts';
 import type { Queue } from './queue.ts';
+import { reasonSentence, translatedReason } from './reasons.ts';
 import { queueTexts } from './texts/index.ts';
 
 const { later } = queueTexts;
 
-/** Maximum number of payload characters shown on the page. */
-const maxDetailLength = 4000;
+/** The parts of an item's page that depend on the queue. */
+type ItemPage = Pick<RecordPage, 'intro' | 'values' | 'links'>;
 
 /** Names for the pages that show a queue's items. */
-interface Deliveries {
-  /** The page's name (in the URL) and title. */
+export interface Deliveries {
+  /** The list's name (in the URL) and title. */
   readonly name: string;
   readonly title: TextIn;
+  /** Label of the list in a section with several objects. */
+  readonly tab?: TextIn;
   readonly icon: IconName;
+  /** URL of the list below the organization's setup. */
+  readonly path: string;
   /** Text shown if the list is empty. */
   readonly purpose: TextIn;
   /** Column titles for the time and the owner. */
   readonly columns: { readonly time: TextIn; readonly owner: TextIn };
   readonly queue: Queue;
+  /** Returns the URL of an owner's page below the organization's setup. Absent if owners have no page. */
+  readonly ownerPath?: (owner: string) => string;
+  /** Returns the parts of an item's page that depend on the queue. */
+  readonly page: (context: ObjectContext<ObjectServices>, item: DisplayedItem) => Promise<ItemPage>;
 }
 
 /** Returns whether an item waits for another attempt. */
 const isRetrying = ({ status, attempts }: Pick<QueueItem, 'status' | 'attempts'>): boolean =>
   status === 'waiting' && attempts > 0;
 
-/** Declares a queue's items, newest first, with buttons to replay one item or all failed items. */
-const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries) =>
-  defineObject<QueueItem, ObjectServices>({
+/**
+ * Declares a queue's items, newest first, with buttons to replay one item or all failed items.
+ * @param ownerId limits the list to the items of an owner
+ */
+export function deliveriesOf(
+  deliveries: Deliveries,
+  ownerId?: string,
+): ObjectDefinition<DisplayedItem, ObjectServices> {
+  const { name, title, tab, icon, purpose, columns, queue } = deliveries;
+  return {
     name,
     title,
+    ...(tab && { tab }),
     group: 'Integrations',
     icon,
     plural: later('deliveries'),
-    source: itemRows(queue),
+    source: displayedItems(queue),
+    ...(ownerId !== undefined && { where: ownedBy(queue, ownerId) }),
     missing: queue.missing,
     nameOf: (item) => item.title,
     viewParameter: 'status',
@@ -77,41 +101,67 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
       ),
       retrying: { label: later('retrying'), where: "i.status = 'waiting' and i.attempts > 0" },
     },
-    filters: {
-      owner: {
-        where: (value) => (isRowId(value) ? ownedBy(queue, value) : undefined),
-        label: async (value, { tables, organization, language }) =>
-          (await findRow(tables, ownerRows(queue), organization, value))?.name ?? later('removed')(language),
-      },
-    },
+    filters:
+      ownerId === undefined
+        ? {
+            owner: {
+              where: (value) => (isRowId(value) ? ownedBy(queue, value) : undefined),
+              label: async (value, { tables, organization, language }) =>
+                (await findRow(tables, ownerRows(queue), organization, value))?.name ??
+                later('removed')(language),
+            },
+          }
+        : {},
     isUncounted: true,
     columns: [
       {
         title: later('event'),
-        cell: (item, { urlOf }) => ({ text: item.title, href: `${urlOf('item')}?id=${item.id}` }),
+        cell: (item, context) => ({
+          text: item.title,
+          href: linkWithParameters(
+            context.urlOf('item'),
+            { id: item.id },
+            { at: returnQueryOf(context, ownerId) },
+          ),
+        }),
       },
-      { title: columns.owner, cell: ownerOf },
-      { title: later('state'), cell: (item, { language }) => stateOf(item, language) },
+      ...(ownerId === undefined
+        ? [
+            {
+              title: columns.owner,
+              cell: (item: DisplayedItem, context: ObjectContext<ObjectServices>) =>
+                ownerOf(deliveries, item, context),
+            },
+          ]
+        : []),
+      { title: later('state'), cell: (item, { language }) => stateOf(queue, item, language) },
       { title: columns.time, cell: ({ receivedAt }) => ({ time: receivedAt }) },
     ],
     empty: purpose,
     pages: {
-      item: async ({ tables, organization, language }, item) => {
+      item: async (context, item) => {
+        const { tables, organization, language } = context;
         const t = queueTexts(language);
-        const source = detailedItems(queue, maxDetailLength + 1);
-        const { detail = '' } = (await findRow(tables, source, organization, item.id)) ?? {};
+        const [log, page] = await Promise.all([
+          findRow(tables, itemLogs(queue), organization, item.id),
+          deliveries.page(context, item),
+        ]);
         return {
           kind: 'record',
+          ...page,
           title: item.title,
           values: [
-            { label: columns.owner(language), ...ownerOf(item, { language }) },
+            { label: columns.owner(language), ...ownerOf(deliveries, item, context) },
             { label: columns.time(language), time: item.receivedAt },
-            { label: t('state'), ...stateOf(item, language) },
-            {
-              label: t('details'),
-              long: detail.length > maxDetailLength ? `${detail.slice(0, maxDetailLength)} …` : detail,
-            },
+            { label: t('state'), ...stateOf(queue, item, language) },
+            ...(log?.nextAt ? [{ label: t('nextAttempt'), time: log.nextAt }] : []),
+            ...page.values,
           ],
+          changes: {
+            title: t('attemptsTitle'),
+            all: attemptsIn(log?.attempts ?? '').map((attempt) => attemptEntry(queue, attempt, context)),
+            none: t('noAttempts'),
+          },
         };
       },
     },
@@ -120,7 +170,7 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
         label: later('replayAll'),
         isOffered: (_all, { request }) => parametersOf(request).status === 'dead',
         fields: (_all, { request }) => {
-          const { owner } = parametersOf(request);
+          const owner = ownerId ?? parametersOf(request).owner;
           return isRowId(owner) ? [{ name: 'owner', value: owner }] : [];
         },
         done: { [`${name}-all-replayed`]: later('queuedAgain') },
@@ -145,12 +195,27 @@ const deliveriesOf = ({ name, title, icon, purpose, columns, queue }: Deliveries
           transact((tables) => replayItem(tables, queue, actor, organization, id)),
       },
     },
-  });
+  };
+}
 
-/** Adds the pages for a queue's items, and the check that reports failed items. */
+/** Adds the section with a queue's items, and reports them on the home page. */
 export function addDeliveries(app: FastifyInstance, services: ObjectServices, deliveries: Deliveries): void {
-  const { name, queue } = deliveries;
-  addObjects(app, services, [deliveriesOf(deliveries)]);
+  addObjects(app, services, [defineObject(deliveriesOf(deliveries))]);
+  addDeliveriesToHome(app, services, deliveries);
+}
+
+/** Adds a chart of a queue's items to the home page, and the check that reports failed items. */
+export function addDeliveriesToHome(
+  app: FastifyInstance,
+  services: ObjectServices,
+  deliveries: Deliveries,
+): void {
+  const { path, queue } = deliveries;
+  const urlOf = (slug: string, parameters: Readonly<Record<string, string>>) => {
+    const url = new URL(path, `http://localhost/setup/o/${slug}/`);
+    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+    return `${url.pathname}${url.search}`;
+  };
   addHomeParts(app, async (request, language) => {
     const t = queueTexts(language);
     const title = deliveries.title(language);
@@ -160,14 +225,14 @@ export function addDeliveries(app: FastifyInstance, services: ObjectServices, de
     if (counts.size === 0) return {};
     const largest = Math.max(...counts.values());
     const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
-    const path = `/setup/o/${membership.slug}/${name}`;
+    const { slug } = membership;
     const numbers = new Intl.NumberFormat(localeOf(request));
     const rows = states.map((status) => {
       const count = counts.get(status) ?? 0;
       return {
         label: stateLabels[status](language),
         hue: stateHues[status],
-        href: `${path}?status=${status}`,
+        href: urlOf(slug, { status }),
         count: numbers.format(count),
         share: Math.round((100 * count) / largest),
       };
@@ -177,7 +242,7 @@ export function addDeliveries(app: FastifyInstance, services: ObjectServices, de
         ? t('last', { title, number: numbers.format(maxRecent) })
         : t('lastDays', { title });
     return {
-      charts: [{ title: heading, href: path, label: t('status'), countLabel: t('number'), rows }],
+      charts: [{ title: heading, href: urlOf(slug, {}), label: t('status'), countLabel: t('number'), rows }],
     };
   });
   addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
@@ -193,7 +258,7 @@ export function addDeliveries(app: FastifyInstance, services: ObjectServices, de
             link: {
               label: t('showFailures'),
               name: t('showFailuresOf', { title }),
-              href: `/setup/o/${slug}/${name}?status=dead`,
+              href: urlOf(slug, { status: 'dead' }),
             },
           },
         ];
@@ -208,19 +273,68 @@ const stateLabels: Readonly<Record<ItemState, TextIn>> = {
 /** Hues of the bars for each status. */
 const stateHues: Readonly<Record<ItemState, number>> = { waiting: 8, done: 6, dead: 7 };
 
-const ownerOf = ({ ownerName }: QueueItem, { language }: { readonly language: Language }): DisplayValue => ({
-  text: ownerName ?? later('removed')(language),
-});
+function ownerOf(
+  { ownerPath }: Deliveries,
+  { owner, ownerName }: QueueItem,
+  { slug, language }: Pick<ObjectContext<ObjectServices>, 'slug' | 'language'>,
+): DisplayValue {
+  if (ownerName === null) return { text: later('removed')(language) };
+  return { text: ownerName, ...(ownerPath && { href: `/setup/o/${slug}/${ownerPath(owner)}` }) };
+}
 
-function stateOf({ status, attempts, error }: QueueItem, language: Language): DisplayValue {
+/** Returns the query string of the list to which an item's page links. */
+const returnQueryOf = ({ request }: ObjectContext<ObjectServices>, ownerId: string | undefined): string =>
+  ownerId === undefined ? linkWithParameters('', parametersOf(request), { before: undefined }).slice(1) : '';
+
+function stateOf(
+  { reasons }: Queue,
+  { status, attempts, error, latest }: DisplayedItem,
+  language: Language,
+): DisplayValue {
   const t = queueTexts(language);
-  const label = isRetrying({ status, attempts }) ? t('retrying') : stateLabels[status](language);
+  const [attempt] = attemptsIn(latest);
+  const isSkipped = status === 'done' && attempt?.result === 'skipped';
+  const label = isRetrying({ status, attempts })
+    ? t('retrying')
+    : isSkipped
+      ? t('skipped')
+      : stateLabels[status](language);
+  const reason = reasonFor(reasons, { status, error, latest: attempt }, language);
   return {
     text:
       attempts > 0
         ? t('afterAttempts', { state: label, attempts: t('attempts', { count: attempts }) })
         : label,
-    state: status === 'dead' ? 'bad' : status === 'done' ? 'good' : 'quiet',
-    below: error === '' ? null : error,
+    state: status === 'dead' ? 'bad' : status === 'done' && !isSkipped ? 'good' : 'quiet',
+    below: reason === '' ? null : reason,
+    title: reason,
   };
+}
+
+/** Icons of attempts by result. */
+const attemptIcons: Readonly<Record<ItemAttempt['result'], IconName>> = {
+  done: 'check',
+  skipped: 'info',
+  failed: 'x',
+};
+
+/** Returns an attempt as an entry of the timeline. */
+function attemptEntry(
+  { reasons }: Queue,
+  { at, ms, result, reason, request }: ItemAttempt,
+  { language, request: pageRequest }: ObjectContext<ObjectServices>,
+): NonNullable<RecordPage['changes']>['all'][number] {
+  const t = queueTexts(language);
+  const inSeconds = ms >= 1000;
+  const duration = new Intl.NumberFormat(localeOf(pageRequest), {
+    style: 'unit',
+    unit: inSeconds ? 'second' : 'millisecond',
+    maximumFractionDigits: 1,
+  }).format(inSeconds ? ms / 1000 : ms);
+  const explained =
+    reason && (translatedReason(reasons, reason, language) ?? reasonSentence(reasons, reason));
+  const delivered =
+    request?.status === undefined ? t('delivered') : t('deliveredWith', { status: String(request.status) });
+  const text = result === 'skipped' ? t('notSent', { reason: explained ?? '' }) : (explained ?? delivered);
+  return { at, icon: attemptIcons[result], text, detail: t('afterDuration', { duration }) };
 }

@@ -1,11 +1,11 @@
 // Queue: durable queues for inbound and outbound events, with fair claims, retries, replay and retention.
 // May import engine, plugins.
 
-export { attemptLine, attemptsIn, type ItemOutcome, withAttempt } from './attempts.ts';
+export { attemptLine, attemptsIn, type ItemOutcome, reasonFor, withAttempt } from './attempts.ts';
 export { queueCheck } from './check.ts';
 export type { ClaimedItem } from './claim.ts';
 export { queueCommands } from './commands.ts';
-export { addDeliveries } from './deliveries-page.ts';
+export { addDeliveries, addDeliveriesToHome, type Deliveries, deliveriesOf } from './deliveries-page.ts';
 export {
   type DetailedItem,
   detailedItems,

@@ -63,6 +63,28 @@ export function displayedItems(queue: Queue): RowSource<DisplayedItem> {
   return { ...source, columns: { ...source.columns, latest: `split_part(i.attempt_log, E'\\n', 1)` } };
 }
 
+/** What is known about the attempts to process an item. */
+interface ItemLog {
+  readonly id: string;
+  /** When the next attempt is due. Null if it is not known or not planned. */
+  readonly nextAt: Date | null;
+  /** The item's `attempt_log`. */
+  readonly attempts: string;
+}
+
+/** Returns the attempts to process a queue's items. */
+export function itemLogs(queue: Queue): RowSource<ItemLog> {
+  const { from, owner, where, order } = itemRows(queue);
+  return {
+    ...{ from, owner, where: where ?? 'true', order },
+    columns: {
+      id: 'i.id',
+      nextAt: `case when i.status = 'waiting' and isfinite(i.next_at) then ${queue.nextAt} end`,
+      attempts: 'i.attempt_log',
+    },
+  };
+}
+
 /** Returns a queue's items with their details. @param characters maximum length of the details */
 export function detailedItems(queue: Queue, characters?: number): RowSource<DetailedItem> {
   const source = itemRows(queue);

@@ -1,7 +1,16 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Resource } from '../../engine/compile/index.ts';
-import { allows, limitsChanges, type Principal, visibleChanges } from '../../engine/records/index.ts';
+import {
+  allows,
+  canReadAll,
+  everyGrant,
+  type Grants,
+  limitsChanges,
+  type Principal,
+  visibleChanges,
+} from '../../engine/records/index.ts';
 import { arrayText, literal } from '../../engine/sql/index.ts';
+import type { RowSource } from '../../engine/tables/index.ts';
 import type { Queue } from '../queue/index.ts';
 import type { EventFormat, FilterMode } from './input.ts';
 import { deliveryReasons } from './reasons.ts';
@@ -36,6 +45,24 @@ export function visibleTo(principal: Principal, resources: readonly Resource[]):
     else ${isVisible('i')} end`;
 }
 
+/**
+ * Returns whether a caller can read everything that the bodies of a delivery can contain: all records of its events' resources,
+ * with all fields.
+ * @param names the resources
+ */
+export const canReadBodies = (
+  resources: readonly Resource[],
+  grants: Grants,
+  names: readonly string[],
+): boolean =>
+  names.every((name) => resources.some((resource) => resource.name === name)) &&
+  canReadAll(
+    resources.map(({ definition }) => definition),
+    grants,
+    everyGrant,
+    names,
+  );
+
 /** Returns the SQL expression for the title of a delivery of an event. */
 const eventTitle = (row: string): string =>
   `case when ${row}.object = '' then ${row}.action else ${row}.action || ' ' || ${row}.object || ' ' || ${row}.object_id || ' v' || ${row}.version end`;
@@ -49,6 +76,44 @@ const ofBatch = (expression: string): string =>
 const firstTitles = `(select string_agg(_t.title, ', ' order by _t.id) from (
   select m.id, ${eventTitle('m')} as title from crm_event_deliveries m
   where m.organization_id = i.organization_id and m.batch_id = i.id order by m.id limit ${maxTitleEvents}) _t)`;
+
+/** The last request of a delivery and its response. */
+export interface Exchange {
+  readonly id: string;
+  readonly url: string;
+  /** Headers after a first line, or why nothing was sent. */
+  readonly request: string;
+  readonly response: string;
+  readonly requestBody: string;
+  readonly responseBody: string;
+  readonly attempts: string;
+  /** The resources of the events. */
+  readonly objects: readonly string[];
+  /** Titles of the events of a batch as lines, or an empty string. */
+  readonly events: string;
+}
+
+/** SQL for the titles of the events of batch `i` as lines. */
+const allTitles = ofBatch(`string_agg(${eventTitle('m')}, E'\\n' order by m.id)`);
+
+/** The last requests of an organization's deliveries. */
+export const exchangeRows: RowSource<Exchange> = {
+  from: 'crm_event_deliveries i',
+  owner: 'i.organization_id',
+  columns: {
+    id: 'i.id',
+    url: 'i.url',
+    request: 'i.request',
+    response: 'i.response',
+    requestBody: 'i.request_body',
+    responseBody: 'i.response_body',
+    attempts: 'i.attempt_log',
+    objects: `case i.action when 'test' then array[]::text[] when 'batch' then array${ofBatch('distinct m.object')}
+      else array[i.object] end`,
+    events: `case i.action when 'batch' then coalesce(${allTitles}, '') else '' end`,
+  },
+  order: 'i.id desc',
+};
 
 /** The queue of events to be sent to subscriptions. */
 export const deliveryQueue: Queue = {
@@ -80,7 +145,7 @@ export const deliveryQueue: Queue = {
     || coalesce(': ' || ${firstTitles}, '') || case when ${ofBatch('count(*)')} > ${maxTitleEvents} then ', …' else '' end
     else ${eventTitle('i')} end`,
   detail: `i.request || E'\\n\\n' || i.response || case i.action when 'batch'
-    then E'\\n\\n' || coalesce(${ofBatch(`string_agg(${eventTitle('m')}, E'\\n' order by m.id)`)}, '') else '' end`,
+    then E'\\n\\n' || coalesce(${allTitles}, '') else '' end`,
   nextAt: `case when g.state = 'on' then greatest(i.next_at, g.paused_until) end`,
   reasons: deliveryReasons,
   claims: `i.position, i.object, i.object_id, i.version, i.action, i.changed,

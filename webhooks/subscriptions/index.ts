@@ -40,7 +40,7 @@ const noticeOf =
     if (!mailer.isEnabled()) return;
     const where = [sql`p.name = ${administratorProfile}`];
     const administrators = await listRows(tablesOf(database), memberRows, organization, { where });
-    const text = `Event subscription ${subscription} was disabled because its events could not be delivered: ${reason}. Changes are kept in the change log. They will be sent when you enable the subscription again under "Events" in the admin UI.`;
+    const text = `Event subscription ${subscription} was disabled because its events could not be delivered: ${reason}. Changes are kept in the change log. They will be sent when you enable the subscription again under "Webhooks" in the admin UI.`;
     for (const { email } of administrators)
       await mailer.send({ to: email, subject: 'An event subscription was disabled', text });
   };

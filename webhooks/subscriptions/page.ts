@@ -19,7 +19,9 @@ import {
   fields,
   joinTexts,
   type Language,
+  objectList,
   ownWords,
+  parametersOf,
   rowsPerPage,
   type Text,
   type TextIn,
@@ -27,8 +29,9 @@ import {
 } from '../../plugins/admin-ui/shell/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
-import { addDeliveries } from '../queue/index.ts';
+import { addDeliveriesToHome, attemptsIn, type Deliveries, deliveriesOf, reasonFor } from '../queue/index.ts';
 import { deliveryQueue } from './deliveries.ts';
+import { exchangePage } from './exchange.ts';
 import {
   batchInput,
   checkSelection,
@@ -40,9 +43,12 @@ import {
   readSubscriptionInput,
   type SubscriptionInput,
 } from './input.ts';
+import { deliveryReasons } from './reasons.ts';
 import {
   changeSubscription,
   createSubscription,
+  type DisplayedSubscription,
+  displayedSubscriptions,
   missingSubscription,
   overlapHours,
   removeSubscription,
@@ -58,6 +64,9 @@ interface SubscriptionPageServices extends WebhookServices {
 }
 
 const { later } = subscriptionsTexts;
+
+/** Name of the list of deliveries in URLs. */
+const deliveriesName = 'event-deliveries';
 
 const stateTexts: Readonly<Record<Subscription['state'], TextIn>> = {
   on: later('enabled'),
@@ -84,15 +93,39 @@ const choicesOf = (form: Form, name: string, labels: Readonly<Record<string, Tex
   }));
 
 function stateOf(
-  { state, failingSince }: Subscription,
+  { state, failingSince, pausedUntil, deliveredAt, error, latest }: DisplayedSubscription,
   { language }: { readonly language: Language },
 ): DisplayValue {
   const t = subscriptionsTexts(language);
+  const isOn = state === 'on';
+  const failure = { status: 'dead', error: error ?? '', latest: attemptsIn(latest ?? '')[0] };
+  const reason = failingSince === null ? '' : reasonFor(deliveryReasons, failure, language);
+  const details = [
+    ...(failingSince === null ? [] : [t('failingSince', { time: exactTime(failingSince) })]),
+    ...(reason === '' ? [] : [reason]),
+    ...(isOn && pausedUntil !== null ? [t('pausedUntil', { time: exactTime(pausedUntil) })] : []),
+    ...(deliveredAt === null ? [] : [t('deliveredAt', { time: exactTime(deliveredAt) })]),
+  ];
   return {
-    text: state === 'on' && failingSince !== null ? t('failing') : stateTexts[state](language),
-    state: state === 'on' && failingSince === null ? 'good' : 'bad',
-    below: failingSince === null ? null : t('failingSince', { time: exactTime(failingSince) }),
+    text: isOn && failingSince !== null ? t('failing') : stateTexts[state](language),
+    state: isOn && failingSince === null ? 'good' : 'bad',
+    below: details.join(' · ') || null,
+    title: details.join(' · '),
   };
+}
+
+/** Returns which changes a subscription sends. */
+function changesOf(
+  { resources, actions, filter, filterWhen, transitions, batch }: Subscription,
+  language: Language,
+): DisplayValue {
+  const t = subscriptionsTexts(language);
+  const details = [
+    ...(filter === '' ? [] : [filterTexts[filterWhen](t, filter)]),
+    ...Object.keys(transitions).map((name) => t('transitionsOf', { name })),
+    ...(batch === null ? [] : [t('batchesUpTo', { max: String(batch.maxEvents) })]),
+  ];
+  return { text: `${resources.join(', ')}: ${actions.join(', ')}`, below: details.join('; ') || null };
 }
 
 /** Shows a signing secret only once. */
@@ -190,42 +223,75 @@ const filterTexts: Readonly<
 
 const transitionsExample = '{"status":{"from":"New","to":"Qualified"}}';
 
+/** Path of a subscription's page below the organization's setup. */
+const subscriptionPath = (id: string): string => `events/subscription?id=${id}`;
+
+/** Returns how deliveries are shown. */
+const sentEvents = ({ resources }: SubscriptionPageServices): Deliveries => ({
+  name: deliveriesName,
+  title: later('sentEvents'),
+  tab: later('deliveries'),
+  icon: 'send',
+  path: `events?show=${deliveriesName}`,
+  purpose: later('deliveriesPurpose'),
+  columns: { time: later('changed'), owner: later('to') },
+  queue: deliveryQueue,
+  ownerPath: subscriptionPath,
+  page: exchangePage(resources),
+});
+
 /** Event subscriptions. */
-const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
+const subscriptions = defineObject<DisplayedSubscription, SubscriptionPageServices>({
   name: 'events',
-  title: later('events'),
+  title: later('webhooks'),
+  tab: later('subscriptions'),
   group: 'Integrations',
   icon: 'webhook',
   plural: later('rows'),
-  source: subscriptionRows,
+  source: displayedSubscriptions,
   missing: missingSubscription,
   nameOf: ({ url }) => url,
   intro: ({ services, language }) => (services.config.audit ? undefined : later('noChangeLog')(language)),
   columns: [
-    { title: later('url'), cell: ({ url }) => ({ text: url }), by: 's.url' },
     {
-      title: later('changes'),
-      cell: ({ resources, actions, filter, filterWhen, transitions, batch }, { language }) => {
-        const t = subscriptionsTexts(language);
-        return {
-          text: `${resources.join(', ')}: ${actions.join(', ')}`,
-          below:
-            [
-              ...(filter === '' ? [] : [filterTexts[filterWhen](t, filter)]),
-              ...Object.keys(transitions).map((name) => t('transitionsOf', { name })),
-              ...(batch === null ? [] : [t('batchesUpTo', { max: String(batch.maxEvents) })]),
-            ].join('; ') || null,
-        };
-      },
+      title: later('url'),
+      cell: ({ id, url }, { urlOf }) => ({ text: url, href: `${urlOf('subscription')}?id=${id}` }),
+      by: 's.url',
     },
-    { title: later('profile'), cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    { title: later('changes'), cell: (row, { language }) => changesOf(row, language) },
     { title: later('state'), cell: stateOf, by: 's.state' },
   ],
   empty: later('none'),
-  menu: ({ id, url }, { slug, language }) => {
+  menu: ({ id, url }, { urlOf, language }) => {
     const t = subscriptionsTexts(language);
-    const href = `/setup/o/${slug}/event-deliveries?owner=${id}`;
+    const href = `${urlOf('subscription')}?id=${id}`;
     return { links: [{ label: t('deliveries'), name: t('deliveriesTo', { url }), href }] };
+  },
+  pages: {
+    subscription: async (context, subscription) => {
+      const { language, urlOf, services } = context;
+      const { id, url, profile, format, createdAt } = subscription;
+      const t = subscriptionsTexts(language);
+      const deliveries = deliveriesOf(sentEvents(services), id);
+      const listUrlOf = (page?: string) => urlOf(page ?? 'subscription');
+      return {
+        kind: 'record',
+        title: url,
+        values: [
+          { label: t('state'), ...stateOf(subscription, context) },
+          { label: t('changes'), ...changesOf(subscription, language) },
+          { label: t('profile'), text: profile },
+          { label: t('format'), text: formatLabels[format](language) },
+          { label: t('created'), time: createdAt },
+        ],
+        links: [{ label: t('newSecret'), href: `${urlOf('rotate')}?id=${id}` }],
+        danger: { label: t('removeSubscription'), href: `${urlOf('remove')}?id=${id}` },
+        list: {
+          ...(await objectList(deliveries, { ...context, urlOf: listUrlOf })),
+          title: t('deliveries'),
+        },
+      };
+    },
   },
   actions: {
     add: {
@@ -395,9 +461,25 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
   },
 });
 
-/** Adds the pages for event subscriptions and deliveries, and the check for failing subscriptions. */
+/** Redirects the former pages of deliveries. */
+function redirectFormerPages(app: FastifyInstance): void {
+  const former = `/o/:org/${deliveriesName}`;
+  const redirect = (page: string, parameters: Readonly<Record<string, string>>) => {
+    app.get(`${former}${page}`, async (request, reply) => {
+      const { org } = request.params as { readonly org: string };
+      const query = new URLSearchParams({ ...parameters, ...parametersOf(request) });
+      return reply.redirect(`/setup/o/${encodeURIComponent(org)}/events${page}?${query}`, 308);
+    });
+  };
+  redirect('', { show: deliveriesName });
+  redirect('/item', {});
+}
+
+/** Adds the section with event subscriptions and their deliveries, and the check for failing subscriptions. */
 export function subscriptionPages(app: FastifyInstance, services: SubscriptionPageServices): void {
-  addObjects(app, services, [subscriptions]);
+  const deliveries = sentEvents(services);
+  addObjects(app, services, [subscriptions, defineObject(deliveriesOf(deliveries))]);
+  redirectFormerPages(app);
   addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
     const t = subscriptionsTexts(language);
     const where = [sql`s.state in ('gone', 'failed') or s.failing_since is not null`];
@@ -412,16 +494,9 @@ export function subscriptionPages(app: FastifyInstance, services: SubscriptionPa
       link: {
         label: t('showDeliveries'),
         name: t('showDeliveriesTo', { url }),
-        href: `/setup/o/${slug}/event-deliveries?owner=${id}`,
+        href: `/setup/o/${slug}/${subscriptionPath(id)}`,
       },
     }));
   });
-  addDeliveries(app, services, {
-    name: 'event-deliveries',
-    title: later('sentEvents'),
-    icon: 'send',
-    purpose: later('deliveriesPurpose'),
-    columns: { time: later('changed'), owner: later('to') },
-    queue: deliveryQueue,
-  });
+  addDeliveriesToHome(app, services, deliveries);
 }

@@ -100,6 +100,37 @@ export const subscriptionRows: RowSource<Subscription> = {
   order: 's.id',
 };
 
+/** A subscription, as shown on pages. */
+export interface DisplayedSubscription extends Subscription {
+  /** When events will be sent again; null if they are not paused. */
+  readonly pausedUntil: Date | null;
+  /** When an event was last delivered; null if no such delivery is stored. */
+  readonly deliveredAt: Date | null;
+  /** English sentence that explains the last failure, and the attempt as JSON. Null without a failure since the last success. */
+  readonly error: string | null;
+  readonly latest: string | null;
+}
+
+/** Selects from the newest delivery of subscription `s` that meets a condition. */
+const fromNewest = (columns: string, condition: string): string =>
+  `select ${columns} from crm_event_deliveries d
+    where d.organization_id = s.organization_id and d.subscription_id = s.id and ${condition} order by d.id desc limit 1`;
+
+/** An organization's subscriptions with their states, oldest first. */
+export const displayedSubscriptions: RowSource<DisplayedSubscription> = {
+  ...subscriptionRows,
+  from: `${subscriptionRows.from}
+    left join lateral (${fromNewest(`d.error, split_part(d.attempt_log, E'\\n', 1) as latest`, `d.error <> ''`)}) f
+      on s.failing_since is not null`,
+  columns: {
+    ...subscriptionRows.columns,
+    pausedUntil: `case when s.paused_until > now() and isfinite(s.paused_until) then s.paused_until end`,
+    deliveredAt: `case when s.failing_since is null then (${fromNewest('d.done_at', `d.status = 'done'`)}) end`,
+    error: 'f.error',
+    latest: 'f.latest',
+  },
+};
+
 /** Returns the message for a subscription that does not exist. */
 export const missingSubscription = (id: string): TextIn => later('missing', { id });
 

@@ -42,7 +42,7 @@ const sections: Readonly<Record<string, string>> = {
   integration: 'integrations',
   'inbox item': 'deliveries',
   'event subscription': 'events',
-  'event delivery': 'event-deliveries',
+  'event delivery': 'events?show=event-deliveries',
 };
 
 /** Objects other than records, as suggested for the filter. */

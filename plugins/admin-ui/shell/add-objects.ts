@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { personOf } from './access.ts';
-import type { AdminObject, ContextOf } from './admin-object.ts';
+import { type AdminObject, type ContextOf, maxTabCount } from './admin-object.ts';
 import { linkWithParameters, parametersOf } from './listing.ts';
-import { languageOf } from './locale.ts';
+import { languageOf, localeOf } from './locale.ts';
 import type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
 import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
 import { type Section, section } from './section.ts';
@@ -87,8 +87,7 @@ export function sectionList<Row extends { readonly id: string }, Services extend
 
 /**
  * Adds a section with one or more objects to an organization's setup. The section gets its name and title
- * from the first object. If it has several objects, links with counts switch between them, followed by the selected
- * list's filters.
+ * from the first object. If it has several objects, tabs with counts switch between them.
  */
 export function addObjects<Services extends ObjectServices>(
   app: FastifyInstance,
@@ -98,7 +97,7 @@ export function addObjects<Services extends ObjectServices>(
   const contextOf = contextIn(app, services, main.name);
   const open = (object: AdminObject<Services>, show: string | undefined) => {
     register(app, main.name, show, object);
-    return { title: object.title, show, ...object.partsOf(contextOf) };
+    return { title: object.tab ?? object.title, show, ...object.partsOf(contextOf) };
   };
   const first = open(main, undefined);
   const objects = [first, ...others.map((object) => open(object, object.name))];
@@ -118,13 +117,17 @@ export function addObjects<Services extends ObjectServices>(
       const selected = objects.find(({ show }) => show === parametersOf(request).show) ?? first;
       const list = await selected.list(context);
       if (objects.length === 1) return list;
-      const chips = objects.map(async ({ title, show, count }) => ({
-        label: `${title(context.language)} (${await count(context)})`,
-        href: linkWithParameters(context.urlOf(), {}, { show }),
-        current: show === selected.show,
-      }));
-      const filters = (list.chips ?? []).filter(({ isRemoved }) => isRemoved);
-      return { ...list, chips: [...(await Promise.all(chips)), ...filters] };
+      const numbers = new Intl.NumberFormat(localeOf(request));
+      const tabs = objects.map(async ({ title, show, count }) => {
+        const number = await count(context);
+        const counted = `${numbers.format(Math.min(number, maxTabCount))}${number > maxTabCount ? '+' : ''}`;
+        return {
+          label: `${title(context.language)} (${counted})`,
+          href: linkWithParameters(context.urlOf(), {}, { show }),
+          current: show === selected.show,
+        };
+      });
+      return { ...list, views: { tabs: await Promise.all(tabs), links: [], save: undefined } };
     },
   });
 }

@@ -12,18 +12,22 @@ import type { AnyPage, ListView } from './views.ts';
 
 type Request = Parameters<Section['load']>[1];
 
+/** Maximum number of rows that are counted for the label of a list. */
+export const maxTabCount = 1000;
+
 /** Returns the context for an administrator's request. */
 export type ContextOf<Services> = (admin: CurrentMember, request: Request) => ObjectContext<Services>;
 
 /** The parts that an object contributes to its section. */
 interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' | 'once' | 'actions'>> {
   readonly list: (context: ObjectContext<Services>) => Promise<ListView>;
+  /** Counts the rows, up to one more than {@link maxTabCount}. */
   readonly count: (context: ObjectContext<Services>) => Promise<number>;
 }
 
 /** A declared object, independent of its row type. */
 export interface AdminObject<Services>
-  extends Pick<ObjectDefinition<never, Services>, 'name' | 'title' | keyof Placement> {
+  extends Pick<ObjectDefinition<never, Services>, 'name' | 'title' | 'tab' | keyof Placement> {
   readonly list: ListSpecification;
   /** Action names, and whether each action has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
@@ -34,19 +38,20 @@ export interface AdminObject<Services>
 export function defineObject<Row extends { readonly id: string }, Services extends ObjectServices>(
   definition: ObjectDefinition<Row, Services>,
 ): AdminObject<Services> {
-  const { name, title, group, icon, isListed, source, actions = {}, rowActions = {} } = definition;
+  const { name, title, tab, group, icon, isListed, source, actions = {}, rowActions = {} } = definition;
   const all = [...Object.entries(actions), ...Object.entries(rowActions)];
   return {
     name,
     title,
+    ...(tab && { tab }),
     group,
     icon,
     isListed,
     list: specificationOf(definition),
     actionPages: Object.fromEntries(all.map(([action, { page }]) => [action, page !== undefined])),
     partsOf: (contextOf) => ({
-      list: (context) => listOf(definition, context),
-      count: ({ tables, owner }) => countRows(tables, source, owner),
+      list: (context) => objectList(definition, context),
+      count: ({ tables, owner }) => countRows(tables, source, owner, { limit: maxTabCount + 1 }),
       ...partsOf(definition, contextOf),
     }),
   };
@@ -157,7 +162,7 @@ function menuOf<Row extends { readonly id: string }, Services>(
 }
 
 /** Returns an object's list and its actions. */
-async function listOf<Row extends { readonly id: string }, Services>(
+export async function objectList<Row extends { readonly id: string }, Services>(
   definition: ObjectDefinition<Row, Services>,
   context: ObjectContext<Services>,
 ): Promise<ListView> {

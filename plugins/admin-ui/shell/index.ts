@@ -15,7 +15,7 @@ export {
   signedIn,
 } from './access.ts';
 export { addObjects, sectionList, userList } from './add-objects.ts';
-export { defineObject } from './admin-object.ts';
+export { defineObject, objectList } from './admin-object.ts';
 export { assetsIn } from './assets.ts';
 export {
   type Catalogue,
@@ -48,7 +48,13 @@ export {
   rowsPerPage,
 } from './listing.ts';
 export { languageOf, localeOf } from './locale.ts';
-export type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
+export type {
+  ListContext,
+  ListDefinition,
+  ObjectContext,
+  ObjectDefinition,
+  ObjectServices,
+} from './object.ts';
 export { recentMemberships, rememberOrganization } from './recent.ts';
 export {
   addDoneTexts,

@@ -58,6 +58,8 @@ interface ObjectFilter<Context> {
 /** A list that is searched, sorted and divided into pages by the database. */
 export interface ListDefinition<Row extends { readonly id: string }, Context> {
   readonly source: RowSource<Row>;
+  /** Condition that all rows meet, in addition to the condition of the source. */
+  readonly where?: RawBuilder<unknown>;
   /** Plural noun for the rows, as used within a sentence. */
   readonly plural: TextIn;
   readonly columns: readonly {
@@ -127,6 +129,8 @@ export interface ObjectDefinition<Row extends { readonly id: string }, Services>
   readonly name: string;
   /** Plural noun, as a title. */
   readonly title: TextIn;
+  /** Label of the list in a section with several objects. Default: the title. */
+  readonly tab?: TextIn;
   /** Returns the message for a row that does not exist. */
   readonly missing: (id: string) => TextIn;
   /** Returns a row's name for messages. */

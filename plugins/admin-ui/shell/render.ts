@@ -194,11 +194,15 @@ function dataFor(page: AnyPage, request: FastifyRequest, language: Language): Vi
   if (page.kind === 'form') return { inputs: inputData(page.hasFile ? page.inputs : withFocus(page.inputs)) };
   if (page.kind === 'confirm') return { inputs: inputData(page.inputs ?? []) };
   if (page.kind === 'board') return { hasChips: page.chips.length > 1 };
-  return page.kind === 'record' ? recordData(page, language) : {};
+  return page.kind === 'record' ? recordData(page, request, language) : {};
 }
 
 /** Divides a record's values into details and values that the server maintains, and omits empty optional values. */
-function recordData({ values, danger }: RecordPage, language: Language): ViewData {
+function recordData(
+  { values, danger, list, links = [], buttons = [] }: RecordPage,
+  request: FastifyRequest,
+  language: Language,
+): ViewData {
   const t = shellTexts(language);
   const isEmpty = ({ text, time, code, long }: RecordPage['values'][number]) =>
     [text, time, code, long].every((part) => part === undefined || part === null || part === '');
@@ -215,6 +219,10 @@ function recordData({ values, danger }: RecordPage, language: Language): ViewDat
       { title: system.length > 0 && details.length > 0 ? t('details') : '', values: details },
       { title: details.length > 0 ? t('systemInformation') : '', values: system },
     ].filter((part) => part.values.length > 0),
+    hasTools: links.length + buttons.length > 0,
+    ...(list !== undefined && {
+      list: { ...list, ...listData(list, request, language), path: request.url.split('?')[0] },
+    }),
     ...(danger !== undefined && { commands: [{ ...danger, style: 'danger', icon: 'trash-2' }] }),
   };
 }

@@ -61,6 +61,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
   });
   const viewCondition = views[view ?? '']?.where;
   const where = [
+    ...(definition.where === undefined ? [] : [definition.where]),
     ...(viewCondition === undefined ? [] : [sql.raw(viewCondition)]),
     ...filters.map(({ condition }) => condition),
     ...(definition.isUncounted && isRowId(before)
@@ -81,6 +82,11 @@ export async function rowList<Row extends { readonly id: string }, Context exten
   const lastId = definition.isUncounted && rows.length === rowsPerPage ? rows.at(-1)?.id : undefined;
   const nextPage = page < lastPage ? { page: String(page + 1) } : lastId && { before: lastId };
 
+  const all = link({
+    q: undefined,
+    [viewParameter]: undefined,
+    ...Object.fromEntries(filters.map(({ name }) => [name, undefined])),
+  });
   const removals = filters.map(async ({ name, label }) => ({
     label: await label,
     name: t('removeFilter', { filter: await label }),
@@ -92,7 +98,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
       ? { text: t('noResults'), link: { label: t('showAll'), href: link({ q: undefined }) } }
       : filters.length === 0 && view === viewNames[0]
         ? { text: definition.empty(language), link: create }
-        : { text: t('noneMatch', { objects: plural }), link: { label: t('showAll'), href: urlOf() } };
+        : { text: t('noneMatch', { objects: plural }), link: { label: t('showAll'), href: all } };
   const cells = rows.map((row) => columns.map(({ cell }) => cell(row, context)));
   return {
     intro: definition.intro?.(context),

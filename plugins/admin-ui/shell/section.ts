@@ -108,9 +108,11 @@ export function section(
   addDoneTexts(app, done);
   const path = `/o/:org/${name}`;
   const baseOf = ({ membership }: CurrentMember) => `/setup/o/${membership.slug}/${name}`;
+  /** Returns the URL of the page from which a form was opened: a record's page, or the list. */
   const backOf = (admin: CurrentMember, form: Form) => {
-    const at = returnQuery(field(form, 'at'));
-    return `${baseOf(admin)}${at === '' ? '' : `?${at}`}`;
+    const [at, from] = [returnQuery(field(form, 'at')), field(form, 'from')];
+    const page = Object.hasOwn(pages, from) ? `/${from}` : '';
+    return `${baseOf(admin)}${page}${at === '' ? '' : `?${at}`}`;
   };
   const languageFor = (request: FastifyRequest) => (isTranslated ? languageOf(request) : 'en');
   const frameOf = ({ membership: org }: CurrentMember, request: FastifyRequest) => ({
@@ -148,7 +150,8 @@ export function section(
     return show(request, reply, content, {
       above: { label: textIn(title, languageFor(request)), href: back },
       ...frameOf(admin, request),
-      at: returnQuery(field(form, 'at')),
+      // The buttons on a record's page lead back to it.
+      ...(content.kind === 'record' ? { from: page } : { at: returnQuery(field(form, 'at')) }),
       ...more,
     });
   };

@@ -23,13 +23,15 @@ const relativeFormats = new Map(
   languages.map((language) => [language, new Intl.RelativeTimeFormat(language, { numeric: 'auto' })]),
 );
 
-/** Returns a relative time in words, for example "2 hours ago" or "in 3 days". */
+/** Returns a relative time in words, for example "2 hours ago", "in 3 days" or "in a moment". */
 function relativeTime(at: Date, language: Language, now = Date.now()): string {
   const seconds = (at.getTime() - now) / 1000;
   const unit = units.find(([, length]) => Math.abs(seconds) >= length);
   const format = relativeFormats.get(language);
+  const t = shellTexts(language);
+  if (unit === undefined && seconds >= 1) return t('soon');
   return unit === undefined || format === undefined
-    ? shellTexts(language)('justNow')
+    ? t('justNow')
     : format.format(Math.trunc(seconds / unit[1]), unit[0]);
 }
 

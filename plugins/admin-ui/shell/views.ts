@@ -269,6 +269,8 @@ export interface RecordPage extends Page {
     /** Whether the value is omitted if it is empty. */
     readonly isOptional?: boolean;
     readonly long?: string;
+    /** Whether `long` is displayed in a monospaced font. */
+    readonly isCode?: boolean;
     /** Link to the full value, if the value is truncated here. */
     readonly whole?: Link;
     /** Link to this page with the form for this value. */
@@ -285,15 +287,18 @@ export interface RecordPage extends Page {
     /** Link to the complete list. */
     readonly all?: Link;
   }[];
+  /** The item's timeline: its changes, or the attempts of a delivery. */
   readonly changes?: {
     readonly title: string;
     readonly all: readonly {
       readonly at: Date | string;
       readonly icon: IconName;
-      /** The change, up to the actor's name. */
+      /** The change, up to the actor's name, or another event. */
       readonly text: string;
-      readonly actor: { readonly text: string; readonly title?: string | null };
-      readonly fields: readonly {
+      /** Muted text before the time. */
+      readonly detail?: string;
+      readonly actor?: { readonly text: string; readonly title?: string | null };
+      readonly fields?: readonly {
         readonly label: string;
         readonly before: string;
         readonly after: string;
@@ -305,6 +310,8 @@ export interface RecordPage extends Page {
       readonly note?: string;
       readonly links?: readonly Link[];
     }[];
+    /** Text without entries. Default: there are no changes. */
+    readonly none?: string;
     readonly older?: string | undefined;
     /** The form that adds a note. */
     readonly form?: {
@@ -317,6 +324,8 @@ export interface RecordPage extends Page {
   };
   readonly links?: readonly Link[];
   readonly buttons?: readonly Button[];
+  /** A list of items that belong to the item. */
+  readonly list?: ListView & { readonly title: string };
   /** The link to the destructive action. */
   readonly danger?: Link | undefined;
 }

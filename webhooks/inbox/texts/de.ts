@@ -66,6 +66,7 @@ export default {
   switchedOn: '{} aktiviert.',
   switchedOff: '{} deaktiviert. Die URL antwortet mit 404, und wartende Ereignisse bleiben erhalten.',
   onOrOff: 'Diese Aktion existiert nicht.',
+  payload: 'Details',
   // Reasons
   channelMissing: 'Weder diese Version noch ein Modul stellt den Kanal „{channel}“ bereit',
   resourceRetired: '{resource} ist außer Betrieb',

@@ -65,6 +65,7 @@ export default {
   switchedOn: '{} enabled.',
   switchedOff: '{} disabled. Its URL responds with 404, and waiting events are kept.',
   onOrOff: 'to must be on or off',
+  payload: 'Details',
   // Reasons
   channelMissing: 'neither this version nor a module has the channel “{channel}”',
   resourceRetired: '{resource} is retired',

@@ -3,7 +3,8 @@ import type en from './en.ts';
 
 /** German texts of the pages for event subscriptions. */
 export default {
-  events: 'Ereignisse',
+  webhooks: 'Webhooks',
+  subscriptions: 'Abonnements',
   sentEvents: 'Gesendete Ereignisse',
   eventsTo: 'Ereignisse an {url}: {problem}.',
   deliveriesFailing: 'Zustellungen schlagen fehl',
@@ -25,7 +26,9 @@ export default {
   profile: 'Profil',
   state: 'Status',
   failing: 'Schlägt fehl',
-  failingSince: 'keine Ereignisse zugestellt seit {time}',
+  failingSince: 'Seit {time}',
+  pausedUntil: 'Pausiert bis {time}',
+  deliveredAt: 'Zugestellt {time}',
   none: 'Abonnements senden signierte Ereignisse an Ihre Anwendung, wenn sich Datensätze ändern.',
   noChangeLog: 'Ereignisse benötigen das Änderungsprotokoll, das deaktiviert ist (AUDIT=false).',
   where: 'mit {filter}',
@@ -36,6 +39,21 @@ export default {
   deliveries: 'Zustellungen',
   deliveriesTo: 'Zustellungen an {url}',
   missing: 'Das Abonnement {id} existiert in dieser Organisation nicht.',
+  created: 'Erstellt',
+  // A delivery
+  eventsOfBatch: 'Ereignisse',
+  requestHeaders: 'Anfrage',
+  requestBody: 'Inhalt der Anfrage',
+  responseHeaders: 'Antwort',
+  responseBody: 'Inhalt der Antwort',
+  startOf: '{body} (die ersten {first} von {size})',
+  emptyBody: 'Leer',
+  notText: '{size}, nicht angezeigt, da kein Text',
+  bodiesHidden:
+    'Die Inhalte der Anfrage und der Antwort sind ausgeblendet, da Sie nicht alle Datensätze und Felder von {resources} lesen können.',
+  bytes: { one: '{count} Byte', other: '{count} Byte' },
+  kibibytes: '{size} KiB',
+  moreKibibytes: 'mehr als {size} KiB',
   // Form
   add: 'Abonnement hinzufügen',
   addASubscription: 'Abonnement hinzufügen',

@@ -2,7 +2,8 @@ import type { Catalogue } from '../../../plugins/admin-ui/shell/index.ts';
 
 /** English texts of the pages for event subscriptions. */
 export default {
-  events: 'Events',
+  webhooks: 'Webhooks',
+  subscriptions: 'Subscriptions',
   sentEvents: 'Sent events',
   eventsTo: 'Events to {url}: {problem}.',
   deliveriesFailing: 'deliveries are failing',
@@ -23,7 +24,9 @@ export default {
   profile: 'Profile',
   state: 'State',
   failing: 'Failing',
-  failingSince: 'no events delivered since {time}',
+  failingSince: 'Since {time}',
+  pausedUntil: 'Paused until {time}',
+  deliveredAt: 'Delivered {time}',
   none: 'Subscriptions send signed events to your application when records change.',
   noChangeLog: 'Events require the change log, which is disabled (AUDIT=false).',
   where: 'where {filter}',
@@ -34,6 +37,21 @@ export default {
   deliveries: 'Deliveries',
   deliveriesTo: 'Deliveries to {url}',
   missing: 'event subscription {id} does not exist in this organization',
+  created: 'Created',
+  // A delivery
+  eventsOfBatch: 'Events',
+  requestHeaders: 'Request',
+  requestBody: 'Request body',
+  responseHeaders: 'Response',
+  responseBody: 'Response body',
+  startOf: '{body} (first {first} of {size})',
+  emptyBody: 'Empty',
+  notText: '{size}, not shown because it is not text',
+  bodiesHidden:
+    'The request body and the response body are hidden, because you cannot read all records and fields of {resources}.',
+  bytes: { one: '{count} byte', other: '{count} bytes' },
+  kibibytes: '{size} KiB',
+  moreKibibytes: 'more than {size} KiB',
   // Form
   add: 'Add subscription',
   addASubscription: 'Add a subscription',

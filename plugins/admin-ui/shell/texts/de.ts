@@ -35,6 +35,7 @@ export default {
   notAMember: 'Sie sind kein Mitglied dieser Organisation.',
   // Times
   never: 'nie',
+  soon: 'in Kürze',
   justNow: 'gerade eben',
   // Forms
   save: 'Speichern',

@@ -33,6 +33,7 @@ export default {
   notAMember: 'You are not a member of this organization.',
   // Times
   never: 'never',
+  soon: 'in a moment',
   justNow: 'just now',
   // Forms
   save: 'Save',

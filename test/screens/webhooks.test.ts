@@ -1,0 +1,289 @@
+// The pages for webhooks: subscriptions with their states, deliveries with their attempts, requests and responses, and who sees
+// the bodies.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { jobs, limitedPerson, setGrants } from '../support/limited.ts';
+import { settingsFile } from '../support/partners.ts';
+import { fresh } from '../support/people.ts';
+import { until } from '../support/process.ts';
+import { type Behaviour, eventsTo, startReceiver } from '../support/receiver.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+const receiver = await startReceiver();
+after(() => receiver.close());
+const file = settingsFile(eventsTo(receiver.port));
+const german = { 'accept-language': 'de' };
+
+onBothDrivers(
+  'the pages for webhooks',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    let key: string;
+    before(async () => {
+      acme = await instance().organization('acme');
+      admin = await signIn(instance(), administratorOf(acme));
+      key = await keyOf(acme);
+    });
+    const keyOf = (organization: Organization) =>
+      organization.keyWith([
+        { object: 'events', actions: ['*'] },
+        { object: '*', actions: ['*'] },
+      ]);
+    const events = '/setup/o/acme/events';
+    const create = async (resource: string, body: object, as = key) => {
+      const answer = await instance().call(`POST /api/v1/${resource}`, { key: as, body });
+      assert.equal(answer.status, 201, answer.text);
+      return Number(answer.json.id);
+    };
+    const subscribe = async (behaviour: Behaviour, body: object = {}, as = key) => {
+      const url = `${receiver.url}/${fresh('hook')}`;
+      const path = new URL(url).pathname;
+      receiver.behave(path, behaviour);
+      const input = { url, resources: ['jobs'], ...body };
+      const answer = await instance().call('POST /events/subscriptions', { key: as, body: input });
+      assert.equal(answer.status, 201, answer.text);
+      const id = Number(answer.json.id);
+      const deliveries = async () =>
+        (await instance().call(`GET /events/subscriptions/${id}/deliveries`, { key: as })).json
+          .data as readonly { readonly id: number; readonly status: string; readonly error: string }[];
+      /** Waits until all of the deliveries were attempted, and returns the newest one. */
+      const attempted = async (count = 1) => {
+        await until(async () => {
+          const rows = await deliveries();
+          return rows.length >= count && rows.every(({ status, error }) => status === 'done' || error !== '');
+        }, `${count} deliveries`);
+        return (await deliveries())[0]?.id ?? assert.fail();
+      };
+      return { url, path, id, deliveries, attempted, page: `${events}/subscription?id=${id}` };
+    };
+    const rowsIn = (text: string) => [...text.matchAll(/<th scope="row"[^>]*><a href="([^"]*)"/g)];
+    const text = async (path: string, visitor = admin) => {
+      const answer = await visitor.get(path);
+      assert.equal(answer.status, 200, path);
+      return readable(answer.text);
+    };
+
+    test('one section lists the subscriptions with their states, and their deliveries', async () => {
+      const good = await subscribe(204);
+      const bad = await subscribe(503);
+      await create('jobs', { name: 'n1' });
+      await good.attempted();
+      await bad.attempted();
+      const list = await text(events);
+      assert.match(list, /Subscriptions \(\d+\).*Deliveries \(\d+\)/s);
+      assert.match(list, /Enabled<\/span><span class="below"[^>]*>Delivered \d{4}-/);
+      assert.match(
+        list,
+        /Failing<\/span><span class="below"[^>]*>Since [^<]* · The receiver responded with 503/,
+      );
+      assert.ok(list.includes(`href="${bad.page}"`));
+      const failing = await text(bad.page);
+      assert.match(failing, /Since [^<]* · The receiver responded with 503/);
+      assert.match(failing, /Send test event/);
+      await sql`update crm_event_subscriptions set paused_until = now() + interval '1 hour'
+        where id = ${bad.id}::bigint`.execute(tablesOf(instance().database));
+      assert.match(await text(bad.page), /503 · Paused until \d{4}-/);
+      assert.match(
+        readable((await admin.get(bad.page, german)).text),
+        /Seit [^<]* · Der Empfänger hat mit 503 geantwortet · Pausiert bis/,
+      );
+      const navigation = /<nav[\s\S]*?<\/nav>/.exec(list)?.[0] ?? '';
+      assert.equal(navigation.match(/href="\/setup\/o\/acme\/event/g)?.length, 1, 'one entry');
+    });
+
+    test("a subscription's page lists its own deliveries, with the same filters and pages", async () => {
+      const hook = await subscribe(204);
+      const other = await subscribe(503);
+      await create('jobs', { name: 'n1' });
+      const newest = await hook.attempted();
+      await other.attempted();
+      assert.deepEqual(
+        rowsIn(await text(hook.page)).map(([, href]) => href),
+        [`${events}/item?id=${newest}`],
+      );
+      assert.equal(rowsIn(await text(`${hook.page}&status=done`)).length, 1);
+      const none = await text(`${hook.page}&status=dead`);
+      assert.equal(rowsIn(none).length, 0);
+      assert.ok(
+        none.includes(`<a class="button" href="${hook.page}">`),
+        'leads back to all of its deliveries',
+      );
+      assert.equal(rowsIn(await text(`${other.page}&status=retrying`)).length, 1);
+      await sql`insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status, done_at)
+        select ${acme.id}::bigint, ${hook.id}::bigint, 'many ' || n, '', 'test', 'dead', now() from generate_series(1, 60) n`.execute(
+        tablesOf(instance().database),
+      );
+      const first = await text(`${hook.page}&status=dead`);
+      assert.equal(rowsIn(first).length, 50);
+      const [, next = ''] = /rel="next" href="([^"]*)"/.exec(first) ?? [];
+      assert.equal(rowsIn(await text(next)).length, 10);
+      // All failed deliveries of this subscription are sent again, and the user returns to its page.
+      const replay = formsOf(await admin.get(`${hook.page}&status=dead`)).find(
+        ({ action }) => action === `${events}/replay-all`,
+      );
+      const answer = await admin.post(`${events}/replay-all`, replay?.values ?? assert.fail());
+      assert.match(
+        answer.headers.get('location') ?? '',
+        new RegExp(`^${events}/subscription\\?id=${hook.id}&`),
+      );
+      assert.match(
+        await text(answer.headers.get('location') ?? ''),
+        /60 failed deliveries<\/strong> queued again/,
+      );
+      assert.equal((await other.deliveries()).length, 1);
+    });
+
+    test('a delivery shows attempts, request and response, and a retry leads back to it', async () => {
+      const hook = await subscribe((response) =>
+        response.writeHead(500, { 'x-trace': 'abc' }).end('{"error":"<b>full</b>"}'),
+      );
+      const id = await create('jobs', { name: 'A job', margin: 471_147_711 });
+      const delivery = await hook.attempted();
+      const path = `${events}/item?id=${delivery}`;
+      const page = await admin.get(path);
+      const shown = readable(page.text);
+      assert.match(shown, /The receiver responded with 500/);
+      assert.match(shown, /after \d+\sms|after [\d.]+\ssec/);
+      assert.match(shown, /Next attempt/);
+      assert.ok(shown.includes(`POST ${hook.url}\n`));
+      assert.match(shown, /webhook-signature: …/);
+      const [sent] = receiver.at(hook.path);
+      const signature = String(sent?.headers['webhook-signature']);
+      assert.ok(signature.length > 20 && !page.text.includes(signature.slice(3, 20)));
+      assert.ok(shown.includes(sent?.text ?? '-'));
+      assert.match(shown, /HTTP 500\n[\s\S]*x-trace: abc/);
+      assert.ok(page.text.includes('{&quot;error&quot;:&quot;&lt;b&gt;full&lt;/b&gt;&quot;}'), 'escaped');
+      assert.match(readable((await admin.get(path, german)).text), /Der Empfänger hat mit 500 geantwortet/);
+      receiver.behave(hook.path, (response) => response.writeHead(200).end(Buffer.from([0xff, 0xfe, 0])));
+      const [retry] = formsOf(page).filter(({ action }) => action === `${events}/replay`);
+      const answer = await admin.post(`${events}/replay`, retry?.values ?? assert.fail(page.text));
+      assert.match(answer.headers.get('location') ?? '', new RegExp(`^${events}/item\\?id=${delivery}&`));
+      assert.match(await text(answer.headers.get('location') ?? ''), /queued again/);
+      await until(async () => (await hook.deliveries())[0]?.status === 'done', 'the retry');
+      const done = await text(path);
+      assert.match(done, /Delivered: the receiver responded with 200[\s\S]*The receiver responded with 500/);
+      assert.match(done, /3 bytes, not shown because it is not text/);
+      assert.doesNotMatch(done, /Next attempt/);
+      assert.ok(id > 0);
+    });
+
+    test('a long body is truncated, and says so', async () => {
+      const hook = await subscribe(204);
+      await create('jobs', { name: 'x'.repeat(20_000) });
+      const shown = await text(`${events}/item?id=${await hook.attempted()}`);
+      assert.match(shown, /Request body \(first 8 KiB of [\d.]+ KiB\)/);
+      assert.match(shown, /Response body<\/dt><dd>Empty/);
+    });
+
+    test('why an event was not sent', async () => {
+      const hook = await subscribe(204, { filter: 'status=Other' });
+      await create('jobs', { name: 'n1' });
+      const delivery = await hook.attempted();
+      assert.match(
+        await text(`${events}/item?id=${delivery}`),
+        /Not sent: The record does not match the filter/,
+      );
+      const page = readable((await admin.get(`${events}/item?id=${delivery}`, german)).text);
+      assert.match(page, /Nicht gesendet: Der Datensatz passt nicht zum Filter/);
+    });
+
+    test('a delivery that an earlier version stored shows its English sentence', async () => {
+      const hook = await subscribe(204);
+      await create('jobs', { name: 'n1' });
+      const delivery = await hook.attempted();
+      await sql`update crm_event_deliveries set status = 'dead', error = 'a reason of an earlier version', attempt_log = '',
+        url = '', request_body = '', response_body = '' where id = ${delivery}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      const page = readable((await admin.get(`${events}/item?id=${delivery}`, german)).text);
+      assert.match(page, /a reason of an earlier version/);
+      assert.match(page, /Es sind keine Versuche gespeichert/);
+      assert.match(page, /POST\nuser-agent/);
+    });
+
+    test('the former URLs lead to the new pages', async () => {
+      const hook = await subscribe(204);
+      await create('jobs', { name: 'n1' });
+      const delivery = await hook.attempted();
+      const former = '/setup/o/acme/event-deliveries';
+      for (const [path, target] of [
+        [former, `${events}?show=event-deliveries`],
+        [`${former}?status=dead`, `${events}?show=event-deliveries&status=dead`],
+        [`${former}?owner=${hook.id}`, `${events}?show=event-deliveries&owner=${hook.id}`],
+        [`${former}/item?id=${delivery}`, `${events}/item?id=${delivery}`],
+      ] as const) {
+        const answer = await admin.get(path);
+        assert.equal(answer.status, 308, path);
+        assert.equal(answer.headers.get('location'), target);
+        await text(target);
+      }
+    });
+
+    test('members without the administrator profile see none of the pages', async () => {
+      const hook = await subscribe(204);
+      await create('jobs', { name: 'n1' });
+      const delivery = await hook.attempted();
+      const visitor = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['*:*', 'events:*', 'jobs.finance:read']),
+      );
+      for (const path of [
+        events,
+        `${events}?show=event-deliveries`,
+        hook.page,
+        `${events}/item?id=${delivery}`,
+      ])
+        assert.equal((await visitor.get(path)).status, 403, path);
+    });
+
+    test('bodies are hidden from a viewer who cannot read all records and fields of the resource', async () => {
+      const beta = await instance().organization('beta');
+      const [as, viewer] = [await keyOf(beta), await signIn(instance(), administratorOf(beta))];
+      const reply: Behaviour = (response, { text: sent }) => response.writeHead(500).end(`echo ${sent}`);
+      const single = await subscribe(reply, {}, as);
+      const batch = await subscribe(reply, { resources: ['jobs', 'leads'], batch: { max_events: 2 } }, as);
+      const sentLead = await subscribe(reply, { resources: ['leads'] }, as);
+      await create('jobs', { name: 'A job', margin: 471_147_711 }, as);
+      await create('leads', { last_name: 'Ames' }, as);
+      const pages = {
+        job: `/setup/o/beta/events/item?id=${await single.attempted()}`,
+        batch: `/setup/o/beta/events/item?id=${await batch.attempted()}`,
+        lead: `/setup/o/beta/events/item?id=${await sentLead.attempted()}`,
+      };
+      const hidden =
+        /The request body and the response body are hidden, because you cannot read all records and fields of/;
+      const visibility = async () => {
+        const entries = Object.entries(pages).map(async ([name, path]) => {
+          const page = await text(path, viewer);
+          const isHidden = hidden.test(page);
+          assert.equal(/Request body|Response body|echo|471147711|A job|Ames/.test(page), !isHidden, name);
+          assert.match(page, /webhook-id/);
+          return [name, !isHidden] as const;
+        });
+        return Object.fromEntries(await Promise.all(entries));
+      };
+      for (const [grants, visible] of [
+        [['*:*', 'events:*', 'members:*'], { job: true, batch: true, lead: true }],
+        [
+          ['*:list', 'jobs:read:open', 'jobs.finance:read', 'leads:read'],
+          { job: false, batch: false, lead: true },
+        ],
+        [['jobs:read', 'leads:read'], { job: false, batch: false, lead: true }],
+        [['jobs:read', 'jobs.finance:read'], { job: true, batch: false, lead: false }],
+        [['*:list'], { job: false, batch: false, lead: false }],
+      ] as const) {
+        await setGrants(instance(), beta, 'administrator', grants);
+        await until(
+          async () => JSON.stringify(await visibility()) === JSON.stringify(visible),
+          grants.join(),
+        );
+      }
+    });
+  },
+  { environment: file.environment, sources: await sourcesWith(jobs) },
+);

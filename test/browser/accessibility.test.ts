@@ -6,6 +6,7 @@ import { inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import { fresh } from '../support/people.ts';
 import { takePicture } from '../support/pictures.ts';
+import { until } from '../support/process.ts';
 import { steps } from '../support/steps.ts';
 
 inBrowser('accessibility', (world) => {
@@ -80,6 +81,21 @@ inBrowser('accessibility', (world) => {
       await addIntegration(page, 'Page', 'Messenger');
       await choose(page, 'Page', 'Disable Page');
       await page.getByRole('status').waitFor();
+      const key = await acme.keyWith([
+        { object: 'events', actions: ['*'] },
+        { object: '*', actions: ['*'] },
+      ]);
+      const body = { url: 'https://events.example/hook', resources: ['leads'] };
+      const { json: hook } = await instance.call('POST /events/subscriptions', { key, body });
+      const { json: queued } = await instance.call(`POST /events/subscriptions/${hook.id}/test`, { key });
+      const item = at(`events/item?id=${queued.delivery}`);
+      await until(async () => {
+        await page.goto(item);
+        return (await page.getByText('The host name cannot be resolved').count()) > 1;
+      }, 'the first attempt');
+      await check('a delivery');
+      await page.goto(at(`events/subscription?id=${hook.id}`));
+      await check('a subscription');
       for (const section of ['integrations', 'deliveries', 'partners']) {
         await page.goto(at(section));
         await page.evaluate('for (const each of document.querySelectorAll("details")) each.open = true');

@@ -76,8 +76,6 @@ const alone = [
   ...[
     'faults',
     'runner',
-    'structure',
-    'definition',
     'cli/backup',
     'cli/doctor',
     'cli/memory',

@@ -71,8 +71,8 @@ inBrowser('integrations in a browser', (world) => {
     await page.getByText('Hi wamid.1').waitFor();
     await page.getByRole('button', { name: 'Replay wamid.1' }).click();
     await waitForStatus('wamid.1 queued again.');
-    await until(async () => (await page.getByRole('row').count()) === 2, 'the header and one delivery');
     await isDone('wamid.1');
+    assert.equal(await page.getByRole('row').count(), 2, 'the header and one delivery');
     await page.getByRole('link', { name: 'Failed', exact: true }).click();
     await page.getByText('No deliveries match the filter.').waitFor();
 

@@ -48,7 +48,9 @@ const visibleTexts = ({ text }: Pick<Answer, 'text'>): readonly string[] =>
       .replace(/<(script|style|option|kbd|time|textarea|pre)\b[\s\S]*?<\/\1>/g, '')
       .replace(/<\/?(?:strong|code)>/g, '')
       .split(/<[^>]*>/),
-    ...[...text.matchAll(/\s(?:title|aria-label|placeholder|alt)="([^"]*)"/g)].map(([, value = '']) => value),
+    ...[...text.matchAll(/\s(?:title|aria-label|placeholder|alt)="([^"]*)"/g)].flatMap(([, value = '']) =>
+      value.split('\n'),
+    ),
   ]
     .map((words) =>
       readable(words)

@@ -250,9 +250,9 @@ function inputData(inputs: readonly Input[]) {
 /** Texts with more characters can be truncated in a cell, so the full text appears as a tooltip. */
 const fullLength = 12;
 
-/** Returns a cell's full text, with the text below it, or undefined if it cannot be truncated. */
+/** Returns a cell's full text, with the text below it on a second line, or undefined if it cannot be truncated. */
 function fullText({ text, below }: DisplayValue): string | undefined {
-  const full = [text, below].filter((part) => part != null && part !== '').join(' ');
+  const full = [text, below].filter((part) => part != null && part !== '').join('\n');
   return full.length > fullLength ? full : undefined;
 }
 

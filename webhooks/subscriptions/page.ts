@@ -22,6 +22,7 @@ import {
   objectList,
   ownWords,
   parametersOf,
+  returnQuery,
   rowsPerPage,
   type Text,
   type TextIn,
@@ -232,7 +233,7 @@ const sentEvents = ({ resources }: SubscriptionPageServices): Deliveries => ({
   title: later('sentEvents'),
   tab: later('deliveries'),
   icon: 'send',
-  path: `events?show=${deliveriesName}`,
+  section: 'events',
   purpose: later('deliveriesPurpose'),
   columns: { time: later('changed'), owner: later('to') },
   queue: deliveryQueue,
@@ -467,7 +468,10 @@ function redirectFormerPages(app: FastifyInstance): void {
   const redirect = (page: string, parameters: Readonly<Record<string, string>>) => {
     app.get(`${former}${page}`, async (request, reply) => {
       const { org } = request.params as { readonly org: string };
-      const query = new URLSearchParams({ ...parameters, ...parametersOf(request) });
+      const own = String(new URLSearchParams(parameters));
+      // A query that is too long for a header is omitted.
+      const query =
+        returnQuery(String(new URLSearchParams({ ...parameters, ...parametersOf(request) }))) || own;
       return reply.redirect(`/setup/o/${encodeURIComponent(org)}/events${page}?${query}`, 308);
     });
   };

@@ -4,10 +4,12 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import { brotliDecompressSync, inflateSync, unzipSync, zstdDecompressSync } from 'node:zlib';
 
 /**
- * Connections idle for 12 of the 72 seconds after which the service closes them are not used again. With the default, a second
- * before, a busy process sends requests on connections that the service has just closed.
+ * Options of agents that use connections again, unless they were idle for 12 of the 72 seconds after which the service closes
+ * them. With the default, a second before, a busy process sends requests on connections that the service has just closed.
  */
-const agent = new Agent({ keepAlive: true, agentKeepAliveTimeoutBuffer: 60_000 });
+export const keepAlive = { keepAlive: true, agentKeepAliveTimeoutBuffer: 60_000 } as const;
+
+const agent = new Agent(keepAlive);
 
 /** A response with its complete body. */
 export interface Received {

@@ -4,6 +4,7 @@ import { Agent, request as httpRequest } from 'node:http';
 import fc, { type Arbitrary } from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
 import { bodyText, edgyInteger, type KnownIds, oddJson } from './arbitraries.ts';
+import { keepAlive } from './http-client.ts';
 import type { Answer } from './instance.ts';
 import { patienceMs } from './promised.ts';
 
@@ -343,7 +344,7 @@ export const inOneLine = ({ method, path, headers, body, chunked }: OddRequest):
 
 /** Sends requests over a few keep-alive connections, as long-lived clients do. */
 export function sender(url: string): { send: (odd: OddRequest) => Promise<Answer>; close: () => void } {
-  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  const agent = new Agent({ ...keepAlive, maxSockets: 16 });
   const { hostname, port } = new URL(url);
   const send = ({ method, path, headers, body, chunked }: OddRequest) =>
     new Promise<Answer>((resolve, reject) => {

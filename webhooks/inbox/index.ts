@@ -45,7 +45,6 @@ export const inboxModule: Module<
       name: 'deliveries',
       title: inboxTexts.later('deliveries'),
       icon: 'inbox',
-      path: 'deliveries',
       purpose: inboxTexts.later('deliveriesPurpose'),
       columns: { time: inboxTexts.later('received'), owner: inboxTexts.later('from') },
       queue: labeledInbox(channelsOf(services.config)),

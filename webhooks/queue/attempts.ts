@@ -64,6 +64,9 @@ export function attemptLine(
 export const withAttempt = (row: string, line: string): string =>
   `array_to_string((array[${line}] || string_to_array(nullif(${row}.attempt_log, ''), E'\\n'))[1:${maxAttempts}], E'\\n')`;
 
+/** Returns the SQL expression for the latest attempt in the `attempt_log` of a row. */
+export const latestAttempt = (row: string): string => `split_part(${row}.attempt_log, E'\\n', 1)`;
+
 /** Returns the attempts in an `attempt_log`, latest first. */
 export const attemptsIn = (log: string): readonly ItemAttempt[] =>
   log === '' ? [] : log.split('\n').map((line) => JSON.parse(line) as ItemAttempt);

@@ -56,8 +56,8 @@ export interface Deliveries {
   /** Label of the list in a section with several objects. */
   readonly tab?: TextIn;
   readonly icon: IconName;
-  /** URL of the list below the organization's setup. */
-  readonly path: string;
+  /** Name of the section that has the list as a tab. Absent if the list is a section of its own. */
+  readonly section?: string;
   /** Text shown if the list is empty. */
   readonly purpose: TextIn;
   /** Column titles for the time and the owner. */
@@ -210,12 +210,13 @@ export function addDeliveriesToHome(
   services: ObjectServices,
   deliveries: Deliveries,
 ): void {
-  const { path, queue } = deliveries;
-  const urlOf = (slug: string, parameters: Readonly<Record<string, string>>) => {
-    const url = new URL(path, `http://localhost/setup/o/${slug}/`);
-    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
-    return `${url.pathname}${url.search}`;
-  };
+  const { name, section, queue } = deliveries;
+  const urlOf = (slug: string, filters: Readonly<Record<string, string>>) =>
+    linkWithParameters(
+      `/setup/o/${slug}/${section ?? name}`,
+      section === undefined ? {} : { show: name },
+      filters,
+    );
   addHomeParts(app, async (request, language) => {
     const t = queueTexts(language);
     const title = deliveries.title(language);

@@ -1,7 +1,14 @@
 // Queue: durable queues for inbound and outbound events, with fair claims, retries, replay and retention.
 // May import engine, plugins.
 
-export { attemptLine, attemptsIn, type ItemOutcome, reasonFor, withAttempt } from './attempts.ts';
+export {
+  attemptLine,
+  attemptsIn,
+  type ItemOutcome,
+  latestAttempt,
+  reasonFor,
+  withAttempt,
+} from './attempts.ts';
 export { queueCheck } from './check.ts';
 export type { ClaimedItem } from './claim.ts';
 export { queueCommands } from './commands.ts';

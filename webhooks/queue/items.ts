@@ -3,6 +3,7 @@ import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { literal } from '../../engine/sql/index.ts';
 import type { RowSource, Tables } from '../../engine/tables/index.ts';
 import { TranslatedError } from '../../plugins/admin-ui/shell/index.ts';
+import { latestAttempt } from './attempts.ts';
 import type { Queue } from './queue.ts';
 
 /** An item's states. A dead item will not be retried. */
@@ -60,7 +61,7 @@ export const itemRows = ({ table, owner, title }: Queue): RowSource<QueueItem> =
 /** Returns a queue's items with their latest attempts. */
 export function displayedItems(queue: Queue): RowSource<DisplayedItem> {
   const source = itemRows(queue);
-  return { ...source, columns: { ...source.columns, latest: `split_part(i.attempt_log, E'\\n', 1)` } };
+  return { ...source, columns: { ...source.columns, latest: latestAttempt('i') } };
 }
 
 /** What is known about the attempts to process an item. */

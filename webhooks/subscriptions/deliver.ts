@@ -118,12 +118,15 @@ export function deliverer(
     clearTimeout(grace);
     poster.close();
   });
-  const grants = ttlCache('grants', async (key) => {
-    const [organization = '', profile = ''] = key.split('/');
-    return { grants: await profileGrants(tablesOf(database), organization, profile) };
-  });
+  const grants = ttlCache(
+    'grants',
+    async ({ organization, profile }: { readonly organization: string; readonly profile: string }) => ({
+      grants: await profileGrants(tablesOf(database), organization, profile),
+    }),
+    { textOf: ({ organization, profile }) => `${organization}/${profile}` },
+  );
   const eventOf = eventBuilder(database, resources, async (organization, profile) => {
-    const cached = await grants.get(`${organization}/${profile}`);
+    const cached = await grants.get({ organization, profile });
     return cached?.grants ?? noGrants;
   });
 

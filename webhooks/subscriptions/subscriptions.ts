@@ -11,7 +11,7 @@ import {
 import { generatePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
 import { type TextIn, TranslatedError } from '../../plugins/admin-ui/shell/index.ts';
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
-import { endPauses, replayRange } from '../queue/index.ts';
+import { endPauses, latestAttempt, replayRange } from '../queue/index.ts';
 import { collectedAt } from './batches.ts';
 import { deliveryQueue, testObject } from './deliveries.ts';
 import type { BatchOptions, EventFormat, FilterMode, SubscriptionInput } from './input.ts';
@@ -120,7 +120,7 @@ const fromNewest = (columns: string, condition: string): string =>
 export const displayedSubscriptions: RowSource<DisplayedSubscription> = {
   ...subscriptionRows,
   from: `${subscriptionRows.from}
-    left join lateral (${fromNewest(`d.error, split_part(d.attempt_log, E'\\n', 1) as latest`, `d.error <> ''`)}) f
+    left join lateral (${fromNewest(`d.error, ${latestAttempt('d')} as latest`, `d.error <> ''`)}) f
       on s.failing_since is not null`,
   columns: {
     ...subscriptionRows.columns,

@@ -1,6 +1,7 @@
 // Test support: a client on its own thread, so that its work is not measured as the service's work.
 import { Agent, request as httpRequest } from 'node:http';
 import { parentPort, Worker } from 'node:worker_threads';
+import { keepAlive } from '../http-client.ts';
 
 /** A request to be sent. */
 export interface Sent {
@@ -50,7 +51,7 @@ export function startClient(): Client {
   };
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+const agent = new Agent({ ...keepAlive, maxSockets: 1 });
 
 /** Sends a request. Connection errors after the response has started are ignored. */
 const exchanged = ({ url, method, headers, body }: Sent): Promise<Got> =>

@@ -66,14 +66,18 @@ for (const driver of drivers) {
       return headers.get('location') ?? '';
     };
     const job = async (path: string) => (await node.call(`GET ${path}`, { key })).json;
-    const isWaiting = (path: string) =>
-      until(async () => (await job(path)).progress !== null, 'the job to start');
+    /** Waits until attempts have created as many leads. The progress could still be that of the process before. */
+    const attemptsBegin = (count: number) =>
+      until(async () => {
+        const { json } = await node.call('GET /api/v1/leads?q=attempt', { key });
+        return (json.data as unknown[]).length === count;
+      }, `${count} attempts to begin`);
     const isCompleted = (path: string) =>
       until(async () => (await job(path)).state === 'completed', 'the job to complete');
 
     test('a job of a process that was killed and of one that was stopped is performed again', async () => {
       const path = await startJob(2);
-      await isWaiting(path);
+      await attemptsBegin(1);
       await node.kill();
       // The killed process's lease lasts for 30 s.
       await onStored(storage.environment, async ({ database }) => {
@@ -85,7 +89,7 @@ for (const driver of drivers) {
         await lease(`update crm_jobs set due_at = now() where state = 'running'`);
       });
       node = await serve(storage.environment);
-      await isWaiting(path);
+      await attemptsBegin(2);
       node.signal('SIGTERM');
       const { code, stderr } = await node.ended;
       assert.equal(code, 0, stderr);
@@ -98,7 +102,7 @@ for (const driver of drivers) {
     if (driver === 'postgresql')
       test('another node performs the job of a killed one', async () => {
         const path = await startJob(4);
-        await isWaiting(path);
+        await attemptsBegin(4);
         const killed = node;
         node = await serve(storage.environment);
         await killed.kill();

@@ -108,6 +108,24 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     assert.deepEqual(used, { clicks: 1, keys: 1 });
   });
 
+  test('enter a value that is not suggested: 1 click, a choice and Enter', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', source: 'Website' });
+    await go(page, acme, `data/leads/${id}`);
+    const { used, click, press, type } = userOf(page);
+    await click(valueNextTo(page, 'Source'));
+    const other = page.getByLabel('Source: another value');
+    const choice = page.getByLabel('Source', { exact: true });
+    await choice.waitFor();
+    assert.equal(await other.isVisible(), false);
+    await choice.selectOption('Another value…');
+    await type('Trade fair');
+    await press('Enter');
+    await page.getByRole('status').getByText('Ames saved.').waitFor();
+    assert.equal((await read(acme, `leads/${id}`)).source, 'Trade fair');
+    assert.deepEqual(used, { clicks: 1, keys: 1 });
+  });
+
   test('edit cells of a list: 1 click, Tab to the next cell, and Enter', async () => {
     const { acme, page } = await enter();
     const id = await create(acme, 'leads', {

@@ -236,6 +236,36 @@ onBothDrivers(
       assert.equal(String(stored.created_by_id), acme.user);
     });
 
+    test('a field with suggested values is a choice, and any other value is entered next to it', async () => {
+      const made = await fill(admin, `${data}/leads/new`, {
+        ...{ last_name: 'Suggested', source: '…', 'source.other': 'Trade fair' },
+      });
+      const id = /\/leads\/(\d+)/.exec(made.headers.get('location') ?? '')?.[1] ?? assert.fail(made.text);
+      const source = async () => (await read('leads', id)).source;
+      assert.equal(await source(), 'Trade fair');
+      const page = `${data}/leads/${id}/edit`;
+      const open = await admin.get(page);
+      assert.match(
+        open.text,
+        /<select id="in-source"[^>]*><option value="">–<\/option><option value="Website">Website<\/option>.*<option value="…" selected>Another value…<\/option><\/select>/,
+      );
+      assert.equal(valueAt(open, 'source\\.other'), 'Trade fair');
+      assert.match(messageOf(await follow(admin, await fill(admin, page, {}))), /^No changes/);
+      const late = formOf(open);
+      await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'Theirs' } });
+      const refused = await admin.post(late.action, { ...late.values, 'source.other': 'Fair' });
+      assert.deepEqual(
+        [refused.status, valueAt(refused, 'source\\.other')],
+        [412, 'Fair'],
+        'the input is kept',
+      );
+      // The browser also sends the text of an input that it does not show.
+      await follow(admin, await fill(admin, page, { source: 'Referral' }));
+      assert.equal(await source(), 'Referral');
+      await follow(admin, await fill(admin, page, { source: '', 'source.other': 'Trade fair' }));
+      assert.equal(await source(), '');
+    });
+
     test('a form without values creates a record only after a question', async () => {
       const count = async () =>
         Number(

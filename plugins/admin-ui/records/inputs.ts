@@ -108,6 +108,40 @@ function listedChoice(
   ];
 }
 
+/** The option of a choice that stands for a value that is not suggested. It is entered in an input of its own. */
+const otherValue = '…';
+
+/** Returns the name of the input for a value that is not suggested. Names of fields contain no full stops. */
+const otherInput = (name: string): string => `${name}.other`;
+
+/** Returns whether a form offers a field's suggested values as a choice in which another value can be entered. */
+const isSuggestedChoice = ({ type, values }: Field): boolean =>
+  values?.isSuggestion === true && type.element === undefined && !values.list.includes(otherValue);
+
+/** Returns the options for a field with suggested values, and the input for another one, which contains the current value. */
+function suggestedChoice(
+  field: Field,
+  current: string,
+  { emptyLabel, t }: { readonly emptyLabel: string; readonly t: RecordsText },
+): Pick<Input<Text>, 'options' | 'other'> {
+  const { name, values, required } = field;
+  const list = values?.list ?? [];
+  const isOther = current !== '' && !list.includes(current);
+  return {
+    options: [
+      ...(required && current !== '' ? [] : [{ value: '', label: emptyLabel }]),
+      ...list.map((value) => ({ value, label: value, selected: value === current })),
+      { value: otherValue, label: t('anotherValue'), selected: isOther },
+    ],
+    other: {
+      value: otherValue,
+      name: otherInput(name),
+      label: t('anotherValueOf', { field: fieldLabel(field) }),
+      text: isOther ? current : '',
+    },
+  };
+}
+
 /** Returns a sentence about the limits of a field's values, or undefined if it has none. */
 function limitsNote({ min, max, minLength }: Field, t: RecordsText): Text | undefined {
   if (min !== undefined && max !== undefined) return t('between', { min: String(min), max: String(max) });
@@ -190,6 +224,7 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
       };
     }
     const currentText = concurrent.get(field.name);
+    const emptyLabel = state.isForSeveral === true ? t('empty') : '–';
     const choice =
       choices.get(field.name) ??
       listedChoice(
@@ -197,10 +232,10 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
         text,
         stored !== undefined && field.name in stored ? before : undefined,
         state,
-        state.isForSeveral === true ? t('empty') : '–',
+        emptyLabel,
       );
-    const options =
-      suggestions.get(field.name) ?? (field.type.element === undefined ? field.values?.list : undefined);
+    const suggested = isSuggestedChoice(field) ? suggestedChoice(field, text, { emptyLabel, t }) : undefined;
+    const options = suggestions.get(field.name);
     const notes = [
       helpOf(field),
       limitsNote(field, t),
@@ -225,9 +260,8 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
       };
     }
     return {
-      // Like the API, the form also accepts values that are not suggested.
       kind:
-        choice !== undefined
+        choice !== undefined || suggested !== undefined
           ? 'choice'
           : options === undefined
             ? control === 'suggestions'
@@ -248,6 +282,7 @@ export const formInputs = (resource: ResourceView, state: FormState, t: RecordsT
       ...(choice !== undefined && {
         options: choice.map((option) => ({ ...option, selected: option.value === text })),
       }),
+      ...suggested,
     };
   });
 };
@@ -290,7 +325,9 @@ export const submittedTexts = (
       // The checkboxes' order differs from the order of the list.
       if (hasClosedList(field)) return [[name, fields(form, name).join('\n')]];
       if (refersToMany(field)) return [[name, fields(form, name).toSorted(byNumber).join()]];
-      const text = fieldOf(form, name);
+      const chosen = fieldOf(form, name);
+      const isOther = isSuggestedChoice(field) && chosen === otherValue;
+      const text = isOther ? fieldOf(form, otherInput(name)) : chosen;
       return [[name, type.form.control === 'checkbox' ? String(text === 'true') : text]];
     }),
   );

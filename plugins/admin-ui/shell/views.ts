@@ -131,6 +131,13 @@ export interface Input<Words extends string = string> {
     readonly label: string;
     readonly selected?: boolean;
   }[];
+  /** The option of a choice that stands for a value which is entered as text, and the input for the text. */
+  readonly other?: {
+    readonly value: string;
+    readonly name: string;
+    readonly label: Words;
+    readonly text: string;
+  };
   /**
    * The grants matrix: the actions and, for each object, whether each action is granted. A cell is empty if the action
    * cannot be granted on the object.

@@ -210,6 +210,8 @@ export default {
   calculated: 'Wird berechnet, wenn das Feld leer bleibt.',
   currentValue: 'Aktueller Wert: {value}',
   empty: 'leer',
+  anotherValue: 'Anderer Wert…',
+  anotherValueOf: '{field}: anderer Wert',
   // Delete
   deletesOne: 'Löscht den Datensatz ({noun}) für alle.',
   deletesMany: 'Löscht diese Datensätze für alle.',

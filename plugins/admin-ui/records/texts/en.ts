@@ -202,6 +202,8 @@ export default {
   calculated: 'Calculated if left empty.',
   currentValue: 'Current value: {value}',
   empty: 'empty',
+  anotherValue: 'Another value…',
+  anotherValueOf: '{field}: another value',
   // Delete
   deletesOne: 'Deletes the {noun} for everyone.',
   deletesMany: 'Deletes these records for everyone.',

@@ -68,7 +68,10 @@ function enhanceValueForm(form, cancel) {
     }
   });
   form.addEventListener('change', ({ target }) => {
-    if (target.matches('select') && !usesKeyboard) form.requestSubmit();
+    if (!target.matches('select') || usesKeyboard) return;
+    const other = form.querySelector('.other');
+    if (other !== null && target.value === other.dataset.other) other.focus();
+    else form.requestSubmit();
   });
 }
 

@@ -404,10 +404,16 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await page.goto(form);
     await home.click();
     await page.waitForURL(`**/setup/o/${acme.slug}`);
-    await page.goto(form);
+    // The page is not loaded again, but replaced.
+    await page.getByRole('navigation').getByRole('link', { name: 'Accounts', exact: true }).click();
+    await page.getByRole('link', { name: 'Create account' }).first().click();
+    await page.getByRole('heading', { name: 'Create account' }).waitFor();
     await page.getByLabel('Name', { exact: true }).pressSequentially('Unsaved');
     await home.click({ noWaitAfter: true });
     await until(() => dialogs.length === 1, 'the page asks');
+    assert.equal(new URL(page.url()).pathname, form);
+    await page.evaluate('history.back()');
+    await until(() => dialogs.length === 2, 'the page asks before the previous page, too');
     assert.equal(new URL(page.url()).pathname, form);
     await page.getByRole('button', { name: 'Create account' }).click();
     await page.getByRole('heading', { name: 'Unsaved' }).waitFor();
@@ -417,7 +423,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await page.getByLabel('Name', { exact: true }).pressSequentially('Canceled');
     await page.getByRole('link', { name: 'Cancel' }).click();
     await page.waitForURL(/accounts$/);
-    assert.deepEqual(dialogs, ['beforeunload']);
+    assert.deepEqual(dialogs, ['confirm', 'confirm']);
   });
 
   test('the list of keyboard shortcuts opens with ? and closes with Escape', async () => {

@@ -141,19 +141,13 @@ inBrowser('the admin UI in a browser', (world) => {
       await page.getByRole('link', { name: `Go to ${name}` }).click();
     };
     await goTo(two.slug);
-    assert.equal(
-      new URL(page.url()).pathname,
-      `/setup/o/${two.slug}/members`,
-      'the same page of the other organization',
-    );
+    // The same page of the other organization.
+    await page.waitForURL(`**/setup/o/${two.slug}/members`);
     await page.getByText(`admin@${two.slug}.example`).waitFor();
     assert.equal(await page.getByText(`admin@${one.slug}.example`).count(), 0);
     await goTo(third.slug);
-    assert.equal(
-      new URL(page.url()).pathname,
-      `/setup/o/${third.slug}`,
-      'the home page, which every member can open',
-    );
+    // The home page, which every member can open.
+    await page.waitForURL(`**/setup/o/${third.slug}`);
     assert.equal(await page.getByRole('link', { name: 'API keys' }).count(), 0);
     await page.locator('.switcher summary').click();
     await page.getByRole('link', { name: 'All organizations' }).click();

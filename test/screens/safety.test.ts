@@ -7,7 +7,7 @@ import { activityOf, dump, exchange } from '../support/people.ts';
 import { openScreens, type Screens, sections } from '../support/screens.ts';
 
 const csp =
-  "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;font-src 'self';connect-src 'self';form-action 'self';frame-ancestors 'none';base-uri 'none'";
+  "default-src 'none';script-src 'self';style-src 'self' 'sha256-WAyOw4V+FqDc35lQPyRADLBWbuNK8ahvYEaQIYF1+Ps=';img-src 'self' data:;font-src 'self';connect-src 'self';form-action 'self';frame-ancestors 'none';base-uri 'none'";
 
 describe('security of the admin UI', () => {
   let instance: Instance;

@@ -27,6 +27,7 @@ export async function objections(
 ): Promise<string[]> {
   // After a click, the page might not be complete yet.
   await page.waitForLoadState();
+  await page.waitForFunction('!document.documentElement.hasAttribute("aria-busy")');
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe);
   const runOnly = rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } };
   const options = JSON.stringify({ resultTypes: ['violations'], ...runOnly });

@@ -156,6 +156,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
           {
             label: t('exportCsv'),
             href: linkWithParameters(`${path}/export`, parameters, { before: undefined }),
+            isFile: true,
           },
         ],
         next: last === undefined ? undefined : linkWithParameters(path, parameters, { before: last }),

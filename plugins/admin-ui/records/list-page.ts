@@ -188,6 +188,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
         label: t('exportCsv'),
         icon: 'download',
         href: link((next) => next.delete('columns')).replace(path, `${path}/export`),
+        isFile: true,
       },
       ...(create === undefined
         ? []

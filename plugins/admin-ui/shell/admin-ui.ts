@@ -5,7 +5,7 @@ import { errors, HttpError } from '../../../engine/errors.ts';
 import { httpErrorOf, sendError } from '../../../engine/http/index.ts';
 import type { Membership } from '../../access/identity/index.ts';
 import type { InstanceSecrets } from '../../access/secrets/index.ts';
-import { serveAssets } from './assets.ts';
+import { serveAssets, turboStyleHash } from './assets.ts';
 import { messageIn } from './errors/error-message.ts';
 import { statusMessage, statusTitle } from './errors/status.ts';
 import { type Form, field } from './form.ts';
@@ -81,7 +81,10 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: AdminUi
   root.decorate('adminObjects', []);
   await root.register(
     async (app) => {
-      await registerPages(app, { layout: viewsIn(import.meta.dirname)('layout') });
+      await registerPages(app, {
+        layout: viewsIn(import.meta.dirname)('layout'),
+        styleHashes: [turboStyleHash],
+      });
       app.addHook('onRoute', (route) => {
         route.bodyLimit ??= formLimit;
       });

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { createRequire } from 'node:module';
+import { basename, extname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { errors } from '../../../engine/errors.ts';
 
@@ -21,11 +22,12 @@ interface Assets {
 }
 
 /**
- * Reads the assets in a folder.
+ * Reads assets.
  * @param prefix prefix of the assets' URLs
+ * @param paths paths of the files
  */
-export function assetsIn(folder: string, prefix: string, names: readonly string[]): Assets {
-  const contents = new Map(names.map((name) => [name, readFileSync(join(folder, name))]));
+export function readAssets(prefix: string, paths: readonly string[]): Assets {
+  const contents = new Map(paths.map((path) => [basename(path), readFileSync(path)]));
   const version = [...contents.values()]
     .reduce((hash, content) => hash.update(content), createHash('sha256'))
     .digest('base64url')
@@ -57,16 +59,21 @@ export function assetsIn(folder: string, prefix: string, names: readonly string[
   };
 }
 
-const adminAssets = assetsIn(join(import.meta.dirname, 'assets'), '/setup', [
-  'setup.css',
-  'setup.js',
-  'icons.svg',
-  'inter-latin.woff2',
-  'inter-latin-ext.woff2',
+/** Path of the library that replaces pages without reloading them. */
+const turbo = createRequire(import.meta.url).resolve('@hotwired/turbo/dist/turbo.es2017-esm.js');
+
+/** Hash of the style for the progress bar, which the library inserts. */
+export const turboStyleHash = "'sha256-WAyOw4V+FqDc35lQPyRADLBWbuNK8ahvYEaQIYF1+Ps='";
+
+const adminAssets = readAssets('/setup', [
+  ...['setup.css', 'setup.js', 'icons.svg', 'inter-latin.woff2', 'inter-latin-ext.woff2'].map((name) =>
+    join(import.meta.dirname, 'assets', name),
+  ),
+  turbo,
 ]);
 
 /** Returns the URL of one of the admin UI's assets. */
 export const assetUrl = adminAssets.url;
 
-/** Serves the stylesheet, the script, the icons and the fonts. */
+/** Serves the stylesheet, the scripts, the icons and the fonts. */
 export const serveAssets = adminAssets.serve;

@@ -16,7 +16,7 @@ export {
 } from './access.ts';
 export { addObjects, sectionList, userList } from './add-objects.ts';
 export { defineObject, objectList } from './admin-object.ts';
-export { assetsIn } from './assets.ts';
+export { readAssets } from './assets.ts';
 export {
   type Catalogue,
   defineTexts,

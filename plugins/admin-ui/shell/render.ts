@@ -163,6 +163,8 @@ export async function render(
     marked: subject.id,
     isReadOnly: app.isReadOnly?.(),
     user: person?.session.user,
+    // A reloaded page that answers a form must send the form again. The library would replace it in the browser's history.
+    isReplaced: person !== undefined && request.method === 'GET',
     path: request.url.split('?')[0],
     at: persistentQuery(request),
     frame,

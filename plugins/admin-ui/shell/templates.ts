@@ -84,10 +84,14 @@ function createEngine(): typeof handlebars {
   return engine;
 }
 
-/** Registers the templates and the security headers of pages that share the admin UI's look. @param layout the layout's path */
+/**
+ * Registers the templates and the security headers of pages that share the admin UI's look.
+ * @param layout the layout's path
+ * @param styleHashes hashes of inline styles that the pages' scripts insert, as in a Content-Security-Policy
+ */
 export async function registerPages(
   app: FastifyInstance,
-  { layout }: { readonly layout: string },
+  { layout, styleHashes = [] }: { readonly layout: string; readonly styleHashes?: readonly string[] },
 ): Promise<void> {
   await app.register(helmet, {
     contentSecurityPolicy: {
@@ -95,7 +99,7 @@ export async function registerPages(
       directives: {
         defaultSrc: ["'none'"],
         scriptSrc: ["'self'"],
-        styleSrc: ["'self'"],
+        styleSrc: ["'self'", ...styleHashes],
         imgSrc: ["'self'", 'data:'],
         fontSrc: ["'self'"],
         connectSrc: ["'self'"],

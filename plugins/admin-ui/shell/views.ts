@@ -10,6 +10,8 @@ export interface Link {
   /** The accessible name, if the link text alone is ambiguous. */
   readonly name?: string;
   readonly icon?: IconName;
+  /** Whether the URL is a file that the browser saves. */
+  readonly isFile?: boolean;
 }
 
 /** A hidden form field. */

@@ -5,9 +5,9 @@ import { errorCodes, errorCodesPath, errors } from '../../../engine/errors.ts';
 import { rejectOtherMethods } from '../../../engine/http/index.ts';
 import { membershipBySlug, type Person } from '../../access/identity/index.ts';
 import {
-  assetsIn,
   languageOf,
   membershipsOf,
+  readAssets,
   recentMemberships,
   registerPages,
   rememberOrganization,
@@ -39,7 +39,10 @@ interface ExplorerOptions {
 
 const viewPath = viewsIn(import.meta.dirname);
 const view = (name: string) => relative(projectFolder, viewPath(name));
-const assets = assetsIn(join(import.meta.dirname, 'assets'), '/docs', ['explorer.css', 'explorer.js']);
+const assets = readAssets(
+  '/docs',
+  ['explorer.css', 'explorer.js'].map((name) => join(import.meta.dirname, 'assets', name)),
+);
 
 /** Returns whether a status code belongs to an error. */
 const isError = (status: string): boolean => /^[45]/.test(status);

@@ -77,7 +77,7 @@ const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServi
         name: t('phoneNumbersName', { name }),
         href: urlOf(`${slug}/phone-numbers`),
       },
-      { label: t('export'), name: t('exportName', { name }), href: urlOf(`${slug}/export`) },
+      { label: t('export'), name: t('exportName', { name }), href: urlOf(`${slug}/export`), isFile: true },
       { label: t('delete'), name: t('deleteName', { name }), href: urlOf(`${slug}/delete`) },
     ];
     return { links: profile === administratorProfile ? links : [] };

@@ -1,60 +1,108 @@
 // Progressive enhancement: copy buttons for values shown only once, codes from links, menus that close, editing in place,
 // the selection of rows, the board, the command palette, keyboard shortcuts and passkeys.
+//
+// Turbo follows links and submits the marked forms without reloading the page. The page's elements are new afterwards.
+const Turbo = document.body.dataset.turbo === 'false' ? undefined : await import('./turbo.es2017-esm.js');
+const visit = (url) => (Turbo === undefined ? location.assign(url) : Turbo.visit(url));
+
 /** The texts in the page's language, which the page passes to the script. */
-const texts = document.currentScript.dataset;
-for (const button of document.querySelectorAll('button[data-copy]')) {
-  button.hidden = false;
-  button.addEventListener('click', async () => {
-    const source = document.getElementById(button.dataset.copy);
-    await navigator.clipboard.writeText(source.value);
-    (button.querySelector('span') ?? button).textContent = texts.copied;
+const texts = document.getElementById('script').dataset;
+
+if (Turbo !== undefined) Turbo.config.forms.mode = 'optin';
+document.addEventListener('turbo:render', () => {
+  enhancePage();
+  announceTitle();
+});
+/** Makes screen readers announce the title, as for a page that is loaded. */
+function announceTitle() {
+  const announcement = Object.assign(document.createElement('p'), {
+    className: 'hidden',
+    ariaLive: 'polite',
   });
-}
-for (const form of document.querySelectorAll('form[data-code]')) {
-  const code = location.hash.slice(1);
-  if (!/^[A-Z2-9]{4}(-[A-Z2-9]{4}){3}$/.test(code)) continue;
-  // The browser's history must not keep the code.
-  history.replaceState(null, '', location.pathname);
-  form.elements.code.value = code;
-  if (form.dataset.code === 'submit') form.requestSubmit();
-  else form.elements.new.focus();
-}
-for (const menu of document.querySelectorAll('details.menu, details.pop, details.switcher')) {
-  document.addEventListener('click', (event) => {
-    if (!menu.contains(event.target)) menu.open = false;
-  });
-  menu.addEventListener('focusout', ({ relatedTarget }) => {
-    if (relatedTarget !== null && !menu.contains(relatedTarget)) menu.open = false;
-  });
-  menu.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape') {
-      menu.open = false;
-      menu.querySelector('summary').focus();
-    }
-    // In a form, arrow keys belong to the fields.
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step === undefined || !menu.open || menu.classList.contains('pop')) return;
-    event.preventDefault();
-    const items = [...menu.querySelectorAll('summary, a, button')];
-    items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
+  document.body.append(announcement);
+  requestAnimationFrame(() => {
+    announcement.textContent = document.title;
   });
 }
 
-// A value's form opens with a click on the value, saves a choice made with the pointer, and closes with Escape.
-for (const pencil of document.querySelectorAll('.values .edit a')) {
-  pencil.parentElement.previousElementSibling.addEventListener('click', ({ target }) => {
-    if (target.closest('a, button') === null && getSelection().isCollapsed) follow(pencil);
+/** Enhances the elements of a page. */
+function enhancePage() {
+  enhanceSecrets();
+  enhanceMenus();
+  enhanceValues();
+  enhanceCells();
+  enhanceImport();
+  enhanceForms();
+  enhanceSelection();
+  enhanceBoard();
+  enhancePasskeys();
+  // After a search, Enter opens the first result.
+  if (location.href.startsWith(everything()?.action)) document.querySelector('.tiles a')?.focus();
+  // The list of keyboard shortcuts also closes with a click next to it.
+  const shortcuts = document.getElementById('shortcuts');
+  shortcuts?.addEventListener('click', ({ target }) => {
+    if (target === shortcuts) shortcuts.close();
   });
-  pencil.addEventListener('click', () => keepPosition());
 }
-const valueForm = document.querySelector('form.inline');
-if (valueForm !== null) enhanceValueForm(valueForm, () => follow(valueForm.querySelector('.submit a')));
+
+function enhanceSecrets() {
+  for (const button of document.querySelectorAll('button[data-copy]')) {
+    button.hidden = false;
+    button.addEventListener('click', async () => {
+      const source = document.getElementById(button.dataset.copy);
+      await navigator.clipboard.writeText(source.value);
+      (button.querySelector('span') ?? button).textContent = texts.copied;
+    });
+  }
+  for (const form of document.querySelectorAll('form[data-code]')) {
+    const code = location.hash.slice(1);
+    if (!/^[A-Z2-9]{4}(-[A-Z2-9]{4}){3}$/.test(code)) continue;
+    // The browser's history must not keep the code.
+    history.replaceState(null, '', location.pathname);
+    form.elements.code.value = code;
+    if (form.dataset.code === 'submit') form.requestSubmit();
+    else form.elements.new.focus();
+  }
+}
+
+const menus = 'details.menu, details.pop, details.switcher';
+document.addEventListener('click', ({ target }) => {
+  for (const menu of document.querySelectorAll(menus)) if (!menu.contains(target)) menu.open = false;
+});
+function enhanceMenus() {
+  for (const menu of document.querySelectorAll(menus)) {
+    menu.addEventListener('focusout', ({ relatedTarget }) => {
+      if (relatedTarget !== null && !menu.contains(relatedTarget)) menu.open = false;
+    });
+    menu.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape') {
+        menu.open = false;
+        menu.querySelector('summary').focus();
+      }
+      // In a form, arrow keys belong to the fields.
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step === undefined || !menu.open || menu.classList.contains('pop')) return;
+      event.preventDefault();
+      const items = [...menu.querySelectorAll('summary, a, button')];
+      items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
+    });
+  }
+}
+
+// A value's form opens with a click on the value, saves a choice made with the pointer, and closes with Escape.
+function enhanceValues() {
+  for (const pencil of document.querySelectorAll('.values .edit a'))
+    pencil.parentElement.previousElementSibling.addEventListener('click', ({ target }) => {
+      if (target.closest('a, button') === null && getSelection().isCollapsed) pencil.click();
+    });
+  const form = document.querySelector('form.inline');
+  if (form !== null) enhanceValueForm(form, () => form.querySelector('.submit a').click());
+}
 function enhanceValueForm(form, cancel) {
   const control = form.querySelector('[autofocus]');
   let usesKeyboard = false;
   control?.focus();
   control?.select?.();
-  form.addEventListener('submit', keepPosition);
   form.addEventListener('pointerdown', () => {
     usesKeyboard = false;
   });
@@ -76,13 +124,26 @@ function enhanceValueForm(form, cancel) {
 }
 
 // A cell of a list is edited in place, with the form of the record's page. Tab saves the value and opens the next cell.
-const cells = matchMedia('(min-width: 721px)').matches ? [...document.querySelectorAll('td[data-edit]')] : [];
+let cells = [];
 let closeCell = () => {};
+/** URL of the form in the cell that opens after the current one is saved. */
+let nextCell;
+function enhanceCells() {
+  cells = matchMedia('(min-width: 721px)').matches ? [...document.querySelectorAll('td[data-edit]')] : [];
+  closeCell = () => {};
+  for (const cell of cells)
+    cell.addEventListener('click', ({ target }) => {
+      if (target.closest('a, button, form') === null && getSelection().isCollapsed) openCell(cell);
+    });
+  const next = cells.find(({ dataset }) => dataset.edit === nextCell);
+  nextCell = undefined;
+  if (next !== undefined) openCell(next);
+}
 async function openCell(cell) {
   const page = await readPage(cell.dataset.edit);
   const form = page.querySelector('form.inline');
   // The record's page explains why the value cannot be changed.
-  if (form === null) return location.assign(cell.dataset.edit);
+  if (form === null) return visit(cell.dataset.edit);
   closeCell();
   const shown = [...cell.childNodes];
   const list = new URLSearchParams(location.search);
@@ -110,63 +171,28 @@ async function openCell(cell) {
     const next = cells[cells.indexOf(cell) + (event.shiftKey ? -1 : 1)];
     if (event.key !== 'Tab' || next === undefined || event.target.closest('.submit') !== null) return;
     event.preventDefault();
-    sessionStorage.setItem('cell', next.dataset.edit);
+    nextCell = next.dataset.edit;
     form.requestSubmit();
   });
   enhanceValueForm(form, () => closeCell());
 }
-for (const cell of cells)
-  cell.addEventListener('click', ({ target }) => {
-    if (target.closest('a, button, form') === null && getSelection().isCollapsed) openCell(cell);
-  });
-const nextCell = cells.find(({ dataset }) => dataset.edit === sessionStorage.getItem('cell'));
-sessionStorage.removeItem('cell');
-if (nextCell !== undefined) openCell(nextCell);
 // An import's file is checked when it is chosen, and again when a column's field is chosen with the pointer.
-const importForm = document.querySelector('form[enctype="multipart/form-data"]');
-if (importForm !== null) {
+function enhanceImport() {
+  const form = document.querySelector('form[enctype="multipart/form-data"]');
+  if (form === null) return;
   let usesKeyboard = false;
-  importForm.addEventListener('keydown', () => {
+  form.addEventListener('keydown', () => {
     usesKeyboard = true;
   });
-  importForm.addEventListener('pointerdown', () => {
+  form.addEventListener('pointerdown', () => {
     usesKeyboard = false;
   });
-  importForm.addEventListener('submit', keepPosition);
-  importForm.addEventListener('change', ({ target }) => {
-    if (target.type === 'file' || !usesKeyboard) importForm.requestSubmit();
+  form.addEventListener('submit', keepPosition);
+  form.addEventListener('change', ({ target }) => {
+    if (target.type === 'file' || !usesKeyboard) form.requestSubmit();
   });
 }
-// A page with unsaved changes asks before it is left.
-for (const form of document.querySelectorAll('.framed main > form.form:not([enctype]), form.note')) {
-  if (form.querySelector('button.danger') !== null) continue;
-  let isUnsaved = form.querySelector('[aria-invalid]') !== null;
-  form.addEventListener('input', () => {
-    isUnsaved = true;
-  });
-  const leave = () => {
-    isUnsaved = false;
-  };
-  form.addEventListener('submit', leave);
-  form.querySelector('.submit a')?.addEventListener('click', leave);
-  addEventListener('beforeunload', (event) => {
-    if (isUnsaved) event.preventDefault();
-  });
-}
-// A note is saved with Ctrl or Command and Enter.
-document.getElementById('note')?.addEventListener('keydown', (event) => {
-  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();
-});
-/** Reads another page of the admin UI. */
-async function readPage(url, options) {
-  const answer = await fetch(url, options);
-  return new DOMParser().parseFromString(await answer.text(), 'text/html');
-}
-/** Follows a link to the same page without changing the scroll position. */
-function follow(link) {
-  keepPosition();
-  link.click();
-}
+// The page of a checked file keeps its scroll position.
 function keepPosition() {
   sessionStorage.setItem('position', `${location.pathname} ${scrollY}`);
 }
@@ -174,20 +200,71 @@ const [keptPath, keptPosition] = (sessionStorage.getItem('position') ?? '').spli
 sessionStorage.removeItem('position');
 if (keptPath === location.pathname) scrollTo(0, Number(keptPosition));
 
-// The selection of rows.
-const selectAll = document.getElementById('select-all');
-const rowBoxes = [...document.querySelectorAll('tbody .select input')];
-function showSelection() {
-  const count = rowBoxes.filter(({ checked }) => checked).length;
-  selectAll.checked = count === rowBoxes.length;
-  selectAll.indeterminate = count > 0 && count < rowBoxes.length;
-  const text = document.querySelector('#selection [data-count]');
-  text.hidden = false;
-  text.textContent = texts.selected.replace('{count}', count);
-  const pair = document.querySelector('#selection [data-pair]');
-  if (pair !== null) pair.disabled = count !== 2;
+// A page with unsaved changes asks before it is left.
+let isUnsaved = false;
+/** Returns the form of an element if its changes can be lost. */
+const savedForm = (element) => {
+  const form = element.closest('.framed main > form.form:not([enctype]), form.note');
+  return form?.querySelector('button.danger') === null ? form : null;
+};
+document.addEventListener('input', ({ target }) => {
+  if (savedForm(target) !== null) isUnsaved = true;
+});
+document.addEventListener('submit', ({ target }) => {
+  if (savedForm(target) !== null) isUnsaved = false;
+});
+addEventListener(
+  'click',
+  ({ target }) => {
+    if (target.closest('.submit a') !== null) isUnsaved = false;
+  },
+  { capture: true },
+);
+document.addEventListener('turbo:before-render', () => {
+  isUnsaved = false;
+});
+function enhanceForms() {
+  // The values of a rejected form are not saved.
+  const invalid = document.querySelector('[aria-invalid]');
+  if (invalid !== null && savedForm(invalid) !== null) isUnsaved = true;
+  // A note is saved with Ctrl or Command and Enter.
+  document.getElementById('note')?.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();
+  });
 }
-if (selectAll !== null) {
+addEventListener('beforeunload', (event) => {
+  if (isUnsaved) event.preventDefault();
+});
+/** Cancels an event that leaves the page, unless the user confirms it. */
+function askBeforeLeaving(event) {
+  if (isUnsaved && !confirm(texts.unsaved)) event.preventDefault();
+  else isUnsaved = false;
+}
+addEventListener('turbo:before-visit', askBeforeLeaving);
+window.navigation?.addEventListener('navigate', (event) => {
+  const isBack = event.navigationType === 'traverse' && event.destination.sameDocument;
+  if (isBack && event.cancelable) askBeforeLeaving(event);
+});
+/** Reads another page of the admin UI. */
+async function readPage(url, options) {
+  const answer = await fetch(url, options);
+  return new DOMParser().parseFromString(await answer.text(), 'text/html');
+}
+// The selection of rows.
+function enhanceSelection() {
+  const selectAll = document.getElementById('select-all');
+  if (selectAll === null) return;
+  const rowBoxes = [...document.querySelectorAll('tbody .select input')];
+  const showSelection = () => {
+    const count = rowBoxes.filter(({ checked }) => checked).length;
+    selectAll.checked = count === rowBoxes.length;
+    selectAll.indeterminate = count > 0 && count < rowBoxes.length;
+    const text = document.querySelector('#selection [data-count]');
+    text.hidden = false;
+    text.textContent = texts.selected.replace('{count}', count);
+    const pair = document.querySelector('#selection [data-pair]');
+    if (pair !== null) pair.disabled = count !== 2;
+  };
   selectAll.hidden = false;
   selectAll.addEventListener('change', () => {
     for (const box of rowBoxes) box.checked = selectAll.checked;
@@ -198,13 +275,14 @@ if (selectAll !== null) {
 }
 
 // The command palette: pages, organizations and actions on this page, and the search for everything else.
-const everything = document.getElementById('everything');
+const everything = () => document.getElementById('everything');
 function openPalette() {
   const palette = document.createElement('dialog');
   palette.className = 'palette';
   palette.setAttribute('aria-label', texts.commands);
   const form = document.createElement('form');
-  form.action = everything.action;
+  form.action = everything().action;
+  form.dataset.turbo = 'true';
   const input = Object.assign(document.createElement('input'), {
     type: 'text',
     name: 'q',
@@ -240,7 +318,7 @@ function openPalette() {
     const matches = paletteLinks()
       .filter(({ label }) => label.toLowerCase().includes(text.toLowerCase()))
       .slice(0, 12)
-      .map(({ label, href }) => ({ label, run: () => location.assign(href) }));
+      .map(({ label, href }) => ({ label, run: () => visit(href) }));
     const search = { label: texts.search.replace('{text}', () => text), run: () => form.requestSubmit() };
     // A page that starts with the text comes before the search.
     const isFirst = text === '' || matches[0]?.label.toLowerCase().startsWith(text.toLowerCase());
@@ -273,7 +351,7 @@ function openPalette() {
     if (text.length < 2) return;
     await new Promise((resolve) => setTimeout(resolve, 250));
     if (signal.aborted) return;
-    const page = await readPage(`${everything.action}?${new URLSearchParams({ q: text })}`, { signal });
+    const page = await readPage(`${everything().action}?${new URLSearchParams({ q: text })}`, { signal });
     const links = [...page.querySelectorAll('main section a')];
     records = links
       .filter(({ pathname }) => /\/data\/[^/]+\/-?\d+$/.test(pathname))
@@ -283,7 +361,7 @@ function openPalette() {
         below: [link.closest('section').ariaLabel, link.querySelector('.below')?.textContent]
           .filter((part) => part !== undefined)
           .join(' · '),
-        run: () => location.assign(link.href),
+        run: () => visit(link.href),
       }));
     render();
   };
@@ -319,50 +397,42 @@ function paletteLinks() {
     return create === undefined ? [own] : [own, { label: create, href: `${link.href}/new` }];
   });
 }
-// After a search, Enter opens the first result.
-if (everything !== null && location.href.startsWith(everything.action))
-  document.querySelector('.tiles a')?.focus();
-
 // The board: cards move by drag and drop, or with Shift and an arrow key.
-const columns = [...document.querySelectorAll('.board section')];
-let dragged;
-const moveCard = (card, column) =>
-  [...card.querySelectorAll('.menu button')].find(({ value }) => value === column?.dataset.value)?.click();
-for (const [index, column] of columns.entries()) {
-  column.addEventListener('dragstart', ({ target, dataTransfer }) => {
-    dragged = target.closest('li');
-    dataTransfer.setData('text/plain', dragged.querySelector('a').textContent);
-    dataTransfer.effectAllowed = 'move';
-  });
-  column.addEventListener('dragover', (event) => {
-    if (dragged === undefined) return;
-    event.preventDefault();
-    column.classList.add('target');
-  });
-  column.addEventListener('dragleave', ({ relatedTarget }) => {
-    if (!column.contains(relatedTarget)) column.classList.remove('target');
-  });
-  column.addEventListener('drop', (event) => {
-    event.preventDefault();
-    column.classList.remove('target');
-    if (dragged !== undefined) moveCard(dragged, column);
-    dragged = undefined;
-  });
-  column.addEventListener('keydown', (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const card = event.target.closest('li[draggable]');
-    if (step === undefined || !event.shiftKey || card === null) return;
-    event.preventDefault();
-    moveCard(card, columns[index + step]);
-  });
+function enhanceBoard() {
+  const columns = [...document.querySelectorAll('.board section')];
+  let dragged;
+  const moveCard = (card, column) =>
+    [...card.querySelectorAll('.menu button')].find(({ value }) => value === column?.dataset.value)?.click();
+  for (const [index, column] of columns.entries()) {
+    column.addEventListener('dragstart', ({ target, dataTransfer }) => {
+      dragged = target.closest('li');
+      dataTransfer.setData('text/plain', dragged.querySelector('a').textContent);
+      dataTransfer.effectAllowed = 'move';
+    });
+    column.addEventListener('dragover', (event) => {
+      if (dragged === undefined) return;
+      event.preventDefault();
+      column.classList.add('target');
+    });
+    column.addEventListener('dragleave', ({ relatedTarget }) => {
+      if (!column.contains(relatedTarget)) column.classList.remove('target');
+    });
+    column.addEventListener('drop', (event) => {
+      event.preventDefault();
+      column.classList.remove('target');
+      if (dragged !== undefined) moveCard(dragged, column);
+      dragged = undefined;
+    });
+    column.addEventListener('keydown', (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const card = event.target.closest('li[draggable]');
+      if (step === undefined || !event.shiftKey || card === null) return;
+      event.preventDefault();
+      moveCard(card, columns[index + step]);
+    });
+  }
+  document.querySelector('.board .marked a')?.focus();
 }
-document.querySelector('.board .marked a')?.focus();
-
-// The list of keyboard shortcuts closes with Escape, its button or a click next to it.
-const shortcuts = document.getElementById('shortcuts');
-shortcuts?.addEventListener('click', ({ target }) => {
-  if (target === shortcuts) shortcuts.close();
-});
 
 /** Moves the focus to the next or previous row or card. */
 function moveToRow(step) {
@@ -373,16 +443,16 @@ function moveToRow(step) {
 document.addEventListener('keydown', (event) => {
   const isTyping = event.target.closest('input:not([type="checkbox"]), select, textarea') !== null;
   const hasModifier = event.metaKey || event.ctrlKey || event.altKey;
-  if ((event.metaKey || event.ctrlKey) && event.key === 'k' && everything !== null) {
+  if ((event.metaKey || event.ctrlKey) && event.key === 'k' && everything() !== null) {
     event.preventDefault();
     if (document.querySelector('dialog[open]') === null) openPalette();
     return;
   }
   if (isTyping || hasModifier || document.querySelector('dialog[open]') !== null) return;
-  if (event.key === '/' && everything !== null) {
+  if (event.key === '/' && everything() !== null) {
     event.preventDefault();
     document.getElementById('search').select();
-  } else if (event.key === '?') shortcuts?.showModal();
+  } else if (event.key === '?') document.getElementById('shortcuts')?.showModal();
   else if (event.key === 'j' || event.key === 'k') {
     moveToRow(event.key === 'j' ? 1 : -1);
     document.querySelector(`.neighbors a[rel="${event.key === 'j' ? 'next' : 'prev'}"]`)?.click();
@@ -391,29 +461,33 @@ document.addEventListener('keydown', (event) => {
   else if (event.key === 'c' || event.key === 'e')
     document.querySelector(`a[data-key="${event.key}"]`)?.click();
 });
-for (const form of document.querySelectorAll('form[data-passkey]')) {
-  // Older browsers do not support passkeys, and neither do pages without TLS, except on localhost.
-  if (window.PublicKeyCredential?.parseRequestOptionsFromJSON === undefined) continue;
-  form.hidden = false;
-  form.querySelector('button').disabled = false;
-  form.addEventListener('submit', async (event) => {
-    event.preventDefault();
-    const failure = form.querySelector('[data-failed]');
-    failure.hidden = true;
-    try {
-      const options = JSON.parse(form.dataset.options);
-      const credential =
-        form.dataset.passkey === 'create'
-          ? await navigator.credentials.create({
-              publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(options),
-            })
-          : await navigator.credentials.get({
-              publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options),
-            });
-      form.elements.credential.value = JSON.stringify(credential.toJSON());
-      form.submit();
-    } catch {
-      failure.hidden = false;
-    }
-  });
+function enhancePasskeys() {
+  for (const form of document.querySelectorAll('form[data-passkey]')) {
+    // Older browsers do not support passkeys, and neither do pages without TLS, except on localhost.
+    if (window.PublicKeyCredential?.parseRequestOptionsFromJSON === undefined) continue;
+    form.hidden = false;
+    form.querySelector('button').disabled = false;
+    form.addEventListener('submit', async (event) => {
+      event.preventDefault();
+      const failure = form.querySelector('[data-failed]');
+      failure.hidden = true;
+      try {
+        const options = JSON.parse(form.dataset.options);
+        const credential =
+          form.dataset.passkey === 'create'
+            ? await navigator.credentials.create({
+                publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(options),
+              })
+            : await navigator.credentials.get({
+                publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options),
+              });
+        form.elements.credential.value = JSON.stringify(credential.toJSON());
+        form.submit();
+      } catch {
+        failure.hidden = false;
+      }
+    });
+  }
 }
+
+enhancePage();

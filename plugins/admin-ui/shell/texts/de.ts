@@ -112,6 +112,7 @@ export default {
   searchOrCommand: 'Suche oder Befehl',
   searchFor: 'Nach „{text}“ suchen',
   selected: '{count} ausgewählt',
+  unsaved: 'Ihre Änderungen sind nicht gespeichert. Die Seite trotzdem verlassen?',
   // Keyboard shortcuts
   openPalette: 'Befehlspalette öffnen',
   createEntry: 'Datensatz oder Eintrag der aktuellen Liste anlegen',

@@ -110,6 +110,7 @@ export default {
   searchOrCommand: 'Search or command',
   searchFor: 'Search for “{text}”',
   selected: '{count} selected',
+  unsaved: 'Your changes are not saved. Leave the page anyway?',
   // Keyboard shortcuts
   openPalette: 'Open the command palette',
   createEntry: 'Create a record or an entry of the current list',

@@ -9,8 +9,11 @@ import { type ClaimedJob, claimJob, finishJob, type Progress, renewLease, requeu
 import { scheduler } from './schedule.ts';
 import { type JobType, jobTypeOf } from './types.ts';
 
-/** Interval at which a process looks for jobs that other processes queued or left unfinished, in milliseconds. */
-const pollMs = 1000;
+/**
+ * Interval at which a process looks for jobs that other processes queued or left unfinished, in milliseconds. On instances without
+ * actions that run as jobs, only imports of killed processes are found this way.
+ */
+const [pollMs, idlePollMs] = [1000, 5000];
 /** Interval at which a lease is renewed and the progress is stored, in milliseconds. */
 const renewMs = 1000;
 /** How long a process continues a job whose lease it cannot renew, in milliseconds. Shorter than the lease. */
@@ -63,12 +66,8 @@ export function runJobs(app: FastifyInstance, actions: readonly ActionOfResource
       });
     running.add(work);
   };
-  app.addHook('preClose', async () => {
-    stopping.abort();
-    await Promise.all(running);
-  });
   const queueScheduled = scheduler(actions, new Date());
-  const task = app.background.every(app, 'jobs', pollMs, async () => {
+  const claim = async (): Promise<void> => {
     try {
       await queueScheduled(tables, new Date());
       while (running.size < maxConcurrent && !isPaused()) {
@@ -84,6 +83,24 @@ export function runJobs(app: FastifyInstance, actions: readonly ActionOfResource
     } catch (cause) {
       report(cause);
     }
+  };
+  let claiming: Promise<void> | undefined;
+  let isRequested = false;
+  /** Looks for jobs now or, if this process is already looking, once more, because it can have missed a job. */
+  const wake = (): void => {
+    isRequested = true;
+    if (claiming !== undefined || isPaused()) return;
+    isRequested = false;
+    claiming = claim().finally(() => {
+      claiming = undefined;
+      if (isRequested) wake();
+    });
+  };
+  const task = app.background.every(app, 'jobs', actions.length > 0 ? pollMs : idlePollMs, wake);
+  app.addHook('preClose', async () => {
+    stopping.abort();
+    await claiming;
+    await Promise.all(running);
   });
   return task.runNow;
 }

@@ -843,6 +843,27 @@ export const errorEntries = {
     text: 'the server failed',
     detail: (cause: unknown) => ({ cause }),
   },
+  /** The process that ran an import in the background stopped or was killed. `lines` were certainly processed. */
+  importInterrupted: {
+    status: 500,
+    code: 'internal',
+    detail: (lines: number) => ({
+      text:
+        lines === 0
+          ? 'The import was interrupted'
+          : `The import was interrupted after at least ${pluralize(lines, 'line')}`,
+      hint: 'Records that it has already created or updated are kept. Check the list before you import the rest of the file.',
+    }),
+  },
+  /** An import in the background took longer than this number of minutes. */
+  importTooSlow: {
+    status: 500,
+    code: 'internal',
+    detail: (minutes: number) => ({
+      text: `The import took longer than ${pluralize(minutes, 'minute')}`,
+      hint: 'Records that it has already created or updated are kept.',
+    }),
+  },
   /** A module's hook or action failed. `place` names it, and `reason` explains the failure without details. */
   moduleFailed: {
     status: 500,

@@ -163,7 +163,7 @@ const comparableValue = ({ comparison }: Field, value: unknown): unknown =>
 interface ImportDependencies {
   readonly write: WriteMany;
   readonly keysOf: (record: Body) => readonly string[];
-  readonly onProgress: (lines: number) => void;
+  readonly onProgress: (lines: number, summary: ImportSummary) => void;
 }
 
 /** Writes lines in order, as many per statement as possible. */
@@ -199,7 +199,7 @@ export async function importLines(
       const { number = 0 } = batchLines[index] ?? {};
       if (failures.length < maxReported) failures.push({ line: number, ...limitFields(result) });
     }
-    onProgress(lineCount);
+    onProgress(lineCount, report());
   };
   /** Adds a line to the batch and writes the batch if it is full or already contains the line's keys. */
   const add = async (line: ParsedLine): Promise<void> => {

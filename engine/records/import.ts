@@ -61,8 +61,8 @@ const parameters = ['match', 'on_error', 'dry_run', 'delimiter'];
 
 /** Callbacks for an import. */
 interface ImportObserver {
-  /** Called after each statement with the number of lines processed so far. */
-  readonly onProgress?: (lines: number) => void;
+  /** Called after each statement with the number of lines processed so far, and their results. */
+  readonly onProgress?: (lines: number, summary: ImportSummary) => void;
   /** Called before each statement. The import stops if the promise rejects. */
   readonly assertAllowed?: () => Promise<void>;
 }

@@ -144,6 +144,7 @@ export {
   jobJson,
   jobsPath,
   jobTables,
+  queueJob,
   runningJobIndex,
   unfinishedJob,
 } from './jobs.ts';

@@ -10,12 +10,13 @@ import {
   type ModuleAction,
 } from '../../engine/records/index.ts';
 import { cancelVisibleJob, findJob } from './jobs.ts';
-import type { JobServices } from './run.ts';
+import { isInternal } from './types.ts';
 
 const url = `${apiPrefix}${jobsPath}/:id`;
 
-/** Adds the routes of jobs. */
-export function jobRoutes(app: FastifyInstance, services: JobServices): void {
+/** Adds the routes of jobs that perform actions of modules. */
+export function jobRoutes(app: FastifyInstance): void {
+  const { jobs: access } = app;
   const onRequest = async (request: FastifyRequest) => {
     request.principal = await app.authenticate(request);
     request.assertAllowed = async () => {
@@ -30,14 +31,19 @@ export function jobRoutes(app: FastifyInstance, services: JobServices): void {
     reply.header('content-type', json).header('cache-control', 'no-store');
     return jobJson(job);
   };
-  const idOf = ({ params }: FastifyRequest): string => (params as { readonly id: string }).id;
-  app.get(url, { onRequest }, async (request, reply) =>
-    send(reply, await findJob(services, callerOf(request), idOf(request))),
-  );
+  /** Returns the job in a URL. @throws HttpError 404 if it is not an action, does not exist, or the caller cannot see it */
+  const jobOf = async (request: FastifyRequest): Promise<JobStatus> => {
+    const { id } = request.params as { readonly id: string };
+    const job = await findJob(access, callerOf(request), id);
+    if (isInternal(job)) throw errors.notFound();
+    return job;
+  };
+  app.get(url, { onRequest }, async (request, reply) => send(reply, await jobOf(request)));
   rejectOtherMethods(app, url, ['GET', 'HEAD']);
-  app.post(`${url}/cancel`, { onRequest }, async (request, reply) =>
-    send(reply, await cancelVisibleJob(services, callerOf(request), idOf(request))),
-  );
+  app.post(`${url}/cancel`, { onRequest }, async (request, reply) => {
+    const { id } = await jobOf(request);
+    return send(reply, await cancelVisibleJob(access, callerOf(request), id));
+  });
   rejectOtherMethods(app, `${url}/cancel`, ['POST']);
 }
 

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
 import type { DoctorCheck } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { placeOfJob } from './types.ts';
 
 /** How long a job can wait before it is reported, in minutes. */
 const maxWaitMinutes = 60;
@@ -24,7 +25,7 @@ export const jobCheck: DoctorCheck<{ readonly database: Database }> = {
         or (j.state = 'queued' and j.due_at < now() - ${sql.lit(maxWaitMinutes)} * interval '1 minute')
       group by 1, 2, 3, 4 order by count(*) desc, 1, 2, 3, 4 limit 20`.execute(tablesOf(database));
     return rows.map(({ slug, resource, action, state, count }) => ({
-      location: `action ${action} of ${resource}, organization ${slug}`,
+      location: `${placeOfJob({ action, resource })}, organization ${slug}`,
       message:
         state === 'failed'
           ? `jobs that failed during the last day: ${count}`

@@ -1,20 +1,23 @@
-// Jobs: runs actions of modules in the background, and shows their progress.
+// Jobs: runs actions of modules, and work of other parts of the instance, in the background, and shows the progress.
 // May import engine, admin-ui/shell.
 
 import { sql } from 'kysely';
 import { deleteExpired, type Module, startRetention } from '../../engine/modules/index.ts';
 import { jobTables } from '../../engine/records/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
+import { actionJobTypes, jobActions } from './action-jobs.ts';
 import { jobRoutes, jobsFragment } from './api.ts';
 import { jobCheck } from './check.ts';
 import { jobMetrics } from './metrics.ts';
 import { jobsPage } from './page.ts';
-import { type JobServices, jobTypes, runJobs } from './run.ts';
+import { runJobs } from './run.ts';
+import type { JobServices } from './types.ts';
 
-export { cancelVisibleJob, findJob } from './jobs.ts';
+export { cancelVisibleJob, findJob, type VisibleJob } from './jobs.ts';
 export { progressOfJob, stateOfJob } from './page.ts';
 export { scheduleIssue } from './schedule.ts';
 export { jobsTexts } from './texts/index.ts';
+export { internalName, type JobType, maxResult, type RunningJob } from './types.ts';
 
 /** Retention period of jobs, in days. */
 const retentionDays = 7;
@@ -30,7 +33,7 @@ export const jobsRetention = (tables: Tables): Promise<number> =>
     'created_at',
   );
 
-/** Jobs: actions of modules that run in the background. */
+/** Jobs: actions of modules, and work of other parts of the instance, that run in the background. */
 export const jobsModule: Module<JobServices, unknown, Pick<JobServices, 'database'>> = {
   name: 'jobs',
   tables: jobTables,
@@ -39,11 +42,14 @@ export const jobsModule: Module<JobServices, unknown, Pick<JobServices, 'databas
   checks: [jobCheck],
   openApi: (_definitions, { actions }) => jobsFragment(actions),
   register: (app, services) => {
-    const { database, resources } = services;
+    const { database, resources, config } = services;
+    const types = [...actionJobTypes(app, services)];
+    app.decorate('jobs', { database, resources, types, audited: config.audit });
     startRetention(app, database, { label: 'old jobs', steps: [jobsRetention] });
     const hooks = resources[0]?.context.hooks;
-    if (hooks === undefined || jobTypes(resources).length === 0) return;
-    hooks.observer.jobQueued = runJobs(app, services);
-    jobRoutes(app, services);
+    if (hooks === undefined) return;
+    const actions = jobActions(resources);
+    hooks.observer.jobQueued = runJobs(app, actions);
+    if (actions.length > 0) jobRoutes(app);
   },
 };

@@ -15,7 +15,13 @@ import {
 } from '../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { cancelJob } from './queue.ts';
-import { type JobServices, jobTypeOf, jobTypes } from './run.ts';
+import { type JobAccess, jobTypeOf } from './types.ts';
+
+/** A job, as a caller sees it. */
+export interface VisibleJob extends JobStatus {
+  /** Whether the caller started it. */
+  readonly isStarter: boolean;
+}
 
 /**
  * Returns a job of the caller's organization. Callers see the jobs that they started. Callers who could perform the action on the
@@ -23,30 +29,29 @@ import { type JobServices, jobTypeOf, jobTypes } from './run.ts';
  * because they can contain records and fields that other callers cannot see.
  * @throws HttpError 404 if it does not exist, or the caller cannot see it
  */
-export async function findJob(services: JobServices, caller: Caller, id: string): Promise<JobStatus> {
+export async function findJob(access: JobAccess, caller: Caller, id: string): Promise<VisibleJob> {
   const { principal } = caller;
   const { grants, organization } = principal;
   const row = isRowId(id)
-    ? await tablesOf(services.database)
+    ? await tablesOf(access.database)
         .selectFrom('crm_jobs')
-        .selectAll()
+        .select(statusColumns)
         .where('organization_id', '=', organization)
         .where('id', '=', id)
         .executeTakeFirst()
     : undefined;
   if (row === undefined) throw errors.notFound();
-  const type = jobTypeOf(jobTypes(services.resources), row);
-  const isGranted = type !== undefined && allows(grants, type.resource.definition, type.action.grant);
+  const type = jobTypeOf(access.types, row);
+  const isGranted = type !== undefined && allows(grants, type.resource.definition, type.grant);
   const isStarter = row.caller_kind === principal.kind && row.caller_id === principal.actor;
   if (!isStarter) {
     if (!isGranted) throw errors.notFound();
     const isLimited =
-      recordLimits(grants, type.resource.definition, isAction(type.action.grant) ? type.action.grant : 'read')
-        .length > 0;
+      recordLimits(grants, type.resource.definition, isAction(type.grant) ? type.grant : 'read').length > 0;
     if (isLimited && row.record_id !== null)
-      await assertVisible(services.database, type.resource, caller, row.record_id);
+      await assertVisible(access.database, type.resource, caller, row.record_id);
   }
-  const definitions = services.resources.map(({ definition }) => definition);
+  const definitions = access.resources.map(({ definition }) => definition);
   const showsResult = isStarter ? isGranted : covers(grants, everyGrant, definitions);
   return {
     id: row.id,
@@ -59,8 +64,15 @@ export async function findJob(services: JobServices, caller: Caller, id: string)
     error: showsResult ? row.error : '',
     createdAt: row.created_at,
     finishedAt: row.finished_at,
+    isStarter,
   };
 }
+
+/** The columns of a job's status. The input can be large. */
+const statusColumns = [
+  ...(['id', 'resource', 'action', 'record_id', 'state', 'done', 'total', 'result', 'error'] as const),
+  ...(['caller_kind', 'caller_id', 'created_at', 'finished_at'] as const),
+];
 
 /** Checks that a caller can read a record. @throws HttpError 404 otherwise */
 async function assertVisible(
@@ -83,22 +95,17 @@ async function assertVisible(
  * two seconds. A finished job does not change.
  * @throws HttpError in the same cases as {@link findJob}
  */
-export async function cancelVisibleJob(
-  services: JobServices,
-  caller: Caller,
-  id: string,
-): Promise<JobStatus> {
+export async function cancelVisibleJob(access: JobAccess, caller: Caller, id: string): Promise<VisibleJob> {
   const { principal, requestId } = caller;
   const { kind, actor, name, organization } = principal;
-  await findJob(services, caller, id);
-  await transaction(services.database, async (tables) => {
-    // Instances with actions always record changes.
+  await findJob(access, caller, id);
+  await transaction(access.database, async (tables) => {
     if (await cancelJob(tables, organization, id))
       await recordChanges(
         tables,
-        { kind, id: actor, name, requestId, audited: true },
+        { kind, id: actor, name, requestId, audited: access.audited },
         { organization, action: 'cancel', object: 'job', objectId: id },
       );
   });
-  return findJob(services, caller, id);
+  return findJob(access, caller, id);
 }

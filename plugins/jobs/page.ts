@@ -13,9 +13,10 @@ import {
   localeOf,
   type TextIn,
 } from '../admin-ui/shell/index.ts';
-import { type JobServices, jobTypeOf, jobTypes } from './run.ts';
+import { jobActions } from './action-jobs.ts';
 import { nextRun } from './schedule.ts';
 import { jobsTexts } from './texts/index.ts';
+import { type JobServices, jobTypeOf, labelWithoutType } from './types.ts';
 
 const { later } = jobsTexts;
 
@@ -82,8 +83,8 @@ const jobRows: RowSource<JobRow> = {
 
 /** Adds the list of an organization's jobs to its setup. */
 export function jobsPage(app: FastifyInstance, services: JobServices): void {
-  const types = jobTypes(services.resources);
-  if (types.length === 0) return;
+  if (app.jobs.types.length === 0) return;
+  const actions = jobActions(services.resources);
   const jobs = defineObject<JobRow, JobServices>({
     name: 'jobs',
     title: later('jobs'),
@@ -95,7 +96,7 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
     nameOf: ({ id }) => id,
     intro: ({ language }) => {
       const t = jobsTexts(language);
-      const runs = types.flatMap(({ action }) => {
+      const runs = actions.flatMap(({ action }) => {
         const time = nextRun(action);
         return time === undefined
           ? []
@@ -111,13 +112,12 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
     columns: [
       {
         title: later('action'),
-        cell: ({ id, resource, action }, { slug }) => {
-          const type = jobTypeOf(types, { resource, action });
-          const text = labelOfAction(type?.action ?? { name: action });
+        cell: ({ id, resource, action }, { slug, language }) => {
+          const type = jobTypeOf(app.jobs.types, { resource, action });
           return type === undefined
-            ? { text, below: humanize(resource) }
+            ? { text: labelWithoutType({ action }), below: humanize(resource) }
             : {
-                text,
+                text: type.label(language),
                 below: resourceLabel(type.resource.definition),
                 href: `/setup/o/${slug}/data/${resource}/jobs/${id}`,
               };

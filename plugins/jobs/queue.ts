@@ -11,7 +11,7 @@ import type { Tables } from '../../engine/tables/index.ts';
 
 /** How long a process keeps a job that it runs, unless it renews its lease, in seconds. */
 const leaseSeconds = 30;
-/** How long a job waits for a process that has its action, in minutes. Then it fails. */
+/** How long a job waits for a process that has its type, in minutes. Then it fails. */
 const unknownMinutes = 60;
 
 /** A job that this process runs until its lease expires. */
@@ -30,6 +30,8 @@ export interface ClaimedJob {
   /** Number of attempts, including this one. */
   readonly attempts: number;
   readonly isCancelled: boolean;
+  /** The last progress that the previous attempt stored. */
+  readonly progress: Progress | undefined;
 }
 
 /** The reported progress. */
@@ -38,24 +40,29 @@ export interface Progress {
   readonly total: number;
 }
 
-/** An action, by the name of its resource and its own. */
-type ActionName = Pick<ClaimedJob, 'resource' | 'action'>;
+/** A type of job, by the name of its resource and its own. */
+interface TypeName {
+  readonly resource: { readonly name: string };
+  readonly name: string;
+}
 
 /**
  * Claims the job that has been due for the longest time: a queued one, if its organization does not run another one, or one whose
  * process no longer renews its lease. Returns undefined if no job is due.
- * @param actions the actions of this instance
+ * @param types the types of jobs of this instance
  */
-export async function claimJob(
-  tables: Tables,
-  actions: readonly ActionName[],
-): Promise<ClaimedJob | undefined> {
-  const [resources, names] = [actions.map(({ resource }) => resource), actions.map(({ action }) => action)];
+export async function claimJob(tables: Tables, types: readonly TypeName[]): Promise<ClaimedJob | undefined> {
+  const [resources, names] = [types.map(({ resource }) => resource.name), types.map(({ name }) => name)];
   try {
     const { rows } = await sql<
-      Omit<ClaimedJob, 'caller'> & { readonly kind: CallerIdentity['kind']; readonly actor: string | null }
+      Omit<ClaimedJob, 'caller' | 'progress'> & {
+        readonly kind: CallerIdentity['kind'];
+        readonly actor: string | null;
+        readonly done: string | null;
+        readonly total: string | null;
+      }
     >`with due as (
-        select j.organization_id, j.id from crm_jobs j
+        select j.organization_id, j.id, j.done, j.total from crm_jobs j
         where ${sql.raw(unfinishedJob)} and j.due_at <= now()
           and (j.state = 'running' or not exists (
             select from crm_jobs o where o.organization_id = j.organization_id and o.state = 'running'))
@@ -68,11 +75,17 @@ export async function claimJob(
       from due where j.organization_id = due.organization_id and j.id = due.id
       returning j.organization_id::text as organization, j.id::text as id, j.resource, j.action, j.record_id::text as "recordId",
         j.input, j.caller_kind as kind, j.caller_id::text as actor, j.request_id as "requestId", j.attempts,
-        j.cancel_requested as "isCancelled"`.execute(tables);
+        j.cancel_requested as "isCancelled", due.done::text as done, due.total::text as total`.execute(
+      tables,
+    );
     const [row] = rows;
     if (row === undefined) return undefined;
-    const { kind, actor, ...job } = row;
-    return { ...job, caller: { kind, actor, organization: job.organization } };
+    const { kind, actor, done, total, ...job } = row;
+    return {
+      ...job,
+      caller: { kind, actor, organization: job.organization },
+      progress: done === null || total === null ? undefined : { done: Number(done), total: Number(total) },
+    };
   } catch (cause) {
     // Another process has just started a job of the organization.
     if (violatedConstraint(cause) === runningJobIndex) return undefined;

@@ -196,6 +196,15 @@ inBrowser('accessibility', (world) => {
       await page.getByRole('button', { name: 'Erase permanently' }).click();
       await page.getByText('All data found about this person has been erased.').waitFor();
       await check('an erased person');
+      await page.goto(at('data/leads/import'));
+      const file = { name: 'leads.csv', mimeType: 'text/csv' };
+      const buffer = Buffer.from('last_name,lead_score\nAda,1\nGrace,x\n');
+      await page.getByLabel('File').setInputFiles({ ...file, buffer });
+      await page.getByRole('button', { name: 'Check file' }).click();
+      await page.getByRole('button', { name: 'Import 1 record' }).click();
+      await page.waitForURL(/\/jobs\/\d+$/);
+      await page.getByText('Completed').waitFor();
+      await check('an import with errors');
       for (const path of [
         'data/leads?rating=Hot&by=owner_id',
         'data/leads/new',
@@ -207,7 +216,7 @@ inBrowser('accessibility', (world) => {
       }
       for (const path of [
         ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'].map(at),
-        ...['events', 'events/add', 'events?show=event-deliveries', 'forgetting'].map(at),
+        ...['events', 'events/add', 'events?show=event-deliveries', 'forgetting', 'jobs'].map(at),
         ...['teams', 'teams?show=team-members', 'teams/create', 'teams/add'].map(at),
         ...['deliveries?status=dead', 'keys?show=revoked', 'keys?q=nothing', 'members?show=invitations'].map(
           at,

@@ -66,7 +66,7 @@ for (const driver of drivers) {
       return headers.get('location') ?? '';
     };
     const job = async (path: string) => (await node.call(`GET ${path}`, { key })).json;
-    /** Waits until attempts have created as many leads. The progress could still be the previous process's. */
+    /** Waits until attempts have created as many leads. The job could still have the progress of the previous process. */
     const attemptsBegin = (count: number) =>
       until(async () => {
         const { json } = await node.call('GET /api/v1/leads?q=attempt', { key });

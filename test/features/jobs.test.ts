@@ -4,9 +4,9 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { type JobAction, type JobContext, type ModuleCode, Rejection } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { jobActions } from '../../plugins/jobs/action-jobs.ts';
 import { jobCheck } from '../../plugins/jobs/check.ts';
 import { jobMetrics } from '../../plugins/jobs/metrics.ts';
-import { jobTypes } from '../../plugins/jobs/run.ts';
 import { scheduler } from '../../plugins/jobs/schedule.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
 import { hookedSources } from '../support/hooked.ts';
@@ -338,7 +338,7 @@ onBothDrivers(
     };
     /** Starts the scheduler of a process at a time. @returns a function that looks for due jobs at a time */
     const startScheduler = (startedAt: Date) => {
-      const queue = scheduler(jobTypes(instance().resources), startedAt);
+      const queue = scheduler(jobActions(instance().resources), startedAt);
       return (time: Date) => queue(tablesOf(instance().database), time);
     };
 

@@ -10,6 +10,7 @@ import { administratorOf, problemOf, readable, signIn, type Visitor } from '../s
 import { assertGerman, namesIn } from '../support/german.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const german = { 'accept-language': 'de' };
@@ -65,6 +66,10 @@ test('errors of the API have German messages with their parameters', () => {
       'Die Zusammenführung kann nicht rückgängig gemacht werden: Die Datensätze wurden nicht in den letzten 30 Tagen zusammengeführt.',
     ],
     [errors.bulkTooLarge(10_000), 'Die Filter finden mehr als 10.000 Datensätze. Fügen Sie Filter hinzu.'],
+    [
+      errors.importInterrupted(1200),
+      'Der Import wurde unterbrochen, nachdem mindestens 1.200 Zeilen verarbeitet wurden. Bereits angelegte oder aktualisierte Datensätze bleiben erhalten. Prüfen Sie die Liste, bevor Sie den Rest der Datei importieren.',
+    ],
     [errors.rejectedByModule('The lead is blocked', 'Call first.'), 'The lead is blocked. Call first.'],
     // Errors that cannot appear on pages have a message by status.
     [errors.filterRequired(), 'Die Anfrage ist ungültig.'],
@@ -226,9 +231,13 @@ onBothDrivers(
       const file = ['code,lot,slug', 'first,1,', 'first,2,', 'taken,3,', 'second,4,ab'].join('\n');
       const content = Buffer.from(file).toString('base64');
       const _csrf = await admin.token(`${path}/import`);
-      const send = (step: string) =>
-        admin.post(`${path}/import`, { _csrf, content, key: 'once', step }, german);
-      const page = await send('import');
+      const started = await admin.post(`${path}/import`, { _csrf, content, key: 'once', step: 'import' });
+      const job = started.headers.get('location') ?? '';
+      let page = started;
+      await until(async () => {
+        page = await admin.get(job, german);
+        return /Abgeschlossen/.test(page.text);
+      }, 'the end of the import');
       const messages = [
         'Zeile 3: code: Ein anderer Datensatz hat denselben Wert.',
         'Zeile 4: code: Ein anderer Datensatz hat denselben Wert.',
@@ -236,7 +245,7 @@ onBothDrivers(
       ];
       for (const message of messages) assert.ok(readable(page.text).includes(message), readable(page.text));
       assertGerman(page, new Set([...names, '1 Datensatz angelegt, 3 Zeilen mit Fehlern.']));
-      const { text } = await send('errors');
+      const { text } = await admin.get(`${job}/errors.csv`, german);
       const [header, ...lines] = text.trim().split('\r\n');
       assert.equal(header, 'line,error');
       assert.ok(lines.includes('4,"code: Ein anderer Datensatz hat denselben Wert."'), text);

@@ -22,13 +22,14 @@ import {
   exportStream,
   findDependents,
   type Grants,
-  type ImportOptions,
   type ImportSummary,
   idempotencyOf,
-  type JobStatus,
+  idOfJob,
+  inTransaction,
   type ModuleAction,
   type Principal,
   pageValues,
+  queueJob,
   type RecordLock,
   type RecordResult,
   type RecordValues,
@@ -38,9 +39,10 @@ import {
 } from '../../../engine/records/index.ts';
 import type { Statement } from '../../../engine/sql/index.ts';
 import { userPrincipal } from '../../access/identity/index.ts';
-import { cancelVisibleJob, findJob } from '../../jobs/index.ts';
+import { cancelVisibleJob, findJob, type VisibleJob } from '../../jobs/index.ts';
 import type { CurrentMember } from '../shell/index.ts';
 import { changeWithOwnValues, nestedBody, nestedQuery, withOwnValues } from './custom-values.ts';
+import { csvSource, type ImportRequest, importInputJson, importJob } from './import-request.ts';
 import { currentViewer } from './see-as.ts';
 
 /** A record's values by field name. */
@@ -132,7 +134,7 @@ export interface Calls {
     input: { readonly id: string | undefined; readonly body: Body; readonly key: string },
   ) => Promise<string>;
   /** Returns a job. @throws HttpError 404 if it does not exist, or the member cannot see it */
-  readonly job: (id: string) => Promise<JobStatus>;
+  readonly job: (id: string) => Promise<VisibleJob>;
   /** Cancels a job. @throws HttpError in the same cases as {@link Calls.job} */
   readonly cancelJob: (id: string) => Promise<void>;
   /** Restores a record from the trash. */
@@ -151,11 +153,13 @@ export interface Calls {
   readonly removeMatching: (resource: ResourceView, filters: Query, confirm?: string) => Promise<BulkResult>;
   /** Returns all records that match a list's filters, as CSV. */
   readonly csv: (resource: ResourceView, query: Query) => Promise<AsyncIterable<Buffer>>;
-  readonly importCsv: (
-    resource: ResourceView,
-    source: AsyncIterable<Buffer>,
-    options: ImportOptions,
-  ) => Promise<ImportSummary>;
+  /** Checks a file without writing anything. */
+  readonly checkImport: (resource: ResourceView, file: ImportRequest) => Promise<ImportSummary>;
+  /**
+   * Queues the import of a file. Returns the job's ID.
+   * @throws HttpError 429 if too many jobs are queued
+   */
+  readonly startImport: (resource: ResourceView, file: ImportRequest) => Promise<string>;
 }
 
 /** Returns a function that compiles something for a resource once. */
@@ -177,7 +181,6 @@ export function prepareCalls(
     signing,
   }: { readonly database: Database; readonly resources: readonly Resource[]; readonly signing: TextSigner },
 ): (request: FastifyRequest, member: CurrentMember) => Calls {
-  const jobServices = { database, resources };
   const viewOf = (grants: Grants) => resources[0]?.viewFor(grants).context.view ?? '';
   const purgeOf = perContext(compilePurge);
   const transitionScopesOf = perContext(compileTransitionScopes);
@@ -233,6 +236,16 @@ export function prepareCalls(
       const input = { caller, id, body, customFields: await customFields(resource), ...more };
       const result = await runOperation(database, resource.operations[operation], input);
       return withOwnValues(resource, recordValues(result));
+    };
+    /** Returns the plan that checks a file. @throws HttpError 403 if the member cannot import it */
+    const planImport = async (resource: ResourceView, { match, delimiter, columns }: ImportRequest) => {
+      permit(resource, 'create');
+      const upload = resource.uploads.import;
+      const plan = upload.plan({
+        ...{ caller, format: 'csv', isDryRun: true, match, delimiter, columns },
+        customFields: await customFields(resource),
+      });
+      return { upload, plan };
     };
     return {
       allows: (resource, action) => allows(grants, resource.context.stored, action),
@@ -334,9 +347,9 @@ export function prepareCalls(
         });
         return json;
       },
-      job: (id) => findJob(jobServices, caller, id),
+      job: (id) => findJob(app.jobs, caller, id),
       cancelJob: async (id) => {
-        await cancelVisibleJob(jobServices, caller, id);
+        await cancelVisibleJob(app.jobs, caller, id);
       },
       restore: async (resource, id) => {
         permit(resource, 'restore');
@@ -375,15 +388,23 @@ export function prepareCalls(
         request.assertAllowed = mayList;
         return exportStream(database, operation, plan, 'csv', mayList);
       },
-      importCsv: async (resource, source, options) => {
-        permit(resource, 'create');
-        const upload = resource.uploads.import;
-        const plan = upload.plan({
-          ...{ caller, format: 'csv' as const, ...options },
-          customFields: await customFields(resource),
-        });
+      checkImport: async (resource, file) => {
+        const { upload, plan } = await planImport(resource, file);
         const actions = plan.match === undefined ? (['create'] as const) : (['create', 'update'] as const);
-        return upload.run(database, plan, source, { assertAllowed: assertAllowed(resource, actions) });
+        return upload.run(database, plan, csvSource(file), {
+          assertAllowed: assertAllowed(resource, actions),
+        });
+      },
+      startImport: async (resource, file) => {
+        const { name, context } = resource;
+        await planImport(resource, file);
+        const { organization } = caller.principal;
+        const job = { resource: name, action: importJob, id: undefined, input: importInputJson(file) };
+        const json = await inTransaction(database, caller, 0, (executor) =>
+          queueJob(executor, { organization, caller, ...job }),
+        );
+        context.hooks.observer.jobQueued?.();
+        return idOfJob(json);
       },
     };
   };

@@ -22,6 +22,34 @@ export function readImportFile(content: Buffer): ImportFile | undefined {
   return preview && { bytes, preview };
 }
 
+/** Number of bytes processed at a time when reading a file. */
+const sliceBytes = 64 * 1024;
+
+/** Yields a file's bytes in slices, on demand. */
+export function* slicesOf(bytes: Buffer): Generator<Buffer> {
+  for (let offset = 0; offset < bytes.length; offset += sliceBytes)
+    yield bytes.subarray(offset, offset + sliceBytes);
+}
+
+const [quote, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
+
+/** Returns the number of records in a CSV file. Line breaks in quoted cells and empty lines do not count, nor does the header. */
+export function countRecords(bytes: Buffer): number {
+  let count = 0;
+  let isQuoted = false;
+  let isEmpty = true;
+  for (const byte of bytes) {
+    if (!isQuoted && (byte === lineFeed || byte === carriageReturn)) {
+      if (!isEmpty) count++;
+      isEmpty = true;
+    } else {
+      if (byte === quote) isQuoted = !isQuoted;
+      isEmpty = false;
+    }
+  }
+  return Math.max(0, count + (isEmpty ? 0 : 1) - 1);
+}
+
 function encodingOf(content: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252' {
   const mark = content.subarray(0, 2).toString('hex');
   if (mark === 'fffe') return 'utf-16le';

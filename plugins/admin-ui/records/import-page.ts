@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { parse } from 'node:querystring';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
 import { resourceLabel } from '../../../engine/definition/index.ts';
@@ -9,31 +10,27 @@ import { type Field, fieldLabel } from '../../../engine/fields/index.ts';
 import { guessColumns, type ImportSummary } from '../../../engine/records/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import {
-  apiMessageIn,
   claimForm,
   type Form,
   type FormPage,
   field,
-  type Language,
   messageIn,
   redirectDone,
   type Text,
 } from '../shell/index.ts';
 import { otherNamesOf } from './column-names.ts';
-import { safeCell, unescapeFormulas } from './csv-cells.ts';
 import { type ImportFile, readImportFile } from './import-file.ts';
+import { parseImportResult, reportLines, sendErrors, writtenText } from './import-report.ts';
+import type { ImportRequest } from './import-request.ts';
+import { isUnfinished, jobPath } from './job-pages.ts';
 import { MultipartForm, maxColumns, maxFile, maxForm } from './multipart.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
-import { type RecordsText, recordsTexts } from './texts/index.ts';
-import { importTransaction } from './undo.ts';
+import type { RecordsText } from './texts/index.ts';
+import { undoableImport } from './undo.ts';
 import { resourceWords, truncate } from './values.ts';
 
 /** Maximum size of forms without a file, in bytes. */
 const maxPlainForm = 1024 * 1024;
-/** Number of bytes processed at a time when reading a file. */
-const sliceBytes = 64 * 1024;
-/** Maximum number of lines with errors on the page. */
-const maxReportedLines = 50;
 
 /** A checked file, and what people chose for it. */
 interface ImportState {
@@ -42,13 +39,11 @@ interface ImportState {
   /** The fields that the file's columns contain, by the columns' names. */
   readonly columns?: ReadonlyMap<string, string>;
   readonly report?: ImportSummary;
-  /** Whether the file's records have been written. */
-  readonly isWritten?: boolean;
 }
 
 /**
- * Registers the CSV import. It checks a file, lets people choose the fields that the columns contain, and writes the records when
- * the checked file is sent again.
+ * Registers the CSV import. It checks a file, lets people choose the fields that the columns contain, and starts the job that writes
+ * the records when the checked file is sent again.
  */
 export function importPage(app: FastifyInstance, { get, post }: DataRoutes, database: Database): void {
   // The route's body limit is the limit for files.
@@ -76,8 +71,8 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
           ? await body.rest()
           : { form: (body ?? {}) as Form, file: Buffer.from(field((body ?? {}) as Form, 'file'), 'base64') };
       const match = field(form, 'match');
-      const reject = (problem: string, state: ImportState = {}) => {
-        reply.code(400);
+      const reject = (problem: string, state: ImportState = {}, status = 400) => {
+        reply.code(status);
         return context.sendPage(importForm(context, { ...state, match }), { problem });
       };
       // The browser sends a checked file again as base64. Another file must be checked first.
@@ -95,38 +90,50 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
       const state: ImportState = { match, file, columns };
       if ([...columns.values()].every((name) => name === ''))
         return context.sendPage(importForm(context, state));
+      const input = {
+        ...{ bytes: file.bytes, delimiter, columns },
+        match: match === '' ? undefined : match.split(','),
+      };
       try {
-        const isImport = step === 'import';
-        // A file that is submitted twice is imported only once.
-        if (isImport)
+        if (step === 'import') {
+          // A file that is submitted twice is imported only once.
           await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
-        const source = Readable.from(slicesOf(file.bytes)).pipe(unescapeFormulas(delimiter));
-        const report = await calls.importCsv(resource, source, {
-          isDryRun: !isImport,
-          match: match === '' ? undefined : match.split(','),
-          delimiter,
-          columns,
-        });
-        if (step === 'errors') {
-          reply.header('content-type', 'text/csv; charset=utf-8; header=present');
-          reply.header('content-disposition', `attachment; filename="${resource.name}-errors.csv"`);
-          return errorsCsv(report, context.language);
+          return await startImport(context, input);
         }
-        if (isImport && report.failed === 0)
-          return redirectDone(request, reply, path, 'records-imported', {
-            name: writtenText(report, t),
-            change: await importTransaction(context, report),
-          });
-        return context.sendPage(importForm(context, { ...state, report, isWritten: isImport }));
+        const report = await calls.checkImport(resource, input);
+        if (step === 'errors') return sendErrors(context, report);
+        return context.sendPage(importForm(context, { ...state, report }));
       } catch (error) {
         const isInputError =
-          error instanceof UserError || (error instanceof HttpError && error.status === 400);
+          error instanceof UserError || (error instanceof HttpError && [400, 429].includes(error.status));
         if (!isInputError) throw error;
-        return reject(messageIn(error, context.language), error instanceof HttpError ? state : {});
+        const message = messageIn(error, context.language);
+        return error instanceof HttpError ? reject(message, state, error.status) : reject(message);
       }
     },
     { bodyLimit: maxForm },
   );
+}
+
+/** How long the response to a form waits for the end of the import, in milliseconds, and how often it looks. */
+const [waitMs, lookMs] = [1500, 50];
+
+/** Starts an import. An import that soon completes without errors leads to the list, and all others to the job's page. */
+async function startImport(context: DataRequest, file: ImportRequest) {
+  const { request, reply, resource, calls, path, t } = context;
+  const id = await calls.startImport(resource, file);
+  const end = performance.now() + waitMs;
+  let job = await calls.job(id);
+  while (isUnfinished(job) && performance.now() < end) {
+    await pause(lookMs);
+    job = await calls.job(id);
+  }
+  const result = job.state === 'completed' ? parseImportResult(job.result) : undefined;
+  if (result === undefined || result.failed > 0) return reply.redirect(jobPath(context, id), 303);
+  return redirectDone(request, reply, path, 'records-imported', {
+    name: writtenText(result, t),
+    change: undoableImport(context, result),
+  });
 }
 
 /** Returns the fields that columns can contain, with the names that people see. */
@@ -155,57 +162,9 @@ const chosenColumns = (
     ]),
   );
 
-/** Yields a file's bytes in slices, on demand. */
-function* slicesOf(bytes: Buffer): Generator<Buffer> {
-  for (let offset = 0; offset < bytes.length; offset += sliceBytes)
-    yield bytes.subarray(offset, offset + sliceBytes);
-}
-
-/** Returns a sentence with the number of records that an import has written. */
-const writtenText = ({ created, updated }: ImportSummary, t: RecordsText): Text =>
-  updated === 0
-    ? t('records', { count: created })
-    : t('newAndUpdated', {
-        created: t('newRecords', { count: created }),
-        updated: t('updatedRecords', { count: updated }),
-      });
-
-/** Returns the lines with errors as CSV. */
-const errorsCsv = ({ lines }: ImportSummary, language: Language): string => {
-  const rows = lines.map((line) => `${line.line},${safeCell(lineMessage(line, language))}`);
-  return ['line,error', ...rows, ''].join('\r\n');
-};
-
-/** Returns why a line was rejected. */
-const lineMessage = ({ error, ...line }: ImportSummary['lines'][number], language: Language): Text =>
-  apiMessageIn({ message: error, ...line }, language);
-
-/** Returns the report lines for a checked or imported file. */
-function reportLines(
-  { created, updated, failed, dry_run, ignored, lines, truncated }: ImportSummary,
-  language: Language,
-): string[] {
-  const t = recordsTexts(language);
-  const counts = [
-    dry_run ? t('recordsToCreate', { count: created }) : t('recordsCreated', { count: created }),
-    ...(updated > 0
-      ? [dry_run ? t('recordsToUpdate', { count: updated }) : t('recordsUpdated', { count: updated })]
-      : []),
-    t('linesWithErrors', { count: failed }),
-  ];
-  return [
-    `${counts.join(', ')}.`,
-    ...(ignored.length > 0 ? [t('ignoredColumns', { columns: ignored.join(', ') })] : []),
-    ...lines
-      .slice(0, maxReportedLines)
-      .map((line) => t('lineError', { line: String(line.line), error: lineMessage(line, language) })),
-    ...(truncated || lines.length > maxReportedLines ? [t('moreErrors')] : []),
-  ];
-}
-
 function importForm(
   context: DataRequest,
-  { match = '', file, columns = new Map(), report, isWritten = false }: ImportState,
+  { match = '', file, columns = new Map(), report }: ImportState,
 ): FormPage<Text> & { readonly kind: 'form' } {
   const { resource, path, calls, language, t } = context;
   if (!calls.allows(resource, 'create')) throw errors.forbidden(resource.name, 'create');
@@ -217,8 +176,8 @@ function importForm(
         label: new Intl.ListFormat(language).format(unique.map(fieldLabel)),
       }))
     : [];
-  const isPending = file !== undefined && !isWritten;
-  const writable = report === undefined || isWritten ? 0 : report.created + report.updated;
+  const isPending = file !== undefined;
+  const writable = report === undefined ? 0 : report.created + report.updated;
   const canImport = isPending && writable > 0;
   return {
     kind: 'form',

@@ -2,10 +2,13 @@ import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { documentText, humanize, parseExactJson } from '../../../engine/fields/index.ts';
 import { type Body, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
-import { jobsTexts, progressOfJob, stateOfJob } from '../../jobs/index.ts';
-import { redirectDone } from '../shell/index.ts';
+import { jobsTexts, progressOfJob, stateOfJob, type VisibleJob } from '../../jobs/index.ts';
+import { type Link, redirectDone } from '../shell/index.ts';
+import { importErrorIn, parseImportResult, reportLines, sendErrors } from './import-report.ts';
+import { importJob } from './import-request.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
-import type { RecordsText } from './texts/index.ts';
+import { undoableImport } from './undo.ts';
+import { resourceWords } from './values.ts';
 
 /** Interval at which the page of an unfinished job is reloaded, in seconds. */
 const refreshSeconds = 2;
@@ -13,9 +16,18 @@ const refreshSeconds = 2;
 /** Returns the URL of a job's page. */
 export const jobPath = ({ path }: Pick<DataRequest, 'path'>, id: string): string => `${path}/jobs/${id}`;
 
+/** Returns whether a job is waiting or running. */
+export const isUnfinished = ({ state }: JobStatus): boolean => state === 'queued' || state === 'running';
+
 /** Registers the pages that show the progress and the result of a job. */
 export function jobPages({ get, post }: DataRoutes): void {
   get('/jobs/:job', showJob);
+  get('/jobs/:job/errors.csv', async (context) => {
+    const job = await jobOf(context);
+    const result = isImport(job) ? parseImportResult(job.result) : undefined;
+    if (result === undefined) throw errors.notFound();
+    return sendErrors(context, result);
+  });
   post('/jobs/:job/cancel', async (context) => {
     const { request, reply, calls } = context;
     const job = await jobOf(context);
@@ -27,16 +39,20 @@ export function jobPages({ get, post }: DataRoutes): void {
 }
 
 /** Returns the job in a URL. @throws HttpError 404 if it does not exist, or the member cannot see it */
-async function jobOf({ request, resource, calls }: DataRequest): Promise<JobStatus> {
+async function jobOf({ request, resource, calls }: DataRequest): Promise<VisibleJob> {
   const { job: id } = request.params as { readonly job: string };
   const job = await calls.job(id);
   if (job.resource !== resource.name) throw errors.notFound();
   return job;
 }
 
-/** Returns the label of a job's action, or its name if the instance no longer has it. */
-const labelOf = ({ resource }: DataRequest, { action: name }: JobStatus): string =>
-  labelOfAction(resource.actions.find((action) => action.name === name) ?? { name });
+const isImport = ({ action }: JobStatus): boolean => action === importJob;
+
+/** Returns the label of a job: that of its action, or the name if the instance no longer has the action. */
+const labelOf = ({ resource, language, t }: DataRequest, job: JobStatus): string =>
+  isImport(job)
+    ? t('import', { records: resourceWords(resource, language) })
+    : labelOfAction(resource.actions.find(({ name }) => name === job.action) ?? { name: job.action });
 
 /** Sends the page of a job, which is reloaded until the job is finished. */
 async function showJob(context: DataRequest) {
@@ -44,13 +60,20 @@ async function showJob(context: DataRequest) {
   const job = await jobOf(context);
   const { id, recordId, state, progress, createdAt, finishedAt } = job;
   const label = labelOf(context, job);
-  const isFinished = state !== 'queued' && state !== 'running';
+  const isFinished = !isUnfinished(job);
   const back =
     recordId !== null && calls.allows(resource, 'read')
       ? { label: t('backToRecord'), href: `${path}/${recordId}` }
       : { label: resourceLabel(resource.definition), href: path };
   const ofJobs = jobsTexts(language);
   const isReadOnly = request.server.isReadOnly?.() === true;
+  const {
+    values,
+    report,
+    links = [],
+    buttons = [],
+    problem,
+  } = (isImport(job) ? importParts : actionParts)(context, job);
   return sendPage(
     {
       kind: 'record',
@@ -61,6 +84,7 @@ async function showJob(context: DataRequest) {
         refreshSeconds,
         intro: isReadOnly ? t('jobReadOnly') : t('jobRefreshes'),
       }),
+      ...(report && { report }),
       values: [
         ...(progress === null
           ? []
@@ -72,11 +96,11 @@ async function showJob(context: DataRequest) {
             ]),
         { label: ofJobs('started'), time: createdAt },
         ...(finishedAt === null ? [] : [{ label: ofJobs('finished'), time: finishedAt }]),
-        ...resultValues(job),
+        ...(values ?? []),
       ],
-      links: isFinished ? [back] : [{ label: t('refreshPage'), href: jobPath(context, id) }],
+      links: isFinished ? [back, ...links] : [{ label: t('refreshPage'), href: jobPath(context, id) }],
       buttons: isFinished
-        ? []
+        ? buttons
         : [
             {
               label: t('cancel'),
@@ -86,19 +110,61 @@ async function showJob(context: DataRequest) {
             },
           ],
     },
-    state === 'failed' ? { problem: errorText(job, t) } : {},
+    state === 'failed' ? { problem } : {},
   );
 }
 
-/** Returns the properties of a job's result with their labels. */
-function resultValues({ result }: JobStatus) {
-  if (result === '') return [];
-  return Object.entries(parseExactJson(result, Number.POSITIVE_INFINITY) as Body).map(([name, value]) => ({
-    label: humanize(name),
-    text: typeof value === 'string' ? value : documentText(value),
-  }));
+/** The parts of a job's page that depend on its type. */
+interface JobParts {
+  readonly values?: readonly { readonly label: string; readonly text: string }[];
+  /** Sentences about the result. */
+  readonly report?: readonly string[];
+  /** The links and buttons of a finished job. */
+  readonly links?: readonly Link[];
+  readonly buttons?: readonly {
+    readonly label: string;
+    readonly name: string;
+    readonly action: string;
+    readonly fields: readonly { readonly name: string; readonly value: string }[];
+  }[];
+  /** Why the job failed. The member does not necessarily see the reason. */
+  readonly problem: string;
 }
 
-/** Returns why a job failed. The member does not necessarily see the reason. */
-const errorText = ({ error }: JobStatus, t: RecordsText): string =>
-  error === '' ? t('actionFailed') : (JSON.parse(error) as { readonly error: string }).error;
+/** Returns the parts of the page of an action: the properties of its result, and its error. */
+const actionParts = ({ t }: DataRequest, { result, error }: VisibleJob): JobParts => ({
+  values: Object.entries(result === '' ? {} : (parseExactJson(result, Number.POSITIVE_INFINITY) as Body)).map(
+    ([name, value]) => ({
+      label: humanize(name),
+      text: typeof value === 'string' ? value : documentText(value),
+    }),
+  ),
+  problem: error === '' ? t('actionFailed') : (JSON.parse(error) as { readonly error: string }).error,
+});
+
+/** Returns the parts of the page of an import: what it has written, the lines with errors, and the button that undoes it. */
+function importParts(context: DataRequest, { id, result: json, error, isStarter }: VisibleJob): JobParts {
+  const { path, language, t } = context;
+  const result = parseImportResult(json);
+  const change = result && isStarter ? undoableImport(context, result) : undefined;
+  return {
+    ...(result && { report: reportLines(result, language) }),
+    links:
+      result && result.failed > 0
+        ? [{ label: t('downloadErrors'), href: `${jobPath(context, id)}/errors.csv` }]
+        : [],
+    buttons:
+      change === undefined
+        ? []
+        : [
+            {
+              ...{ label: t('undoImport'), name: t('undoImport'), action: `${path}/undo` },
+              fields: [
+                { name: 'change', value: change },
+                { name: 'from', value: 'notice' },
+              ],
+            },
+          ],
+    problem: error === '' ? t('importFailed') : importErrorIn(error, language),
+  };
+}

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { Database } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import {
   type Action,
@@ -13,6 +14,7 @@ import type { DoneMessage } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import { createOnce } from './create-once.ts';
 import { isRemoval, undoValues } from './history.ts';
+import type { ImportResult } from './import-report.ts';
 import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
 import { unlessConflict, unlessKept, unlessMissing } from './unless.ts';
@@ -119,29 +121,46 @@ export async function tagAfter(
 /** Number of the newest changes of an organization among which the changes of an import are searched. */
 const maxRecent = 3 * maxItems;
 
+/** A request that imported records. */
+interface ImportingRequest {
+  readonly organization: string;
+  readonly requestId: string;
+  /** Name of the resource. */
+  readonly resource: string;
+}
+
 /**
- * Returns the transaction in which the current request imported records, if the member can undo it. Undefined if the import wrote
- * more records than are undone together, or ran several transactions.
+ * Returns the transaction in which a request has just imported records. Undefined if the import wrote more records than are undone
+ * together, or ran several transactions.
  */
 export async function importTransaction(
-  { request, database, resource, member, calls }: DataRequest,
+  database: Database,
+  { organization, requestId, resource }: ImportingRequest,
   { created, updated }: ImportSummary,
 ): Promise<string | undefined> {
   const count = created + updated;
-  const isAllowed = calls.allows(resource, 'read') && (created === 0 || calls.allows(resource, 'delete'));
-  if (count === 0 || count > maxItems || !isAllowed) return undefined;
+  if (count === 0 || count > maxItems) return undefined;
   const { rows } = await sql<{ readonly transaction: string; readonly created: number }>`
     select transaction::text, count(*) filter (where action = 'create')::int as created
     from (
       select transaction, action, object, request_id from crm_ledger
-      where organization_id = ${member.membership.organization}::bigint
+      where organization_id = ${organization}::bigint
       order by transaction desc, id desc limit ${maxRecent}::int
     ) recent
-    where request_id = ${request.id} and object = ${resource.name}
+    where request_id = ${requestId} and object = ${resource}
     group by transaction`.execute(tablesOf(database));
   const [only, ...others] = rows;
   return others.length === 0 && only?.created === created ? only.transaction : undefined;
 }
+
+/** Returns the transaction of an import that the member can undo. */
+export const undoableImport = (
+  { resource, calls }: Pick<DataRequest, 'resource' | 'calls'>,
+  { created, transaction }: ImportResult,
+): string | undefined =>
+  calls.allows(resource, 'read') && (created === 0 || calls.allows(resource, 'delete'))
+    ? transaction
+    : undefined;
 
 /** Deletes a created record that still has its values. @returns whether it was deleted */
 async function removeCreated(context: DataRequest, id: string, position: string): Promise<boolean> {

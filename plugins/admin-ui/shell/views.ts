@@ -269,6 +269,8 @@ export interface RecordPage extends Page {
   readonly neighbors?:
     | readonly (Omit<Link, 'href'> & { readonly rel: 'prev' | 'next'; readonly href: string | undefined })[]
     | undefined;
+  /** Sentences about the result of a job. */
+  readonly report?: readonly string[];
   /** Values displayed below the title. */
   readonly badges?: readonly DisplayValue[];
   readonly values: readonly (DisplayValue & {

@@ -315,10 +315,12 @@ export default {
   newRecords: { one: '{count} neuer Datensatz', other: '{count} neue Datensätze' },
   updatedRecords: { one: '{count} aktualisierter Datensatz', other: '{count} aktualisierte Datensätze' },
   newAndUpdated: '{created} und {updated}',
+  undoImport: 'Import rückgängig machen',
+  importFailed: 'Der Import ist fehlgeschlagen.',
   // Actions of modules
   actionOn: '{action}: {name}',
   jobReadOnly:
-    'Diese Instanz ist schreibgeschützt. Die Aktion wird fortgesetzt, sobald Änderungen wieder möglich sind.',
+    'Diese Instanz ist schreibgeschützt. Der Auftrag wird fortgesetzt, sobald Änderungen wieder möglich sind.',
   jobRefreshes:
     'Diese Seite wird automatisch aktualisiert. Sie können sie verlassen und später zurückkommen.',
   refreshPage: 'Seite aktualisieren',

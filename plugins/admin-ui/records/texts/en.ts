@@ -301,9 +301,11 @@ export default {
   newRecords: { one: '{count} new record', other: '{count} new records' },
   updatedRecords: { one: '{count} updated record', other: '{count} updated records' },
   newAndUpdated: '{created} and {updated}',
+  undoImport: 'Undo import',
+  importFailed: 'The import failed.',
   // Actions of modules
   actionOn: '{action}: {name}',
-  jobReadOnly: 'This instance is read-only. The action will continue when writes are enabled again.',
+  jobReadOnly: 'This instance is read-only. The job will continue when writes are enabled again.',
   jobRefreshes: 'This page refreshes automatically. You can leave it and come back later.',
   refreshPage: 'Refresh page',
   cancel: 'Cancel',

@@ -84,6 +84,9 @@ const messages: Messages = {
   tooManyAttempts: (t) => t('tooManyAttempts'),
   rateLimited: (t) => t('rateLimited'),
   tooManyJobs: (t, limit) => t('tooManyJobs', { limit: String(limit) }),
+  importInterrupted: (t, count) =>
+    count === 0 ? t('importInterruptedAtStart') : t('importInterrupted', { count }),
+  importTooSlow: (t, minutes) => t('importTooSlow', { minutes: String(minutes) }),
   database: (t) => t('database'),
   overloaded: (t) => t('overloaded'),
   tooManyConnections: (t) => t('overloaded'),

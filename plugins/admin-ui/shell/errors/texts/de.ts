@@ -106,6 +106,15 @@ export default {
   rateLimited: 'Zu viele Anfragen. Versuchen Sie es später erneut.',
   tooManyJobs:
     '{limit} Aufträge der Organisation warten bereits. Warten Sie, bis einige beendet sind, oder brechen Sie sie ab.',
+  importInterrupted: {
+    one: 'Der Import wurde unterbrochen, nachdem mindestens {count} Zeile verarbeitet wurde. Bereits angelegte oder aktualisierte Datensätze bleiben erhalten. Prüfen Sie die Liste, bevor Sie den Rest der Datei importieren.',
+    other:
+      'Der Import wurde unterbrochen, nachdem mindestens {count} Zeilen verarbeitet wurden. Bereits angelegte oder aktualisierte Datensätze bleiben erhalten. Prüfen Sie die Liste, bevor Sie den Rest der Datei importieren.',
+  },
+  importInterruptedAtStart:
+    'Der Import wurde unterbrochen. Bereits angelegte oder aktualisierte Datensätze bleiben erhalten. Prüfen Sie die Liste, bevor Sie den Rest der Datei importieren.',
+  importTooSlow:
+    'Der Import hat länger als {minutes} Minuten gedauert. Bereits angelegte oder aktualisierte Datensätze bleiben erhalten.',
   database: 'Die Datenbank hat nicht wie erwartet geantwortet.',
   overloaded: 'Der Server ist ausgelastet. Versuchen Sie es erneut.',
   tooSlow: 'Die Anfrage hat zu lange gedauert.',

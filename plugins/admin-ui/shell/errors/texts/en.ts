@@ -105,6 +105,15 @@ export default {
   rateLimited: 'Too many requests. Try again later.',
   tooManyJobs:
     '{limit} jobs of the organization are already waiting. Wait until some of them have finished, or cancel them.',
+  importInterrupted: {
+    one: 'The import was interrupted after at least {count} line. Records that it has already created or updated are kept. Check the list before you import the rest of the file.',
+    other:
+      'The import was interrupted after at least {count} lines. Records that it has already created or updated are kept. Check the list before you import the rest of the file.',
+  },
+  importInterruptedAtStart:
+    'The import was interrupted. Records that it has already created or updated are kept. Check the list before you import the rest of the file.',
+  importTooSlow:
+    'The import took longer than {minutes} minutes. Records that it has already created or updated are kept.',
   database: 'The database did not respond as expected.',
   overloaded: 'The server is busy. Try again.',
   tooSlow: 'The request took too long.',

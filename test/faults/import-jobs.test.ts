@@ -1,0 +1,109 @@
+// Imports in the admin UI while their process is killed or stopped: they are never attempted twice, and their page says how far they
+// certainly got.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { onStored } from '../support/partners.ts';
+import { fresh } from '../support/people.ts';
+import { type Service, serve, storageOfItsOwn, until } from '../support/process.ts';
+
+/** A file that takes many seconds. */
+const longFile = `last_name\n${'a\n'.repeat(300_000)}`;
+
+describe('imports while processes end (postgresql)', () => {
+  let storage: Awaited<ReturnType<typeof storageOfItsOwn>>;
+  let node: Service;
+  let admin: Visitor;
+  let leads: string;
+  before(async () => {
+    storage = await storageOfItsOwn('postgresql');
+    const environment = { ...storage.environment, AUTH_SECRETS: 'a secret that all nodes of the test share' };
+    storage = { ...storage, environment };
+    node = await serve(environment);
+  });
+  after(async () => {
+    await node.kill();
+    await storage.remove();
+  });
+  const login = async () => {
+    admin = await signIn(node, first);
+  };
+  let first: { readonly email: string; readonly password: string };
+  beforeEach(async () => {
+    first ??= { email: String(node.printed.email), password: String(node.printed.password) };
+    await login();
+    leads = `${(await admin.get('/setup')).headers.get('location')}/data/leads`;
+  });
+  /** Starts the import and waits until its page shows progress. @returns the path of the page */
+  const start = async (): Promise<string> => {
+    const _csrf = await admin.token(`${leads}/import`);
+    const content = Buffer.from(longFile).toString('base64');
+    const answer = await admin.post(`${leads}/import`, { _csrf, content, key: fresh('key'), step: 'import' });
+    const path = answer.headers.get('location') ?? '';
+    assert.match(path, /\/jobs\/\d+$/, problemOf(answer));
+    await until(async () => (await progress(path)) > 0, 'the progress');
+    return path;
+  };
+  const page = async (path: string) => admin.get(path);
+  const progress = async (path: string): Promise<number> =>
+    Number(/([\d,]+) of 300,000/.exec(readable((await page(path)).text))?.[1]?.replaceAll(',', '') ?? 0);
+  const created = async (): Promise<number> => {
+    let count = 0;
+    await onStored(storage.environment, async ({ database }) => {
+      const text = `select count(*)::text from leads where last_name = 'a'`;
+      const [[number] = []] = await database.run({ name: '', text, values: [] });
+      count = Number(number);
+    });
+    return count;
+  };
+  /** Returns the number of lines that the page of a failed import names. */
+  const interruptedAfter = async (path: string): Promise<number> => {
+    await until(async () => /Failed/.test((await page(path)).text), 'the import to fail');
+    const problem = problemOf(await page(path));
+    assert.match(problem, /Records that it has already created or updated are kept\./);
+    const [, lines = ''] =
+      /interrupted after at least ([\d,]+) lines\./.exec(problem) ?? assert.fail(problem);
+    return Number(lines.replaceAll(',', ''));
+  };
+
+  test('an import of a killed process fails, and is not attempted again', async () => {
+    const before = await created();
+    const path = await start();
+    const reached = await progress(path);
+    await node.kill();
+    const stored = (await created()) - before;
+    assert.ok(stored >= reached && stored < 300_000, `${stored} stored, ${reached} reported`);
+    // The killed process's lease lasts for 30 s.
+    await onStored(storage.environment, ({ database }) =>
+      database.run({
+        ...{ name: '', values: [] },
+        text: `update crm_jobs set due_at = now() where state = 'running'`,
+      }),
+    );
+    node = await serve(storage.environment);
+    await login();
+    const lines = await interruptedAfter(path);
+    assert.ok(lines >= reached && lines <= stored, `${lines} lines, ${stored} stored, ${reached} reported`);
+    assert.equal(await progress(path), lines);
+    assert.equal((await created()) - before, stored);
+    assert.ok(!formsOf(await page(path)).some(({ action }) => action.endsWith('/undo')));
+  });
+
+  test('a process that is stopped ends its import after the current statement', async () => {
+    const before = await created();
+    const path = await start();
+    node.signal('SIGTERM');
+    const { code, stderr } = await node.ended;
+    assert.equal(code, 0, stderr);
+    const stored = (await created()) - before;
+    assert.ok(stored < 300_000);
+    node = await serve(storage.environment);
+    await login();
+    assert.equal(await interruptedAfter(path), stored);
+    assert.match(
+      readable((await page(path)).text),
+      new RegExp(`${stored.toLocaleString('en')} records created, 0 lines with errors\\.`),
+    );
+    assert.equal((await created()) - before, stored);
+  });
+});

@@ -1,6 +1,6 @@
-// The timeline of a record: messages from and to its person, in the right order and without gaps between pages.
+// The timeline of a record: messages from and to its person, and events about it, in the right order and without gaps between pages.
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { after, afterEach, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { whatsappBody } from '../support/channels.ts';
@@ -8,9 +8,10 @@ import { runCommand } from '../support/command-line.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedPerson } from '../support/limited.ts';
-import { deliver, integrate } from '../support/partners.ts';
+import { deliver, integrate, settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
+import { type Behaviour, eventsTo, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const german = { 'accept-language': 'de' };
@@ -25,8 +26,13 @@ fields:
   email: { type: string, lookup: caseless }
   note: { type: string }
 sort: { by: id }
+filters: [name]
 `,
 });
+
+const receiver = await startReceiver();
+after(() => receiver.close());
+const host = `127.0.0.1:${receiver.port}`;
 
 /** An entry as a reader sees it: its text with the state, and the text of a message. */
 interface Entry {
@@ -269,4 +275,195 @@ onBothDrivers(
     });
   },
   { sources },
+);
+
+/** Returns the links to deliveries on a page, with their accessible names and labels. */
+const deliveryLinksIn = ({ text }: Answer) =>
+  [...text.matchAll(/<a href="([^"]*)" aria-label="([^"]*)">([^<]*)<\/a>/g)]
+    .map(([, href = '', name = '', label = '']) => ({
+      href: readable(href),
+      name: readable(name),
+      label: readable(label),
+    }))
+    .filter(({ href }) => href.startsWith('/setup/o/acme/events/item?id='));
+
+onBothDrivers(
+  'events in timelines',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    let key: string;
+    const subscriptions: string[] = [];
+    before(async () => {
+      acme = await instance().organization('acme');
+      admin = await signIn(instance(), administratorOf(acme));
+      key = await acme.keyWith([
+        { object: 'events', actions: ['*'] },
+        { object: '*', actions: ['*'] },
+      ]);
+    });
+    const call = async (request: string, body: object = {}) => {
+      const answer = await instance().call(request, { key, body });
+      assert.ok(answer.status < 300, answer.text);
+      return answer;
+    };
+    const create = async (name: string): Promise<string> =>
+      String((await call('POST /api/v1/callers', { name })).json.id);
+    const change = (id: string, name: string) => call(`PATCH /api/v1/callers/${id}`, { name });
+    const subscribe = async (behaviour: Behaviour, body: object = {}) => {
+      const path = `/${fresh('hook')}`;
+      receiver.behave(path, behaviour);
+      const url = `${receiver.url}${path}?token=secret`;
+      receiver.behave(`${path}?token=secret`, behaviour);
+      const { json } = await call('POST /events/subscriptions', { url, resources: ['callers'], ...body });
+      subscriptions.push(String(json.id));
+      return { id: String(json.id), name: `${host}${path}` };
+    };
+    afterEach(async () => {
+      for (const id of subscriptions.splice(0))
+        await instance().call(`DELETE /events/subscriptions/${id}`, { key });
+    });
+    const page = (id: string, headers = {}, visitor = admin) => visitor.get(`${data}/callers/${id}`, headers);
+    /** Waits until the newest entries of a record are these. */
+    const showsFirst = async (id: string, ...expected: readonly string[]) => {
+      let texts: string[] = [];
+      await until(async () => {
+        texts = entriesIn(await page(id)).map(({ text }) => text.replace(/ by .*/, ''));
+        return JSON.stringify(texts.slice(0, expected.length)) === JSON.stringify(expected);
+      }, `${expected.join()} instead of the entries`).catch((cause: unknown) =>
+        assert.fail(`${String(cause)}: ${texts.join()}`),
+      );
+    };
+    const stored = async (id: string, columns: string) => {
+      await sql`update crm_event_deliveries set ${sql.raw(columns)} where object_id = ${id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+    };
+
+    test('an event appears above its change, with its state and a link to its delivery', async () => {
+      const hook = await subscribe((response) => response.writeHead(500).end());
+      const id = await create('Ann');
+      await showsFirst(id, `Event sent to ${hook.name} Retrying`, 'Created');
+      const shown = await page(id);
+      assert.doesNotMatch(shown.text, /token=secret/);
+      assert.match(
+        shown.text,
+        /<span class="badge state quiet">Retrying<\/span> <span class="below">The receiver responded with 500 · /,
+      );
+      const [link, ...others] = deliveryLinksIn(shown);
+      assert.deepEqual(others, []);
+      assert.deepEqual([link?.label, link?.name], ['Show delivery', `Show delivery to ${hook.name}`]);
+      assert.match((await admin.get(link?.href ?? '')).text, /The receiver responded with 500/);
+      assert.match(
+        (await page(id, german)).text,
+        /<p>Ereignis gesendet an [^<]* <span class="badge state quiet">Wird wiederholt<[\s\S]*>Zustellung anzeigen</,
+      );
+      await stored(id, "status = 'dead', done_at = now()");
+      await showsFirst(id, `Event sent to ${hook.name} Failed`);
+      assert.match((await page(id)).text, /<span class="badge state bad">Failed</);
+      await call(`DELETE /events/subscriptions/${hook.id}`);
+      await showsFirst(id, 'Created');
+    });
+
+    test('an event that was not sent does not say so', async () => {
+      const hook = await subscribe(204, { filter_when: 'leaves', filter: 'name=Other' });
+      const id = await create('Ben');
+      await change(id, 'Benjamin');
+      await showsFirst(id, `Event for ${hook.name} Not sent`, 'Changed');
+    });
+
+    test('the events of a version to several receivers are one entry', async () => {
+      const hooks = [await subscribe(204), await subscribe(503), await subscribe(204)];
+      const id = await create('Cy');
+      const names = (...states: readonly string[]) =>
+        [hooks[1], hooks[0], hooks[2]].map((hook, index) => `${hook?.name}: ${states[index]}`);
+      await showsFirst(id, 'Event sent to 3 receivers Retrying', 'Created');
+      await until(
+        async () =>
+          JSON.stringify(deliveryLinksIn(await page(id)).map(({ label }) => label)) ===
+          JSON.stringify(names('Retrying', 'Delivered', 'Delivered')),
+        'the deliveries',
+      );
+      assert.match((await page(id, german)).text, /Ereignis gesendet an 3 Empfänger/);
+      for (let count = 0; count < 3; count++) await subscribe(204);
+      await change(id, 'Cyd');
+      await showsFirst(
+        id,
+        // The event to one receiver waits for the previous one.
+        'Event for 6 receivers Waiting',
+        'Changed',
+        'Event sent to 3 receivers Retrying',
+      );
+      assert.equal(deliveryLinksIn(await page(id)).length, 5 + 3);
+    });
+
+    test('the event of a batch leads to its batch', async () => {
+      const hook = await subscribe(204, { batch: { max_events: 2, max_wait_seconds: 300 } });
+      const id = await create('Di');
+      await showsFirst(id, `Event for ${hook.name} Waiting`);
+      const other = await create('Ed');
+      await showsFirst(id, `Event sent to ${hook.name} Delivered`);
+      const [link] = deliveryLinksIn(await page(id));
+      assert.equal(deliveryLinksIn(await page(other))[0]?.href, link?.href);
+      assert.match((await admin.get(link?.href ?? '')).text, /batch of 2 events|2 events/);
+    });
+
+    test('only administrators who can open the deliveries see them', async () => {
+      const hook = await subscribe(204);
+      const id = await create('Flo');
+      await showsFirst(id, `Event sent to ${hook.name} Delivered`);
+      const grants = ['*:*', 'events:*', 'members:*'];
+      const person = await limitedPerson(instance(), acme, grants);
+      const visitor = await signIn(instance(), person);
+      assert.deepEqual(
+        entriesIn(await page(id, {}, visitor)).map(({ text }) => text.replace(/ by .*/, '')),
+        ['Created'],
+      );
+      // An administrator who views the records as a profile sees what its members see.
+      const { rows } = await sql<{ id: string }>`select id::text as id from crm_profiles
+        where organization_id = ${acme.id}::bigint and name = ${person.profile}`.execute(
+        tablesOf(instance().database),
+      );
+      const [viewed] = rows;
+      const form = '/setup/o/acme/profiles/view-as';
+      const administrator = await signIn(instance(), administratorOf(acme));
+      await administrator.submit(`${form}?id=${viewed?.id}`, form);
+      const asProfile = await page(id, {}, administrator);
+      assert.match(asProfile.text, /action="\/setup\/o\/acme\/view-as\/stop"/);
+      assert.doesNotMatch(asProfile.text, /Event sent/);
+    });
+
+    test('pages contain the events of every version once', async () => {
+      const id = await create('0');
+      const hooks = [
+        await subscribe(204, { resources: ['leads'] }),
+        await subscribe(204, { resources: ['leads'] }),
+      ];
+      for (let number = 1; number <= 24; number++) await change(id, String(number));
+      // Also versions without a change on the page, all at the time of one change.
+      await sql`insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, object_id, version, action, at, status, done_at)
+        select l.organization_id, s.id, 'event ' || v, 'callers', l.object_id, v, 'update', l.at, 'done', now()
+        from crm_ledger l, unnest(${hooks.map((hook) => hook.id)}::text[]::bigint[]) s(id), generate_series(101, 220) v
+        where l.object = 'callers' and l.object_id = ${id}::bigint and l.version = 10`.execute(
+        tablesOf(instance().database),
+      );
+      const hrefs: string[] = [];
+      const changes: string[] = [];
+      for (let url = `${data}/callers/${id}`; url !== ''; ) {
+        const answer = await admin.get(url);
+        assert.equal(answer.status, 200);
+        hrefs.push(...deliveryLinksIn(answer).map(({ href }) => href));
+        changes.push(
+          ...entriesIn(answer)
+            .map(({ text }) => text)
+            .filter((text) => !text.startsWith('Event')),
+        );
+        url = olderIn(answer);
+      }
+      assert.equal(hrefs.length, 240);
+      assert.equal(new Set(hrefs).size, 240);
+      assert.equal(changes.length, 25);
+    });
+  },
+  { environment: settingsFile(eventsTo(receiver.port)).environment, sources },
 );

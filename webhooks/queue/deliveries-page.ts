@@ -19,6 +19,7 @@ import {
   type ObjectServices,
   parametersOf,
   type RecordPage,
+  type Text,
   type TextIn,
   TranslatedError,
 } from '../../plugins/admin-ui/shell/index.ts';
@@ -287,26 +288,34 @@ function ownerOf(
 const returnQueryOf = ({ request }: ObjectContext<ObjectServices>, ownerId: string | undefined): string =>
   ownerId === undefined ? linkWithParameters('', parametersOf(request), { before: undefined }).slice(1) : '';
 
-function stateOf(
-  { reasons }: Queue,
-  { status, attempts, error, latest }: DisplayedItem,
+/** Returns an item's state without the number of attempts. */
+export function itemState(
+  { status, attempts, latest }: Pick<DisplayedItem, 'status' | 'attempts' | 'latest'>,
   language: Language,
-): DisplayValue {
+): { readonly text: Text; readonly state: NonNullable<DisplayValue['state']> } {
   const t = queueTexts(language);
-  const [attempt] = attemptsIn(latest);
-  const isSkipped = status === 'done' && attempt?.result === 'skipped';
-  const label = isRetrying({ status, attempts })
-    ? t('retrying')
-    : isSkipped
-      ? t('skipped')
-      : stateLabels[status](language);
-  const reason = reasonFor(reasons, { status, error, latest: attempt }, language);
+  const isSkipped = status === 'done' && attemptsIn(latest)[0]?.result === 'skipped';
+  if (isRetrying({ status, attempts })) return { text: t('retrying'), state: 'quiet' };
+  if (isSkipped) return { text: t('skipped'), state: 'quiet' };
+  return { text: stateLabels[status](language), state: badgeStates[status] };
+}
+
+/** Styles of the badges for each status. */
+const badgeStates: Readonly<Record<ItemState, NonNullable<DisplayValue['state']>>> = {
+  waiting: 'quiet',
+  done: 'good',
+  dead: 'bad',
+};
+
+function stateOf({ reasons }: Queue, item: DisplayedItem, language: Language): DisplayValue {
+  const t = queueTexts(language);
+  const { status, attempts, error, latest } = item;
+  const { text, state } = itemState(item, language);
+  const reason = reasonFor(reasons, { status, error, latest: attemptsIn(latest)[0] }, language);
   return {
     text:
-      attempts > 0
-        ? t('afterAttempts', { state: label, attempts: t('attempts', { count: attempts }) })
-        : label,
-    state: status === 'dead' ? 'bad' : status === 'done' && !isSkipped ? 'good' : 'quiet',
+      attempts > 0 ? t('afterAttempts', { state: text, attempts: t('attempts', { count: attempts }) }) : text,
+    state,
     below: reason === '' ? null : reason,
     title: reason,
   };

@@ -54,6 +54,17 @@ export default {
   bytes: { one: '{count} Byte', other: '{count} Byte' },
   kibibytes: '{size} KiB',
   moreKibibytes: 'mehr als {size} KiB',
+  // Timeline
+  eventSentTo: 'Ereignis gesendet an {receiver}',
+  eventFor: 'Ereignis für {receiver}',
+  eventSentToReceivers: {
+    one: 'Ereignis gesendet an {count} Empfänger',
+    other: 'Ereignis gesendet an {count} Empfänger',
+  },
+  eventForReceivers: { one: 'Ereignis für {count} Empfänger', other: 'Ereignis für {count} Empfänger' },
+  showDelivery: 'Zustellung anzeigen',
+  showDeliveryTo: 'Zustellung an {receiver} anzeigen',
+  deliveryState: '{receiver}: {state}',
   // Form
   add: 'Abonnement hinzufügen',
   addASubscription: 'Abonnement hinzufügen',

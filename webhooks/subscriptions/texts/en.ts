@@ -52,6 +52,14 @@ export default {
   bytes: { one: '{count} byte', other: '{count} bytes' },
   kibibytes: '{size} KiB',
   moreKibibytes: 'more than {size} KiB',
+  // Timeline
+  eventSentTo: 'Event sent to {receiver}',
+  eventFor: 'Event for {receiver}',
+  eventSentToReceivers: { one: 'Event sent to {count} receiver', other: 'Event sent to {count} receivers' },
+  eventForReceivers: { one: 'Event for {count} receiver', other: 'Event for {count} receivers' },
+  showDelivery: 'Show delivery',
+  showDeliveryTo: 'Show delivery to {receiver}',
+  deliveryState: '{receiver}: {state}',
   // Form
   add: 'Add subscription',
   addASubscription: 'Add a subscription',

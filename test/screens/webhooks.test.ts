@@ -172,6 +172,46 @@ onBothDrivers(
       assert.ok(id > 0);
     });
 
+    test('titles of events are in the language of the page, also in messages; the API and commands keep theirs', async () => {
+      const hook = await subscribe(204);
+      const id = await create('jobs', { name: 'n1' });
+      const change = { key, body: { name: 'n2' } };
+      assert.equal((await instance().call(`PATCH /api/v1/jobs/${id}`, change)).status, 200);
+      await hook.attempted(2);
+      assert.equal(
+        (await instance().call(`POST /events/subscriptions/${hook.id}/test`, { key })).status,
+        200,
+      );
+      const delivery = await hook.attempted(3);
+      const shown = async (headers = {}) =>
+        [
+          ...readable((await admin.get(hook.page, headers)).text).matchAll(
+            /<th scope="row"[^>]*><a[^>]*>([^<]*)</g,
+          ),
+        ].map(([, title]) => title);
+      assert.deepEqual(await shown(), [
+        'Test event',
+        `Job ${id} updated (version 2)`,
+        `Job ${id} created (version 1)`,
+      ]);
+      assert.deepEqual(await shown(german), [
+        'Testereignis',
+        `Job ${id} geändert (Version 2)`,
+        `Job ${id} angelegt (Version 1)`,
+      ]);
+      const page = await admin.get(`${events}/item?id=${delivery}`, german);
+      assert.match(page.text, /<h1[^>]*>Testereignis</);
+      const [replay] = formsOf(page).filter(({ action }) => action === `${events}/replay`);
+      const answer = await admin.post(`${events}/replay`, replay?.values ?? assert.fail(page.text), german);
+      const message = readable((await admin.get(answer.headers.get('location') ?? '', german)).text);
+      assert.match(message, /Testereignis<\/strong> erneut eingereiht/);
+      const { json } = await instance().call(`GET /events/subscriptions/${hook.id}/deliveries`, { key });
+      assert.deepEqual(
+        (json.data as { event: string }[]).map(({ event }) => event),
+        ['test', `update jobs ${id} v2`, `create jobs ${id} v1`],
+      );
+    });
+
     test('a long body is truncated, and says so', async () => {
       const hook = await subscribe(204);
       await create('jobs', { name: 'x'.repeat(20_000) });

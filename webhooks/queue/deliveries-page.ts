@@ -64,6 +64,8 @@ export interface Deliveries {
   /** Column titles for the time and the owner. */
   readonly columns: { readonly time: TextIn; readonly owner: TextIn };
   readonly queue: Queue;
+  /** Returns an item's title, created from its subject. Default: the subject. */
+  readonly titleOf?: (subject: string, language: Language) => string;
   /** Returns the URL of an owner's page below the organization's setup. Absent if owners have no page. */
   readonly ownerPath?: (owner: string) => string;
   /** Returns the parts of an item's page that depend on the queue. */
@@ -82,7 +84,8 @@ export function deliveriesOf(
   deliveries: Deliveries,
   ownerId?: string,
 ): ObjectDefinition<DisplayedItem, ObjectServices> {
-  const { name, title, tab, icon, purpose, columns, queue } = deliveries;
+  const { name, title, tab, icon, purpose, columns, queue, titleOf } = deliveries;
+  const titleIn = ({ subject }: DisplayedItem, language: Language) => titleOf?.(subject, language) ?? subject;
   return {
     name,
     title,
@@ -93,7 +96,7 @@ export function deliveriesOf(
     source: displayedItems(queue),
     ...(ownerId !== undefined && { where: ownedBy(queue, ownerId) }),
     missing: queue.missing,
-    nameOf: (item) => item.title,
+    nameOf: titleIn,
     viewParameter: 'status',
     views: {
       all: { label: later('all') },
@@ -118,7 +121,7 @@ export function deliveriesOf(
       {
         title: later('event'),
         cell: (item, context) => ({
-          text: item.title,
+          text: titleIn(item, context.language),
           href: linkWithParameters(
             context.urlOf('item'),
             { id: item.id },
@@ -150,7 +153,7 @@ export function deliveriesOf(
         return {
           kind: 'record',
           ...page,
-          title: item.title,
+          title: titleIn(item, language),
           values: [
             { label: columns.owner(language), ...ownerOf(deliveries, item, context) },
             { label: columns.time(language), time: item.receivedAt },
@@ -277,7 +280,7 @@ const stateHues: Readonly<Record<ItemState, number>> = { waiting: 8, done: 6, de
 
 function ownerOf(
   { ownerPath }: Deliveries,
-  { owner, ownerName }: QueueItem,
+  { owner, ownerName }: Pick<QueueItem, 'owner' | 'ownerName'>,
   { slug, language }: Pick<ObjectContext<ObjectServices>, 'slug' | 'language'>,
 ): DisplayValue {
   if (ownerName === null) return { text: later('removed')(language) };

@@ -61,6 +61,7 @@ import {
 } from './subscriptions.ts';
 import { subscriptionsTexts } from './texts/index.ts';
 import { eventsOfRecords } from './timeline.ts';
+import { deliveryTitleIn } from './titles.ts';
 
 interface SubscriptionPageServices extends WebhookServices {
   readonly config: AuditConfig;
@@ -239,6 +240,7 @@ const sentEvents = ({ resources }: SubscriptionPageServices): Deliveries => ({
   purpose: later('deliveriesPurpose'),
   columns: { time: later('changed'), owner: later('to') },
   queue: deliveryQueue,
+  titleOf: (subject, language) => deliveryTitleIn(resources, subject, language),
   ownerPath: subscriptionPath,
   page: exchangePage(resources),
 });

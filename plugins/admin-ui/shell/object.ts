@@ -134,7 +134,7 @@ export interface ObjectDefinition<Row extends { readonly id: string }, Services>
   /** Returns the message for a row that does not exist. */
   readonly missing: (id: string) => TextIn;
   /** Returns a row's name for messages. */
-  readonly nameOf: (row: Row) => string;
+  readonly nameOf: (row: Row, language: Language) => string;
   /** Pages about a row, keyed by the last segment of their URL. */
   readonly pages?: Readonly<
     Record<

@@ -104,7 +104,7 @@ onBothDrivers(
       await other.attempted();
       assert.deepEqual(
         rowsIn(await text(hook.page)).map(([, href]) => href),
-        [`${events}/item?id=${newest}`],
+        [`${events}/item?id=${newest}&from=owner`],
       );
       assert.equal(rowsIn(await text(`${hook.page}&status=done`)).length, 1);
       const none = await text(`${hook.page}&status=dead`);
@@ -170,6 +170,45 @@ onBothDrivers(
       assert.match(done, /3 bytes, not shown because it is not text/);
       assert.doesNotMatch(done, /Next attempt/);
       assert.ok(id > 0);
+    });
+
+    test('a delivery leads back to the page from which it was opened', async () => {
+      const [hook, other] = [await subscribe(503), await subscribe(204)];
+      await create('jobs', { name: 'n1' });
+      const delivery = await hook.attempted();
+      const item = `${events}/item?id=${delivery}`;
+      const above = (page: string) => {
+        const [, href, label] =
+          /<p class="above"><a href="([^"]*)">[\s\S]*?<span class="ellipsis">([^<]*)</.exec(page) ?? [];
+        return [href, label];
+      };
+      const opened = async (list: string) => {
+        const link = rowsIn(await text(list)).find(([, href]) => href?.includes(`id=${delivery}&`));
+        return above(await text(link?.[1] ?? assert.fail(list)));
+      };
+      assert.deepEqual(await opened(hook.page), [hook.page, hook.url]);
+      assert.deepEqual(await opened(`${hook.page}&status=retrying`), [
+        `${hook.page}&status=retrying`,
+        hook.url,
+      ]);
+      const all = `${events}?show=event-deliveries&owner=${hook.id}`;
+      assert.deepEqual(await opened(all), [all, 'Webhooks']);
+      assert.deepEqual(above(await text(item)), [events, 'Webhooks']);
+      // It still does after another attempt.
+      const page = await admin.get(`${item}&from=owner`);
+      const [retry] = formsOf(page).filter(({ action }) => action === `${events}/replay`);
+      const answer = await admin.post(`${events}/replay`, retry?.values ?? assert.fail(page.text));
+      const location = answer.headers.get('location') ?? '';
+      assert.deepEqual(above(await text(location)), [hook.page, hook.url]);
+      for (const [query, expected] of [
+        [`from=owner&at=${encodeURIComponent(`id=${other.id}`)}`, [hook.page, hook.url]],
+        [`from=owner&at=${encodeURIComponent('status=dead#"><script>')}`, [hook.page, hook.url]],
+        ['from=owner&at=//evil.example', [`${hook.page}`, hook.url]],
+        ['from=https://evil.example', [events, 'Webhooks']],
+        ['from=__proto__', [events, 'Webhooks']],
+        ['from=constructor&from=owner', [events, 'Webhooks']],
+      ] as const)
+        assert.deepEqual(above(await text(`${item}&${query}`)), expected, query);
     });
 
     test('titles of events are in the language of the page, also in messages; the API and commands keep theirs', async () => {

@@ -19,6 +19,7 @@ import {
   type ObjectServices,
   parametersOf,
   type RecordPage,
+  returnQuery,
   type Text,
   type TextIn,
   TranslatedError,
@@ -48,6 +49,9 @@ const { later } = queueTexts;
 
 /** The parts of an item's page that depend on the queue. */
 type ItemPage = Pick<RecordPage, 'intro' | 'values' | 'links'>;
+
+/** Value of the parameter `from` of an item's page that was opened from its owner's page. */
+const fromOwner = 'owner';
 
 /** Names for the pages that show a queue's items. */
 export interface Deliveries {
@@ -125,7 +129,7 @@ export function deliveriesOf(
           href: linkWithParameters(
             context.urlOf('item'),
             { id: item.id },
-            { at: returnQueryOf(context, ownerId) },
+            { ...(ownerId !== undefined && { from: fromOwner }), at: returnQueryOf(context) },
           ),
         }),
       },
@@ -153,6 +157,7 @@ export function deliveriesOf(
         return {
           kind: 'record',
           ...page,
+          ...aboveOf(deliveries, item, context),
           title: titleIn(item, language),
           values: [
             { label: columns.owner(language), ...ownerOf(deliveries, item, context) },
@@ -288,8 +293,24 @@ function ownerOf(
 }
 
 /** Returns the query string of the list to which an item's page links. */
-const returnQueryOf = ({ request }: ObjectContext<ObjectServices>, ownerId: string | undefined): string =>
-  ownerId === undefined ? linkWithParameters('', parametersOf(request), { before: undefined }).slice(1) : '';
+const returnQueryOf = ({ request }: ObjectContext<ObjectServices>): string =>
+  linkWithParameters('', parametersOf(request), { before: undefined, id: undefined }).slice(1);
+
+/** Returns the link from an item's page to its owner's page, with the filters of its list, if it was opened from there. */
+function aboveOf(
+  deliveries: Deliveries,
+  item: DisplayedItem,
+  context: ObjectContext<ObjectServices>,
+): Pick<RecordPage, 'above'> {
+  const { from, at } = parametersOf(context.request);
+  const { text, href } = ownerOf(deliveries, item, context);
+  if (from !== fromOwner || href === undefined) return {};
+  const [path = '', query] = href.split('?');
+  const own = Object.fromEntries(new URLSearchParams(query));
+  const list = Object.fromEntries(new URLSearchParams(returnQuery(at)));
+  // The owner is the item's own, regardless of the request's parameters.
+  return { above: { label: text ?? '', href: linkWithParameters(path, own, { ...list, ...own }) } };
+}
 
 /** Returns an item's state without the number of attempts. */
 export function itemState(

@@ -66,7 +66,7 @@ for (const driver of drivers) {
       return headers.get('location') ?? '';
     };
     const job = async (path: string) => (await node.call(`GET ${path}`, { key })).json;
-    /** Waits until attempts have created as many leads. The progress could still be that of the process before. */
+    /** Waits until attempts have created as many leads. The progress can still be the previous process's progress. */
     const attemptsBegin = (count: number) =>
       until(async () => {
         const { json } = await node.call('GET /api/v1/leads?q=attempt', { key });

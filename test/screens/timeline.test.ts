@@ -18,7 +18,8 @@ const german = { 'accept-language': 'de' };
 const data = '/setup/o/acme/data';
 const sources = await sourcesWith({
   file: 'callers.yaml',
-  text: `common: all
+  text: `singular: caller
+common: all
 fields:
   name: { type: string }
   phone: { type: string, format: phone }

@@ -30,7 +30,7 @@ export interface QueueItem {
 
 /** A queue item, as shown on pages. */
 export interface DisplayedItem extends Omit<QueueItem, 'title'> {
-  /** The queue's `subject` or, if there is none, the title. */
+  /** The queue's `subject`, or the title if the queue has no subject. */
   readonly subject: string;
   /** The latest attempt as JSON, or an empty string. */
   readonly latest: string;

@@ -72,7 +72,7 @@ export default {
   },
   eventForReceivers: { one: 'Ereignis für {count} Empfänger', other: 'Ereignis für {count} Empfänger' },
   showDelivery: 'Zustellung anzeigen',
-  showDeliveryTo: 'Zustellung an {receiver} anzeigen',
+  showDeliveryTo: 'Zustellung anzeigen: {receiver}',
   deliveryState: '{receiver}: {state}',
   // Form
   add: 'Abonnement hinzufügen',

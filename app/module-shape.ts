@@ -151,6 +151,7 @@ const moduleChecks: { readonly [Key in keyof Required<ModuleDefinition>]: Check 
         secretHelp: text,
         tokenLabel: text,
         tokenHelp: text,
+        senders: kind('phone or email', (value) => value === 'phone' || value === 'email'),
         handshake: kind('true or false', (value) => typeof value === 'boolean'),
         accepts: kind(
           'a regular expression without the flags g and y',

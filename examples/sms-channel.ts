@@ -48,6 +48,7 @@ export default defineModule({
       secretHelp: 'In the console of the gateway, open Webhooks, Signing key.',
       tokenLabel: 'API token',
       tokenHelp: 'Used to send messages. In the console of the gateway, open API tokens.',
+      senders: 'phone',
       accepts: /^application\/json\b/i,
       bodyLimit: 1024 * 1024,
       reply: { type: 'application/json', body: '{"ok":true}' },

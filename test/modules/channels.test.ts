@@ -169,6 +169,13 @@ onBothDrivers(
         { provider_id: 'in-1', sender: '+15550107001', body: 'Hello' },
         { provider_id: 'in-2', sender: '2', body: 'Two' },
       ]);
+      const created = await instance().call('POST /api/v1/leads', {
+        key: acme.key,
+        body: { last_name: 'Ames', phone: '+1 555 010 7001' },
+      });
+      const admin = await signIn(instance(), administratorOf(acme));
+      const page = await admin.get(`/setup/o/acme/data/leads/${created.json.id}`);
+      assert.match(page.text, /Message from \+1 555 010 7001 through sms /);
     });
 
     test('the signature covers the raw bytes', async () => {

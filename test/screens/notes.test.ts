@@ -280,7 +280,7 @@ onBothDrivers(
   { sources },
 );
 
-test('with NOTES=false, records have only a history', async () => {
+test('with NOTES=false, timelines have no form for notes', async () => {
   const instance: Instance = await startInstance('postgresql', { environment: { NOTES: 'false' } });
   try {
     const acme = await instance.organization('acme');
@@ -288,6 +288,7 @@ test('with NOTES=false, records have only a history', async () => {
     const made = await instance.call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'Ames' } });
     const url = `${data}/leads/${made.json.id}`;
     const page = await admin.get(url);
+    assert.match(page.text, /Timeline<\/h2>[\s\S]*Created by/);
     assert.doesNotMatch(page.text, /Add note/);
     assert.equal(
       (await admin.post(`${url}/notes`, { _csrf: await admin.token(url), text: 'x' })).status,

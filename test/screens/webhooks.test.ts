@@ -104,7 +104,7 @@ onBothDrivers(
       await other.attempted();
       assert.deepEqual(
         rowsIn(await text(hook.page)).map(([, href]) => href),
-        [`${events}/item?id=${newest}`],
+        [`${events}/item?id=${newest}&from=owner`],
       );
       assert.equal(rowsIn(await text(`${hook.page}&status=done`)).length, 1);
       const none = await text(`${hook.page}&status=dead`);
@@ -170,6 +170,85 @@ onBothDrivers(
       assert.match(done, /3 bytes, not shown because it is not text/);
       assert.doesNotMatch(done, /Next attempt/);
       assert.ok(id > 0);
+    });
+
+    test('a delivery leads back to the page from which it was opened', async () => {
+      const [hook, other] = [await subscribe(503), await subscribe(204)];
+      await create('jobs', { name: 'n1' });
+      const delivery = await hook.attempted();
+      const item = `${events}/item?id=${delivery}`;
+      const above = (page: string) => {
+        const [, href, label] =
+          /<p class="above"><a href="([^"]*)">[\s\S]*?<span class="ellipsis">([^<]*)</.exec(page) ?? [];
+        return [href, label];
+      };
+      const opened = async (list: string) => {
+        const link = rowsIn(await text(list)).find(([, href]) => href?.includes(`id=${delivery}&`));
+        return above(await text(link?.[1] ?? assert.fail(list)));
+      };
+      assert.deepEqual(await opened(hook.page), [hook.page, hook.url]);
+      assert.deepEqual(await opened(`${hook.page}&status=retrying`), [
+        `${hook.page}&status=retrying`,
+        hook.url,
+      ]);
+      const all = `${events}?show=event-deliveries&owner=${hook.id}`;
+      assert.deepEqual(await opened(all), [all, 'Webhooks']);
+      assert.deepEqual(above(await text(item)), [events, 'Webhooks']);
+      // It still does after another attempt.
+      const page = await admin.get(`${item}&from=owner`);
+      const [retry] = formsOf(page).filter(({ action }) => action === `${events}/replay`);
+      const answer = await admin.post(`${events}/replay`, retry?.values ?? assert.fail(page.text));
+      const location = answer.headers.get('location') ?? '';
+      assert.deepEqual(above(await text(location)), [hook.page, hook.url]);
+      for (const [query, expected] of [
+        [`from=owner&at=${encodeURIComponent(`id=${other.id}`)}`, [hook.page, hook.url]],
+        [`from=owner&at=${encodeURIComponent('status=dead#"><script>')}`, [hook.page, hook.url]],
+        ['from=owner&at=//evil.example', [`${hook.page}`, hook.url]],
+        ['from=https://evil.example', [events, 'Webhooks']],
+        ['from=__proto__', [events, 'Webhooks']],
+        ['from=constructor&from=owner', [events, 'Webhooks']],
+      ] as const)
+        assert.deepEqual(above(await text(`${item}&${query}`)), expected, query);
+    });
+
+    test('titles of events are in the language of the page, also in messages; the API and commands keep theirs', async () => {
+      const hook = await subscribe(204);
+      const id = await create('jobs', { name: 'n1' });
+      const change = { key, body: { name: 'n2' } };
+      assert.equal((await instance().call(`PATCH /api/v1/jobs/${id}`, change)).status, 200);
+      await hook.attempted(2);
+      assert.equal(
+        (await instance().call(`POST /events/subscriptions/${hook.id}/test`, { key })).status,
+        200,
+      );
+      const delivery = await hook.attempted(3);
+      const shown = async (headers = {}) =>
+        [
+          ...readable((await admin.get(hook.page, headers)).text).matchAll(
+            /<th scope="row"[^>]*><a[^>]*>([^<]*)</g,
+          ),
+        ].map(([, title]) => title);
+      assert.deepEqual(await shown(), [
+        'Test event',
+        `Job ${id} updated (version 2)`,
+        `Job ${id} created (version 1)`,
+      ]);
+      assert.deepEqual(await shown(german), [
+        'Testereignis',
+        `Job ${id} geändert (Version 2)`,
+        `Job ${id} angelegt (Version 1)`,
+      ]);
+      const page = await admin.get(`${events}/item?id=${delivery}`, german);
+      assert.match(page.text, /<h1[^>]*>Testereignis</);
+      const [replay] = formsOf(page).filter(({ action }) => action === `${events}/replay`);
+      const answer = await admin.post(`${events}/replay`, replay?.values ?? assert.fail(page.text), german);
+      const message = readable((await admin.get(answer.headers.get('location') ?? '', german)).text);
+      assert.match(message, /Testereignis<\/strong> erneut eingereiht/);
+      const { json } = await instance().call(`GET /events/subscriptions/${hook.id}/deliveries`, { key });
+      assert.deepEqual(
+        (json.data as { event: string }[]).map(({ event }) => event),
+        ['test', `update jobs ${id} v2`, `create jobs ${id} v1`],
+      );
     });
 
     test('a long body is truncated, and says so', async () => {

@@ -327,10 +327,16 @@ onBothDrivers(
       await settle(url, 'done');
       const admin = await signIn(instance(), administratorOf(acme));
       const page = await admin.get(`/setup/o/acme/events?show=event-deliveries&owner=${id}`);
-      assert.match(page.text, /batch of 3 events/);
+      assert.match(page.text, /Batch of 3 events: Lead \d+ created \(version 1\), /);
       const [delivery] = await deliveries(url);
-      const details = await admin.get(`/setup/o/acme/events/item?id=${delivery?.id}`);
-      for (const event of delivery?.events ?? []) assert.ok(details.text.includes(event), event);
+      const details = async (headers = {}) =>
+        (await admin.get(`/setup/o/acme/events/item?id=${delivery?.id}`, headers)).text;
+      const ids = (delivery?.events ?? []).map((event) => /^create leads (\d+) v1$/.exec(event)?.[1]);
+      assert.equal(ids.length, 3);
+      const [english, german] = [await details(), await details({ 'accept-language': 'de' })];
+      assert.ok(english.includes(ids.map((lead) => `Lead ${lead} created (version 1)`).join('\n')), english);
+      assert.ok(german.includes(ids.map((lead) => `Lead ${lead} angelegt (Version 1)`).join('\n')), german);
+      assert.match(german, /<h1[^>]*>Stapel mit 3 Ereignissen: Lead \d+ angelegt \(Version 1\), /);
       assert.equal((await call(`DELETE ${url}`)).status, 200);
       const rest = sql`select from crm_event_deliveries where subscription_id = ${id}::bigint`;
       assert.equal((await execute(rest)).length, 0);

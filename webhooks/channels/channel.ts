@@ -88,6 +88,11 @@ export interface Channel<Services = ChannelServices> {
   /** The provider's term for the access token used to call its API. Absent if the API is never called. */
   readonly tokenLabel?: string;
   readonly tokenHelp?: string | TextIn;
+  /**
+   * Whether the senders of its messages are phone numbers or email addresses, by which the timelines of records show the
+   * messages. Absent if they are other IDs.
+   */
+  readonly senders?: 'phone' | 'email';
   /** Whether the provider confirms the URL with a GET request that contains the verify token. */
   readonly handshake?: boolean;
   /** Content types used by the provider. */

@@ -45,6 +45,7 @@ export const twilio: Channel = {
   label: 'Twilio',
   secretLabel: 'Auth token',
   secretHelp: channelsTexts.later('twilioSecret'),
+  senders: 'phone',
   signsUrl: true,
   accepts: /^application\/(x-www-form-urlencoded|json)\b/i,
   bodyLimit: 256 * 1024,

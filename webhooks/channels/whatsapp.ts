@@ -6,6 +6,7 @@ import { jsonList, jsonObject, jsonText, meta, metaSimulation } from './meta.ts'
 export const whatsapp: Channel = {
   ...meta,
   label: 'WhatsApp Cloud',
+  senders: 'phone',
   events: ({ raw }) => {
     const payload = jsonObject(readJson(raw));
     if (payload.object !== 'whatsapp_business_account') return [];

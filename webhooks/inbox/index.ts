@@ -5,6 +5,7 @@ import type { Database } from '../../engine/database/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import type { InstanceSecrets } from '../../plugins/access/secrets/index.ts';
+import { addTimelineSource } from '../../plugins/admin-ui/shell/index.ts';
 import {
   type ChannelConfig,
   type ChannelModule,
@@ -21,6 +22,7 @@ import { type InboxServices, integrationPages } from './integrations-page.ts';
 import { payloadOf } from './payload.ts';
 import { inboxTables } from './tables.ts';
 import { inboxTexts } from './texts/index.ts';
+import { receivedMessages } from './timeline.ts';
 
 export { endpointPath, integrationRows, openIntegration } from './integrations.ts';
 
@@ -41,6 +43,7 @@ export const inboxModule: Module<
   metrics: ({ database }) => [queueMetrics(database, 'inbox', inboxQueue)],
   pages: (screens, services) => {
     integrationPages(screens, services);
+    addTimelineSource(screens, receivedMessages(channelsOf(services.config)));
     addDeliveries(screens, services, {
       name: 'deliveries',
       title: inboxTexts.later('deliveries'),

@@ -8,6 +8,7 @@ import {
   tenantLink,
   textColumn,
 } from '../../engine/tables/index.ts';
+import { contactKey } from '../endpoint/index.ts';
 import { type QueueRow, queueTable } from '../queue/index.ts';
 
 declare module '../../engine/tables/index.ts' {
@@ -90,6 +91,13 @@ const receivedMessages = defineTable(
       {
         name: 'crm_received_messages_provider',
         properties: ['organization_id_link', 'integration_id', 'provider_id'],
+      },
+    ],
+    indexes: [
+      // Finds the messages from a person, newest first.
+      {
+        name: 'crm_received_messages_sender',
+        keys: ['"organization_id"', contactKey('"sender"'), '"received_at"', '"id"'],
       },
     ],
     personalData: { label: 'received messages', columns: ['sender', 'body'], erasure: 'delete' },

@@ -19,6 +19,8 @@ import {
   type ObjectServices,
   parametersOf,
   type RecordPage,
+  returnQuery,
+  type Text,
   type TextIn,
   TranslatedError,
 } from '../../plugins/admin-ui/shell/index.ts';
@@ -48,6 +50,9 @@ const { later } = queueTexts;
 /** The parts of an item's page that depend on the queue. */
 type ItemPage = Pick<RecordPage, 'intro' | 'values' | 'links'>;
 
+/** Value of the parameter `from` of an item's page that was opened from its owner's page. */
+const fromOwner = 'owner';
+
 /** Names for the pages that show a queue's items. */
 export interface Deliveries {
   /** The list's name (in the URL) and title. */
@@ -63,6 +68,8 @@ export interface Deliveries {
   /** Column titles for the time and the owner. */
   readonly columns: { readonly time: TextIn; readonly owner: TextIn };
   readonly queue: Queue;
+  /** Returns an item's title, created from its subject. Default: the subject. */
+  readonly titleOf?: (subject: string, language: Language) => string;
   /** Returns the URL of an owner's page below the organization's setup. Absent if owners have no page. */
   readonly ownerPath?: (owner: string) => string;
   /** Returns the parts of an item's page that depend on the queue. */
@@ -81,7 +88,8 @@ export function deliveriesOf(
   deliveries: Deliveries,
   ownerId?: string,
 ): ObjectDefinition<DisplayedItem, ObjectServices> {
-  const { name, title, tab, icon, purpose, columns, queue } = deliveries;
+  const { name, title, tab, icon, purpose, columns, queue, titleOf } = deliveries;
+  const titleIn = ({ subject }: DisplayedItem, language: Language) => titleOf?.(subject, language) ?? subject;
   return {
     name,
     title,
@@ -92,7 +100,7 @@ export function deliveriesOf(
     source: displayedItems(queue),
     ...(ownerId !== undefined && { where: ownedBy(queue, ownerId) }),
     missing: queue.missing,
-    nameOf: (item) => item.title,
+    nameOf: titleIn,
     viewParameter: 'status',
     views: {
       all: { label: later('all') },
@@ -117,11 +125,11 @@ export function deliveriesOf(
       {
         title: later('event'),
         cell: (item, context) => ({
-          text: item.title,
+          text: titleIn(item, context.language),
           href: linkWithParameters(
             context.urlOf('item'),
             { id: item.id },
-            { at: returnQueryOf(context, ownerId) },
+            { ...(ownerId !== undefined && { from: fromOwner }), at: returnQueryOf(context) },
           ),
         }),
       },
@@ -149,7 +157,8 @@ export function deliveriesOf(
         return {
           kind: 'record',
           ...page,
-          title: item.title,
+          ...aboveOf(deliveries, item, context),
+          title: titleIn(item, language),
           values: [
             { label: columns.owner(language), ...ownerOf(deliveries, item, context) },
             { label: columns.time(language), time: item.receivedAt },
@@ -276,7 +285,7 @@ const stateHues: Readonly<Record<ItemState, number>> = { waiting: 8, done: 6, de
 
 function ownerOf(
   { ownerPath }: Deliveries,
-  { owner, ownerName }: QueueItem,
+  { owner, ownerName }: Pick<QueueItem, 'owner' | 'ownerName'>,
   { slug, language }: Pick<ObjectContext<ObjectServices>, 'slug' | 'language'>,
 ): DisplayValue {
   if (ownerName === null) return { text: later('removed')(language) };
@@ -284,29 +293,53 @@ function ownerOf(
 }
 
 /** Returns the query string of the list to which an item's page links. */
-const returnQueryOf = ({ request }: ObjectContext<ObjectServices>, ownerId: string | undefined): string =>
-  ownerId === undefined ? linkWithParameters('', parametersOf(request), { before: undefined }).slice(1) : '';
+const returnQueryOf = ({ request }: ObjectContext<ObjectServices>): string =>
+  linkWithParameters('', parametersOf(request), { before: undefined, id: undefined }).slice(1);
 
-function stateOf(
-  { reasons }: Queue,
-  { status, attempts, error, latest }: DisplayedItem,
+/** Returns the link from an item's page to its owner's page, with the filters of its list, if it was opened from there. */
+function aboveOf(
+  deliveries: Deliveries,
+  item: DisplayedItem,
+  context: ObjectContext<ObjectServices>,
+): Pick<RecordPage, 'above'> {
+  const { from, at } = parametersOf(context.request);
+  const { text, href } = ownerOf(deliveries, item, context);
+  if (from !== fromOwner || href === undefined) return {};
+  const [path = '', query] = href.split('?');
+  const own = Object.fromEntries(new URLSearchParams(query));
+  const list = Object.fromEntries(new URLSearchParams(returnQuery(at)));
+  // The owner is the item's own, regardless of the request's parameters.
+  return { above: { label: text ?? '', href: linkWithParameters(path, own, { ...list, ...own }) } };
+}
+
+/** Returns an item's state without the number of attempts. */
+export function itemState(
+  { status, attempts, latest }: Pick<DisplayedItem, 'status' | 'attempts' | 'latest'>,
   language: Language,
-): DisplayValue {
+): { readonly text: Text; readonly state: NonNullable<DisplayValue['state']> } {
   const t = queueTexts(language);
-  const [attempt] = attemptsIn(latest);
-  const isSkipped = status === 'done' && attempt?.result === 'skipped';
-  const label = isRetrying({ status, attempts })
-    ? t('retrying')
-    : isSkipped
-      ? t('skipped')
-      : stateLabels[status](language);
-  const reason = reasonFor(reasons, { status, error, latest: attempt }, language);
+  const isSkipped = status === 'done' && attemptsIn(latest)[0]?.result === 'skipped';
+  if (isRetrying({ status, attempts })) return { text: t('retrying'), state: 'quiet' };
+  if (isSkipped) return { text: t('skipped'), state: 'quiet' };
+  return { text: stateLabels[status](language), state: badgeStates[status] };
+}
+
+/** Styles of the badges for each status. */
+const badgeStates: Readonly<Record<ItemState, NonNullable<DisplayValue['state']>>> = {
+  waiting: 'quiet',
+  done: 'good',
+  dead: 'bad',
+};
+
+function stateOf({ reasons }: Queue, item: DisplayedItem, language: Language): DisplayValue {
+  const t = queueTexts(language);
+  const { status, attempts, error, latest } = item;
+  const { text, state } = itemState(item, language);
+  const reason = reasonFor(reasons, { status, error, latest: attemptsIn(latest)[0] }, language);
   return {
     text:
-      attempts > 0
-        ? t('afterAttempts', { state: label, attempts: t('attempts', { count: attempts }) })
-        : label,
-    state: status === 'dead' ? 'bad' : status === 'done' && !isSkipped ? 'good' : 'quiet',
+      attempts > 0 ? t('afterAttempts', { state: text, attempts: t('attempts', { count: attempts }) }) : text,
+    state,
     below: reason === '' ? null : reason,
     title: reason,
   };

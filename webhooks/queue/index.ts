@@ -12,9 +12,16 @@ export {
 export { queueCheck } from './check.ts';
 export type { ClaimedItem } from './claim.ts';
 export { queueCommands } from './commands.ts';
-export { addDeliveries, addDeliveriesToHome, type Deliveries, deliveriesOf } from './deliveries-page.ts';
+export {
+  addDeliveries,
+  addDeliveriesToHome,
+  type Deliveries,
+  deliveriesOf,
+  itemState,
+} from './deliveries-page.ts';
 export {
   type DetailedItem,
+  type DisplayedItem,
   detailedItems,
   endPauses,
   ownedBy,

@@ -29,7 +29,9 @@ export interface QueueItem {
 }
 
 /** A queue item, as shown on pages. */
-export interface DisplayedItem extends QueueItem {
+export interface DisplayedItem extends Omit<QueueItem, 'title'> {
+  /** The queue's `subject`, or the title if the queue has no subject. */
+  readonly subject: string;
   /** The latest attempt as JSON, or an empty string. */
   readonly latest: string;
 }
@@ -58,10 +60,11 @@ export const itemRows = ({ table, owner, title }: Queue): RowSource<QueueItem> =
   order: 'i.id desc',
 });
 
-/** Returns a queue's items with their latest attempts. */
+/** Returns a queue's items with their subjects and latest attempts. */
 export function displayedItems(queue: Queue): RowSource<DisplayedItem> {
   const source = itemRows(queue);
-  return { ...source, columns: { ...source.columns, latest: latestAttempt('i') } };
+  const { title, ...columns } = source.columns;
+  return { ...source, columns: { ...columns, subject: queue.subject ?? title, latest: latestAttempt('i') } };
 }
 
 /** What is known about the attempts to process an item. */

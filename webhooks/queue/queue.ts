@@ -37,6 +37,8 @@ export interface Queue {
   readonly isFollowed?: string;
   /** SQL expression for the title of item `i`. */
   readonly title: string;
+  /** SQL expression for the subject of item `i`, as text, if pages create titles in the user's language from it. */
+  readonly subject?: string;
   /** SQL expression for the details of item `i`, as text. */
   readonly detail: string;
   /** SQL expression for the time of the next attempt of the waiting item `i` with owner `g`, or null if it has none. */

@@ -2,9 +2,15 @@
 // May import engine, plugins, settings, endpoint, channels, inbox.
 
 import type { Module } from '../../engine/modules/index.ts';
+import { addTimelineSource } from '../../plugins/admin-ui/shell/index.ts';
 import { senderTables } from './tables.ts';
+import { sentMessages } from './timeline.ts';
 
 export { send } from './sender.ts';
 
 /** Outgoing messages and their status. */
-export const senderModule: Module = { name: 'sender', tables: senderTables };
+export const senderModule: Module = {
+  name: 'sender',
+  tables: senderTables,
+  pages: (app) => addTimelineSource(app, sentMessages),
+};

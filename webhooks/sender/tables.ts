@@ -1,5 +1,6 @@
 import type { Generated } from 'kysely';
 import { defineTable, identity, now, tenant, textColumn } from '../../engine/tables/index.ts';
+import { contactKey } from '../endpoint/index.ts';
 
 declare module '../../engine/tables/index.ts' {
   interface TableRows {
@@ -33,7 +34,14 @@ const messages = defineTable(
     created_at: now,
   },
   {
-    indexes: [{ name: 'crm_messages_provider', properties: ['organization_id_link', 'provider_id'] }],
+    indexes: [
+      { name: 'crm_messages_provider', properties: ['organization_id_link', 'provider_id'] },
+      // Finds the messages to a person, newest first.
+      {
+        name: 'crm_messages_recipient',
+        keys: ['"organization_id"', contactKey('"recipient"'), '"created_at"', '"id"'],
+      },
+    ],
     personalData: { label: 'outgoing messages', columns: ['recipient', 'body', 'error'], erasure: 'delete' },
   },
 );

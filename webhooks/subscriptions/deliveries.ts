@@ -15,6 +15,7 @@ import type { Queue } from '../queue/index.ts';
 import type { EventFormat, FilterMode } from './input.ts';
 import { deliveryReasons } from './reasons.ts';
 import { subscriptionsTexts } from './texts/index.ts';
+import { type EventSubject, eventSubject } from './titles.ts';
 
 /** The object of test events and batches, which are not about a record. */
 export const testObject = '';
@@ -73,9 +74,12 @@ const maxTitleEvents = 3;
 /** SQL for the events of batch `i`, from which an expression is selected. */
 const ofBatch = (expression: string): string =>
   `(select ${expression} from crm_event_deliveries m where m.organization_id = i.organization_id and m.batch_id = i.id)`;
-const firstTitles = `(select string_agg(_t.title, ', ' order by _t.id) from (
-  select m.id, ${eventTitle('m')} as title from crm_event_deliveries m
+/** SQL for the first events of batch `i`, from whose titles an expression is selected. @param title SQL for an event's title */
+const ofFirstEvents = (expression: string, title: string): string => `(select ${expression} from (
+  select m.id, ${title} as title from crm_event_deliveries m
   where m.organization_id = i.organization_id and m.batch_id = i.id order by m.id limit ${maxTitleEvents}) _t)`;
+const firstTitles = ofFirstEvents(`string_agg(_t.title, ', ' order by _t.id)`, eventTitle('m'));
+const firstSubjects = ofFirstEvents('json_agg(_t.title order by _t.id)', eventSubject('m'));
 
 /** The last request of a delivery and its response. */
 export interface Exchange {
@@ -89,8 +93,8 @@ export interface Exchange {
   readonly attempts: string;
   /** The resources of the events. */
   readonly objects: readonly string[];
-  /** Titles of the events of a batch as lines, or an empty string. */
-  readonly events: string;
+  /** The events of a batch. */
+  readonly events: readonly EventSubject[];
 }
 
 /** SQL for the titles of the events of batch `i` as lines. */
@@ -110,7 +114,7 @@ export const exchangeRows: RowSource<Exchange> = {
     attempts: 'i.attempt_log',
     objects: `case i.action when 'test' then array[]::text[] when 'batch' then array${ofBatch('distinct m.object')}
       else array[i.object] end`,
-    events: `case i.action when 'batch' then coalesce(${allTitles}, '') else '' end`,
+    events: `case i.action when 'batch' then coalesce(${ofBatch(`json_agg(${eventSubject('m')} order by m.id)`)}, '[]') else '[]' end`,
   },
   order: 'i.id desc',
 };
@@ -144,6 +148,8 @@ export const deliveryQueue: Queue = {
   title: `case i.action when 'batch' then ${ofBatch(`'batch of ' || count(*) || case count(*) when 1 then ' event' else ' events' end`)}
     || coalesce(': ' || ${firstTitles}, '') || case when ${ofBatch('count(*)')} > ${maxTitleEvents} then ', …' else '' end
     else ${eventTitle('i')} end`,
+  subject: `case i.action when 'batch' then json_build_object('count', ${ofBatch('count(*)')}, 'events', coalesce(${firstSubjects}, '[]'))
+    else json_build_object('events', json_build_array(${eventSubject('i')})) end::text`,
   detail: `i.request || E'\\n\\n' || i.response || case i.action when 'batch'
     then E'\\n\\n' || coalesce(${allTitles}, '') else '' end`,
   nextAt: `case when g.state = 'on' then greatest(i.next_at, g.paused_until) end`,

@@ -5,6 +5,7 @@ import { attemptsIn, type Deliveries } from '../queue/index.ts';
 import { canReadBodies, exchangeRows } from './deliveries.ts';
 import { maxBytes, maxStoredBytes } from './post.ts';
 import { subscriptionsTexts } from './texts/index.ts';
+import { eventTitleIn } from './titles.ts';
 
 /** Returns a size in words. */
 function sizeText(bytes: number, language: Language): Text {
@@ -49,7 +50,14 @@ export const exchangePage =
     return {
       ...(hasBodies && !canRead && { intro: t('bodiesHidden', { resources: objects.join(', ') }) }),
       values: [
-        ...(events === '' ? [] : [{ label: t('eventsOfBatch'), long: events }]),
+        ...(events.length === 0
+          ? []
+          : [
+              {
+                label: t('eventsOfBatch'),
+                long: events.map((event) => eventTitleIn(resources, event, language)).join('\n'),
+              },
+            ]),
         ...(isSent
           ? [
               {

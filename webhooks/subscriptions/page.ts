@@ -11,6 +11,7 @@ import { sealing } from '../../plugins/access/secrets/index.ts';
 import {
   addHomeCheck,
   addObjects,
+  addTimelineSource,
   type DisplayValue,
   defineObject,
   exactTime,
@@ -59,6 +60,8 @@ import {
   subscriptionRows,
 } from './subscriptions.ts';
 import { subscriptionsTexts } from './texts/index.ts';
+import { eventsOfRecords } from './timeline.ts';
+import { deliveryTitleIn } from './titles.ts';
 
 interface SubscriptionPageServices extends WebhookServices {
   readonly config: AuditConfig;
@@ -237,6 +240,7 @@ const sentEvents = ({ resources }: SubscriptionPageServices): Deliveries => ({
   purpose: later('deliveriesPurpose'),
   columns: { time: later('changed'), owner: later('to') },
   queue: deliveryQueue,
+  titleOf: (subject, language) => deliveryTitleIn(resources, subject, language),
   ownerPath: subscriptionPath,
   page: exchangePage(resources),
 });
@@ -483,6 +487,7 @@ function redirectFormerPages(app: FastifyInstance): void {
 export function subscriptionPages(app: FastifyInstance, services: SubscriptionPageServices): void {
   const deliveries = sentEvents(services);
   addObjects(app, services, [subscriptions, defineObject(deliveriesOf(deliveries))]);
+  addTimelineSource(app, eventsOfRecords);
   redirectFormerPages(app);
   addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
     const t = subscriptionsTexts(language);

@@ -170,6 +170,12 @@ const deliveries = queueTable(
         keys: ['"organization_id"', '"batch_id"'],
         where: `"batch_id" is not null`,
       },
+      // Finds the events about a record, by version, newest first.
+      {
+        name: 'crm_event_deliveries_record',
+        keys: ['"organization_id"', '"object"', '"object_id"', '"at"', '"version"'],
+        where: `"object_id" is not null`,
+      },
       // Finds batches that other deliveries must wait for.
       {
         name: 'crm_event_deliveries_batches',

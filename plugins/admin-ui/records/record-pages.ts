@@ -26,7 +26,7 @@ import { neighborsOf, sameList } from './neighbors.ts';
 import { userIds, userIdsOfChanges } from './people.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf, returnUrl } from './routes.ts';
-import { notedRecord, readTimeline, withNotes } from './timeline.ts';
+import { authorsOf, readTimeline, withEntries } from './timeline.ts';
 import { readUndo, restoreRecord, tagAfter, undoablePosition } from './undo.ts';
 import { unlessConflict, unlessMissing } from './unless.ts';
 import { editedField, valueForm } from './value-form.ts';
@@ -125,14 +125,11 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
   const stored = await unlessMissing(() =>
     calls.read(resource, id, references.pageExpansion(calls, resource)),
   );
-  const timeline =
-    stored === undefined || !context.hasNotes
-      ? undefined
-      : await readTimeline(context.database, notedRecord(context), history, request.query as Form);
+  const timeline = stored && (await readTimeline(context, stored.record, history));
   const people = await context.findPeople([
     ...userIdsOfChanges(resource, history.items),
     ...userIds(resource, [stored?.record ?? null]),
-    ...(timeline?.notes ?? []).map(({ author }) => author),
+    ...authorsOf(timeline?.entries ?? []),
   ]);
   const neighbors = await neighborsOf(context, id);
   const above = { label: resourceLabel(resource.definition), href: neighbors?.list ?? path };
@@ -141,7 +138,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
     `${path}/${id}/value?${new URLSearchParams({ field: name, ...more })}`;
   const value = (name: string, { position }: ChangeValues, side: Side) =>
     valueAt(name, { change: position, side });
-  if (stored === undefined) {
+  if (stored === undefined || timeline === undefined) {
     // A deleted record's history is still available.
     const deletion = history.items.find(isRemoval);
     const last = deletion?.before ?? {};
@@ -193,20 +190,15 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
   const editHref = (name: string) => `${path}/${id}${kept === '' ? '?' : `${kept}&`}edit=${name}`;
   const title = titles.of(resource, record);
   const lock = await calls.lockOn(resource, id);
-  const changes = historyEntries(
-    resource,
-    timeline === undefined ? history : { items: timeline.changes, next: undefined },
-    people,
-    {
-      language,
-      undo:
-        calls.allows(resource, 'update') && lock === undefined
-          ? (change) => (change.action === 'update' ? undo(change) : undefined)
-          : undefined,
-      older,
-      value,
-    },
-  );
+  const changes = historyEntries(resource, { items: timeline.changes, next: undefined }, people, {
+    language,
+    undo:
+      calls.allows(resource, 'update') && lock === undefined
+        ? (change) => (change.action === 'update' ? undo(change) : undefined)
+        : undefined,
+    older,
+    value,
+  });
   return sendPage({
     kind: 'record',
     title,
@@ -277,23 +269,21 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
         };
       }),
     related: references.lists(calls, resource, record),
-    changes:
-      timeline === undefined
-        ? changes
-        : {
-            ...changes,
-            title: t('timeline'),
-            all: withNotes(context, changes, timeline.notes, people),
-            older: timeline.older && `${path}/${id}?${new URLSearchParams(timeline.older)}`,
-            ...(calls.allows(resource, 'update') && {
-              form: {
-                action: `${path}/${id}/notes`,
-                value: edit?.note ?? '',
-                maxLength: maxNoteLength,
-                error: edit?.note === undefined ? undefined : edit.problem,
-              },
-            }),
+    changes: {
+      ...changes,
+      title: t('timeline'),
+      all: withEntries(changes, timeline.entries, people),
+      older: timeline.older && `${path}/${id}?${new URLSearchParams(timeline.older)}`,
+      ...(context.hasNotes &&
+        calls.allows(resource, 'update') && {
+          form: {
+            action: `${path}/${id}/notes`,
+            value: edit?.note ?? '',
+            maxLength: maxNoteLength,
+            error: edit?.note === undefined ? undefined : edit.problem,
           },
+        }),
+    },
     danger: lock === undefined ? deletionOf(context, id) : undefined,
   });
 }

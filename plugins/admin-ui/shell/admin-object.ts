@@ -102,7 +102,8 @@ function partsOf<Row extends { readonly id: string }, Services>(
         const context = contextOf(admin, request);
         const row = await read(context, form);
         if (isOffered?.(row, context) === false) {
-          const subject = row === undefined ? definition.plural(context.language) : nameOf(row);
+          const subject =
+            row === undefined ? definition.plural(context.language) : nameOf(row, context.language);
           const label = action.label(context.language, row);
           throw new TranslatedError(shellTexts.later('notAvailable', { action: label, name: subject }));
         }
@@ -114,7 +115,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
       const outcome = await run(context, form, row);
       if (outcome) return outcome;
       const [code = ''] = Object.keys(action.done ?? {});
-      return { done: code, ...(row !== undefined && { name: nameOf(row), id: row.id }) };
+      return { done: code, ...(row !== undefined && { name: nameOf(row, context.language), id: row.id }) };
     };
   };
   for (const [name, action] of Object.entries(actions)) add(name, action, async () => undefined);
@@ -143,7 +144,7 @@ function menuOf<Row extends { readonly id: string }, Services>(
     .filter(([, { isOffered }]) => isOffered?.(row, context) !== false)
     .map(([name, { page, fields, accessibleName, ...action }]) => {
       const [label, url] = [action.label(context.language, row), context.urlOf(name)];
-      const rowName = nameOf(row);
+      const rowName = nameOf(row, context.language);
       const fullName = accessibleName?.(rowName, row)(context.language) ?? `${label} ${rowName}`;
       const entry = { label, name: fullName };
       return page === undefined
@@ -155,7 +156,7 @@ function menuOf<Row extends { readonly id: string }, Services>(
         : { ...entry, href: `${url}?id=${row.id}` };
     });
   return {
-    label: nameOf(row),
+    label: nameOf(row, context.language),
     links: [...links, ...entries.filter((entry) => 'href' in entry)],
     buttons: [...buttons, ...entries.filter((entry) => 'action' in entry)],
   };

@@ -105,6 +105,7 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: AdminUi
       app.decorate('homeParts', []);
       app.decorate('homeSteps', []);
       app.decorate('recordsOf', []);
+      app.decorate('timelineSources', []);
       app.decorateRequest('formOwner', 'nobody');
       app.decorateRequest('person', null);
       app.setErrorHandler((error, request, reply) => sendFailure(error, request, reply));

@@ -68,6 +68,16 @@ export {
 } from './render.ts';
 export { redirectGetToForm, section } from './section.ts';
 export { exactTime, registerPages } from './templates.ts';
+export {
+  addTimelineSource,
+  inPeriod,
+  microseconds,
+  type TimelineEntry,
+  type TimelinePeriod,
+  type TimelineRecord,
+  type TimelineRequest,
+  type TimelineSource,
+} from './timeline.ts';
 export { ForbiddenError, TranslatedError } from './translated-error.ts';
 export * from './views.ts';
 

@@ -134,8 +134,8 @@ export interface ObjectDefinition<Row extends { readonly id: string }, Services>
   /** Returns the message for a row that does not exist. */
   readonly missing: (id: string) => TextIn;
   /** Returns a row's name for messages. */
-  readonly nameOf: (row: Row) => string;
-  /** Pages about a row, keyed by the last segment of their URL. */
+  readonly nameOf: (row: Row, language: Language) => string;
+  /** Pages about a row, keyed by the last segment of their URL. A page without a parent leads back to the list. */
   readonly pages?: Readonly<
     Record<
       string,

@@ -148,7 +148,7 @@ export function section(
     const content = await pages[page]?.(admin, { form, request, back });
     if (content === undefined) throw new Error(`${name} has no page ${page}`);
     return show(request, reply, content, {
-      above: { label: textIn(title, languageFor(request)), href: back },
+      above: content.above ?? { label: textIn(title, languageFor(request)), href: back },
       ...frameOf(admin, request),
       // The buttons on a record's page lead back to it.
       ...(content.kind === 'record' ? { from: page } : { at: returnQuery(field(form, 'at')) }),

@@ -309,6 +309,8 @@ export interface RecordPage extends Page {
       /** Muted text before the time. */
       readonly detail?: string;
       readonly actor?: { readonly text: string; readonly title?: string | null };
+      /** The entry's state, displayed as a badge after the text. */
+      readonly badge?: Pick<DisplayValue, 'text' | 'state'>;
       readonly fields?: readonly {
         readonly label: string;
         readonly before: string;
@@ -317,7 +319,7 @@ export interface RecordPage extends Page {
         readonly whole: readonly Link[];
       }[];
       readonly link?: Link | undefined;
-      /** The text of a note. */
+      /** The text of a note or message. */
       readonly note?: string;
       readonly links?: readonly Link[];
     }[];

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { isStorable } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { TranslatedError } from '../../admin-ui/shell/index.ts';
+import { inPeriod, microseconds, type TimelinePeriod, TranslatedError } from '../../admin-ui/shell/index.ts';
 import { notesTexts } from './texts/index.ts';
 
 /** The record that a note is about. IDs are decimal strings. */
@@ -34,33 +34,19 @@ const notesOf = (tables: Tables, { organization, resource, record }: NotedRecord
   tables
     .selectFrom('crm_notes')
     .select(['id', 'text', 'author_id as author'])
-    .select([
-      sql<string>`to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('at'),
-      sql<boolean>`changed_at is not null`.as('isChanged'),
-    ])
+    .select([microseconds('created_at').as('at'), sql<boolean>`changed_at is not null`.as('isChanged')])
     .where('organization_id', '=', organization)
     .where('resource', '=', resource)
     .where('record_id', '=', record);
 
-/**
- * Returns a record's notes, newest first. The caller must be able to read the record.
- * @param before exclusive end of the period, as an RFC 3339 timestamp. Default: now
- * @param from inclusive start of the period
- */
-export function listNotes(
-  tables: Tables,
-  record: NotedRecord,
-  {
-    before,
-    from,
-    limit,
-  }: { readonly before?: string | undefined; readonly from?: string | undefined; readonly limit: number },
-): Promise<Note[]> {
-  let query = notesOf(tables, record);
-  if (before !== undefined) query = query.where('created_at', '<', sql<Date>`${before}::text::timestamptz`);
-  if (from !== undefined) query = query.where('created_at', '>=', sql<Date>`${from}::text::timestamptz`);
-  return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
-}
+/** Returns a record's notes in a period, newest first. The caller must be able to read the record. */
+export const listNotes = (tables: Tables, record: NotedRecord, period: TimelinePeriod): Promise<Note[]> =>
+  notesOf(tables, record)
+    .where(inPeriod(period, { at: 'created_at', id: 'id' }))
+    .orderBy('created_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(period.limit)
+    .execute();
 
 /** Returns one of a record's notes, or undefined if it does not exist. */
 export const findNote = (tables: Tables, record: NotedRecord, id: string): Promise<Note | undefined> =>

@@ -67,6 +67,8 @@ export default {
   switchedOff: '{} deaktiviert. Die URL antwortet mit 404, und wartende Ereignisse bleiben erhalten.',
   onOrOff: 'Diese Aktion existiert nicht.',
   payload: 'Details',
+  // Timeline
+  messageFrom: 'Nachricht von {sender} über {integration}',
   // Reasons
   channelMissing: 'Weder diese Version noch ein Modul stellt den Kanal „{channel}“ bereit',
   resourceRetired: '{resource} ist außer Betrieb',

@@ -66,6 +66,8 @@ export default {
   switchedOff: '{} disabled. Its URL responds with 404, and waiting events are kept.',
   onOrOff: 'to must be on or off',
   payload: 'Details',
+  // Timeline
+  messageFrom: 'Message from {sender} through {integration}',
   // Reasons
   channelMissing: 'neither this version nor a module has the channel “{channel}”',
   resourceRetired: '{resource} is retired',

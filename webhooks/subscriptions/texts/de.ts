@@ -41,6 +41,15 @@ export default {
   missing: 'Das Abonnement {id} existiert in dieser Organisation nicht.',
   created: 'Erstellt',
   // A delivery
+  testEvent: 'Testereignis',
+  recordCreated: '{record} angelegt (Version {version})',
+  recordUpdated: '{record} geändert (Version {version})',
+  recordDeleted: '{record} gelöscht (Version {version})',
+  recordTrashed: '{record} in den Papierkorb verschoben (Version {version})',
+  recordRestored: '{record} wiederhergestellt (Version {version})',
+  recordPurged: '{record} endgültig gelöscht (Version {version})',
+  batchOf: { one: 'Stapel mit {count} Ereignis', other: 'Stapel mit {count} Ereignissen' },
+  batchWith: '{batch}: {events}',
   eventsOfBatch: 'Ereignisse',
   requestHeaders: 'Anfrage',
   requestBody: 'Inhalt der Anfrage',
@@ -54,6 +63,17 @@ export default {
   bytes: { one: '{count} Byte', other: '{count} Byte' },
   kibibytes: '{size} KiB',
   moreKibibytes: 'mehr als {size} KiB',
+  // Timeline
+  eventSentTo: 'Ereignis gesendet an {receiver}',
+  eventFor: 'Ereignis für {receiver}',
+  eventSentToReceivers: {
+    one: 'Ereignis gesendet an {count} Empfänger',
+    other: 'Ereignis gesendet an {count} Empfänger',
+  },
+  eventForReceivers: { one: 'Ereignis für {count} Empfänger', other: 'Ereignis für {count} Empfänger' },
+  showDelivery: 'Zustellung anzeigen',
+  showDeliveryTo: 'Zustellung anzeigen: {receiver}',
+  deliveryState: '{receiver}: {state}',
   // Form
   add: 'Abonnement hinzufügen',
   addASubscription: 'Abonnement hinzufügen',

@@ -261,7 +261,7 @@ onBothDrivers('the language of the administrative pages', (instance) => {
     assertGerman(empty, names);
     const profile = await optionOf(admin, `${setup}/events/add`, 'read-only');
     const input = { url, resource: 'leads', action: 'update', filter: 'status=New', profile };
-    const all = new Set([...names, url, 'leads: update', 'mit status=New', 'test']);
+    const all = new Set([...names, url, 'Leads: Geändert', 'mit status=New', 'test']);
     assertGerman(await submit('events/add', { ...input, batch_events: '5' }), all);
     const id = await idIn(`${setup}/events`);
     for (const page of ['', `/rotate?id=${id}`, `/remove?id=${id}`])

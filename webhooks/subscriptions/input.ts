@@ -18,6 +18,9 @@ import { checkTransitions, readSelectedTransitions, type SelectedTransitions } f
 /** Actions for which events are sent. */
 export const eventActions = ['create', 'update', 'delete'] as const;
 
+/** A kind of change that a subscription can send. */
+export type EventAction = (typeof eventActions)[number];
+
 /** Formats of request bodies: events as such, or in the envelope of CloudEvents 1.0. */
 export const eventFormats = ['standard', 'cloudevents'] as const;
 export type EventFormat = (typeof eventFormats)[number];

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
+import { resourceLabel } from '../../engine/definition/index.ts';
 import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { FieldIssue } from '../../engine/errors.ts';
 import { parseDocument } from '../../engine/fields/index.ts';
@@ -37,6 +38,7 @@ import { exchangePage } from './exchange.ts';
 import {
   batchInput,
   checkSelection,
+  type EventAction,
   type EventFormat,
   eventActions,
   type FilterMode,
@@ -118,10 +120,29 @@ function stateOf(
   };
 }
 
+/** Labels of the changes that a subscription can send. */
+const actionLabels: Readonly<Record<EventAction, TextIn>> = {
+  create: later('whenCreated'),
+  update: later('whenUpdated'),
+  delete: later('whenDeleted'),
+};
+
+/** Returns the label of a resource, or its name if the instance no longer has it. */
+const labelOfResource = (
+  { resources }: Pick<SubscriptionPageServices, 'resources'>,
+  name: string,
+): string => {
+  const resource = resources.find((each) => each.name === name);
+  return resource === undefined ? name : resourceLabel(resource.definition);
+};
+
 /** Returns which changes a subscription sends. */
 function changesOf(
   { resources, actions, filter, filterWhen, transitions, batch }: Subscription,
-  language: Language,
+  {
+    services,
+    language,
+  }: { readonly services: Pick<SubscriptionPageServices, 'resources'>; readonly language: Language },
 ): DisplayValue {
   const t = subscriptionsTexts(language);
   const details = [
@@ -129,7 +150,12 @@ function changesOf(
     ...Object.keys(transitions).map((name) => t('transitionsOf', { name })),
     ...(batch === null ? [] : [t('batchesUpTo', { max: String(batch.maxEvents) })]),
   ];
-  return { text: `${resources.join(', ')}: ${actions.join(', ')}`, below: details.join('; ') || null };
+  const names = resources.map((name) => labelOfResource(services, name));
+  const changes = eventActions.filter((action) => actions.includes(action));
+  return {
+    text: `${names.join(', ')}: ${changes.map((action) => actionLabels[action](language)).join(', ')}`,
+    below: details.join('; ') || null,
+  };
 }
 
 /** Shows a signing secret only once. */
@@ -148,11 +174,15 @@ function showOnce(
 }
 
 /** Returns checkbox options, with the submitted options or, initially, the defaults selected. */
-function optionsOf(form: Form, name: string, values: readonly string[], isDefault: boolean) {
+function optionsOf(
+  form: Form,
+  name: string,
+  options: readonly { readonly value: string; readonly label: string }[],
+  isDefault: boolean,
+) {
   const sentValues = fields(form, name);
-  return values.map((value) => ({
-    value,
-    label: value,
+  return options.map(({ value, label }) => ({
+    ...{ value, label },
     selected: sentValues.length === 0 ? isDefault && form.url === undefined : sentValues.includes(value),
   }));
 }
@@ -263,7 +293,7 @@ const subscriptions = defineObject<DisplayedSubscription, SubscriptionPageServic
       cell: ({ id, url }, { urlOf }) => ({ text: url, href: `${urlOf('subscription')}?id=${id}` }),
       by: 's.url',
     },
-    { title: later('changes'), cell: (row, { language }) => changesOf(row, language) },
+    { title: later('changes'), cell: changesOf },
     { title: later('state'), cell: stateOf, by: 's.state' },
   ],
   empty: later('none'),
@@ -284,7 +314,7 @@ const subscriptions = defineObject<DisplayedSubscription, SubscriptionPageServic
         title: url,
         values: [
           { label: t('state'), ...stateOf(subscription, context) },
-          { label: t('changes'), ...changesOf(subscription, language) },
+          { label: t('changes'), ...changesOf(subscription, context) },
           { label: t('profile'), text: profile },
           { label: t('format'), text: formatLabels[format](language) },
           { label: t('created'), time: createdAt },
@@ -303,8 +333,7 @@ const subscriptions = defineObject<DisplayedSubscription, SubscriptionPageServic
       label: later('add'),
       isOnce: true,
       page: async (context, form) => {
-        const resources = context.services.resources.map(({ name }) => name);
-        const { language } = context;
+        const { services, language } = context;
         const t = subscriptionsTexts(language);
         return {
           kind: 'form',
@@ -324,13 +353,26 @@ const subscriptions = defineObject<DisplayedSubscription, SubscriptionPageServic
               kind: 'checkboxes',
               name: 'resource',
               label: t('resources'),
-              options: optionsOf(form, 'resource', resources, false),
+              options: optionsOf(
+                form,
+                'resource',
+                services.resources.map(({ name, definition }) => ({
+                  value: name,
+                  label: resourceLabel(definition),
+                })),
+                false,
+              ),
             },
             {
               kind: 'checkboxes',
               name: 'action',
               label: t('changes'),
-              options: optionsOf(form, 'action', eventActions, true),
+              options: optionsOf(
+                form,
+                'action',
+                eventActions.map((value) => ({ value, label: actionLabels[value](language) })),
+                true,
+              ),
             },
             {
               kind: 'line',

@@ -121,15 +121,16 @@ interface JobOutcome {
   readonly error?: string;
 }
 
-/** Finishes a job. Its result is not stored if its input was erased, because it could contain the same data. */
+/** Finishes a job. If its input was erased while it ran, only its state is stored, because the result and the error could contain the same data. */
 export const finishJob = async (
   tables: Tables,
   job: ClaimedJob,
   { state, progress, result = '', error = '' }: JobOutcome,
 ): Promise<void> => {
+  const isErased = sql`input = '' and ${job.input !== ''}::boolean`;
+  const unlessErased = (text: string) => sql`case when ${isErased} then '' else ${text}::text end`;
   await sql`update crm_jobs set state = ${state}, finished_at = now(), ${progressOf(progress)}, input = '',
-    result = case when input = '' then '' else ${result} end, error = ${error}
-    where ${isRun(job)}`.execute(tables);
+    result = ${unlessErased(result)}, error = ${unlessErased(error)} where ${isRun(job)}`.execute(tables);
 };
 
 /**

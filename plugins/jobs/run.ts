@@ -1,7 +1,7 @@
-import { setImmediate as requestsFirst } from 'node:timers/promises';
+import { setTimeout as pause, setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
-import { errors, HttpError } from '../../engine/errors.ts';
+import { type ErrorCode, errors, HttpError } from '../../engine/errors.ts';
 import { jobErrorJson, placeOfAction, rejectOnAbort } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { ActionOfResource } from './action-jobs.ts';
@@ -20,6 +20,11 @@ const renewMs = 1000;
 const maxSilenceMs = 20_000;
 /** Maximum number of jobs that a process runs at the same time, each for a different organization. */
 const maxConcurrent = 4;
+
+/** Errors of statements that were not run or were rolled back. A job that cannot be repeated waits if nothing else was written. */
+const waitingCodes: readonly ErrorCode[] = ['overloaded', 'read_only'];
+/** Time until the next attempt of a waiting job, in seconds. */
+const waitingSeconds = 5;
 
 /** Returns the pause after failed attempts, in seconds. */
 const pauseAfter = (attempts: number): number => 2 ** (attempts - 1);
@@ -115,17 +120,32 @@ interface Attempt {
   readonly stopping: AbortSignal;
 }
 
+/** Stores the outcome of a job, and tries again as long as no other process can run the job. */
+async function storeOutcome(stopping: AbortSignal, store: () => Promise<void>): Promise<void> {
+  const end = performance.now() + maxSilenceMs;
+  for (;;) {
+    try {
+      return await store();
+    } catch (cause) {
+      if (stopping.aborted || performance.now() > end) throw cause;
+    }
+    await pause(renewMs);
+  }
+}
+
 /** Attempts a job, and stores its outcome. */
 async function attemptJob(app: FastifyInstance, database: Database, attempt: Attempt): Promise<void> {
   const { job, type } = attempt;
   const tables = tablesOf(database);
+  const finish = (outcome: Parameters<typeof finishJob>[2]) =>
+    storeOutcome(attempt.stopping, () => finishJob(tables, job, outcome));
   const fail = (error: HttpError, more: { readonly progress?: Progress; readonly result?: string } = {}) =>
-    finishJob(tables, job, {
+    finish({
       state: 'failed',
       error: (type?.errorJson ?? jobErrorJson)(error, job.requestId),
       ...more,
     });
-  if (job.isCancelled) return finishJob(tables, job, { state: 'cancelled' });
+  if (job.isCancelled) return finish({ state: 'cancelled' });
   if (job.input === '') return fail(errors.rejectedByModule('The input of the job was erased', undefined));
   if (type === undefined) {
     const place = placeOfAction(job.action, job.resource);
@@ -138,7 +158,7 @@ async function attemptJob(app: FastifyInstance, database: Database, attempt: Att
   }
   const { outcome, progress, partialResult } = await performJob(database, { ...attempt, type });
   if ('json' in outcome)
-    return finishJob(tables, job, {
+    return finish({
       state: 'completed',
       result: outcome.json,
       ...(progress && { progress }),
@@ -148,16 +168,19 @@ async function attemptJob(app: FastifyInstance, database: Database, attempt: Att
     ...(progress && { progress }),
     ...(partialResult !== undefined && { result: partialResult }),
   };
+  const isUntouched = (progress?.done ?? 0) === 0;
   if (cause instanceof JobStopped) {
-    if (cause.reason === 'cancelled') return finishJob(tables, job, { state: 'cancelled', ...details });
+    if (cause.reason === 'cancelled') return finish({ state: 'cancelled', ...details });
     if (cause.reason === 'late') return fail(type.failure('late', progress), details);
     if (cause.reason === 'lost') return;
-    return maxAttempts > 1 || (progress?.done ?? 0) === 0
+    return maxAttempts > 1 || isUntouched
       ? requeueJob(tables, job, { pauseSeconds: 0, isCounted: false })
       : fail(type.failure('stopped', progress), details);
   }
   const error = cause instanceof HttpError ? cause : errors.internal(cause);
   if (error.status < 500) return fail(error, details);
+  if (maxAttempts === 1 && isUntouched && waitingCodes.includes(error.code))
+    return requeueJob(tables, job, { pauseSeconds: waitingSeconds, isCounted: false });
   const { organization, id, requestId, resource, action, attempts } = job;
   app.log.error(
     { organization, job: id, request_id: requestId, resource, action, attempts, err: error.cause ?? error },
@@ -220,7 +243,8 @@ async function performJob(
       // The embedded database responds within the same iteration of the event loop, so a job that consists of many transactions
       // would keep the process from reading requests.
       await requestsFirst();
-      if (!signal.aborted && performance.now() - renewedAt > renewMs) await renew();
+      const isDue = !type.isInterruptible || performance.now() - renewedAt > renewMs;
+      if (!signal.aborted && isDue) await renew();
       signal.throwIfAborted();
       return work();
     });

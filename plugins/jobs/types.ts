@@ -66,7 +66,10 @@ export interface JobType {
   readonly maxAttempts: number;
   /** How long a job can continue when its process stops, in milliseconds. */
   readonly graceMs: number;
-  /** Whether a stopped job ends immediately. Otherwise it ends when `run` does, for example after the current statement. */
+  /**
+   * Whether a stopped job ends immediately. Otherwise it ends when `run` does, for example after the current statement, and each
+   * step begins by checking that the job was neither canceled nor erased.
+   */
   readonly isInterruptible: boolean;
   /** Performs the job. @returns the result as JSON, at most {@link maxResult} characters */
   readonly run: (running: RunningJob) => Promise<string>;

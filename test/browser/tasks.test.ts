@@ -126,6 +126,42 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     assert.deepEqual(used, { clicks: 1, keys: 1 });
   });
 
+  test('enter a value that is not suggested in a cell, with the keyboard', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', source: 'Website' });
+    await go(page, acme, 'data/leads?columns=source&columns=company');
+    const cell = page.locator('td[data-label="Source"]');
+    await cell.click();
+    await cell.getByLabel('Source', { exact: true }).waitFor();
+    await page.keyboard.press('End');
+    const other = cell.getByLabel('Source: another value');
+    for (const key of ['Enter', 'Tab']) {
+      await cell.getByLabel('Source', { exact: true }).focus();
+      await page.keyboard.press(key);
+      assert.equal(await other.evaluate('element => element === document.activeElement'), true, key);
+    }
+    await page.keyboard.type('Trade fair');
+    await page.keyboard.press('Enter');
+    await page.getByRole('status').getByText('Ames saved.').waitFor();
+    assert.equal((await read(acme, `leads/${id}`)).source, 'Trade fair');
+  });
+
+  test('a page that refreshes itself can be left', async () => {
+    const { acme, page } = await enter();
+    const { rows } = await sql<{ readonly id: string }>`
+      insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, request_id, due_at)
+      values (${acme.id}::bigint, 'leads', ':import', '{}', 'running', 'command', '', now() + interval '1 hour')
+      returning id::text`.execute(tablesOf(world().instance.database));
+    await go(page, acme, `data/leads/jobs/${rows[0]?.id}`);
+    await page.getByText('This page refreshes automatically.').waitFor();
+    await page.getByRole('navigation').getByRole('link', { name: 'Accounts', exact: true }).click();
+    await page.getByRole('heading', { name: 'Accounts' }).waitFor();
+    // Otherwise the browser would load the page of the job again.
+    const requested = page.waitForRequest(/\/jobs\//, { timeout: 3000 });
+    await assert.rejects(requested, /Timeout/);
+    assert.match(page.url(), /\/data\/accounts$/);
+  });
+
   test('edit cells of a list: 1 click, Tab to the next cell, and Enter', async () => {
     const { acme, page } = await enter();
     const id = await create(acme, 'leads', {

@@ -1,5 +1,5 @@
-// Imports in the admin UI while their process is killed or stopped: they are never attempted twice, and their page says how far they
-// certainly got.
+// Imports in the admin UI while their process is killed or stopped: they are never attempted twice, and their page says how
+// many lines they have processed at least.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';

@@ -112,6 +112,17 @@ onBothDrivers(
       assert.deepEqual(await values(ids, 'area'), ['c', 'a']);
     });
 
+    test('undo leaves out records that have been deleted since', async () => {
+      const ids = [await create({ area: 'a' }), await create({ area: 'a' })];
+      const saved = await follow(await save(ids, 'area', 'b'));
+      await instance().call(`DELETE /api/v1/chores/${ids[0]}`, { key: acme.key });
+      assert.equal(
+        messageOf(await undo(saved)),
+        'Change to 1 chore undone. The others have been changed since.',
+      );
+      assert.equal((await read(ids[1] ?? '')).area, 'a');
+    });
+
     test('members are assigned, and values are emptied', async () => {
       const ids = [await create({}), await create({})];
       await follow(await save(ids, 'helper_id', String(acme.user)));

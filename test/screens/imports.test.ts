@@ -5,6 +5,7 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
+import { countRecords } from '../../plugins/admin-ui/records/import-file.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -15,6 +16,11 @@ import { until } from '../support/process.ts';
 /** A file that takes many seconds, and its number of lines. */
 const longLines = 300_000;
 const longFile = `last_name\n${'a\n'.repeat(longLines)}`;
+
+test('records are counted in files with line breaks in cells, and with quotation marks that are text', () => {
+  const file = 'last_name;description\r\nA;5" pipe\r\n"B\r\n""C""";x\r\n\r\nD;"6"""\r\nE;=';
+  assert.equal(countRecords(Buffer.from(file), ';'), 4);
+});
 
 onBothDrivers('imports in the admin UI', (instance) => {
   let acme: Organization;
@@ -193,6 +199,26 @@ onBothDrivers('imports in the admin UI', (instance) => {
     assert.equal((await admin.get(path.replace('/leads/', '/accounts/'))).status, 404);
     for (const request of [`GET /api/v1/jobs/${idOf(path)}`, `POST /api/v1/jobs/${idOf(path)}/cancel`])
       assert.equal((await instance().call(request, { key: acme.key })).status, 404, request);
+  });
+
+  test('an import waits while the organization uses all of its capacity for streams', async () => {
+    const busy = Promise.withResolvers<void>();
+    const { database } = instance();
+    const streams = [1, 2].map(() =>
+      database.schedule(() => busy.promise, { organization: acme.id, lane: 'stream' }),
+    );
+    const path = await start('last_name\nLater\n');
+    const waits = async () => {
+      const { rows } = await sql`
+        select from crm_jobs where organization_id = ${acme.id}::bigint and state = 'queued' and attempts = 0
+          and due_at > now()`.execute(tablesOf(database));
+      return rows.length === 1;
+    };
+    await until(waits, 'the import to wait');
+    busy.resolve();
+    await Promise.all(streams);
+    await shows(path, /Completed/);
+    assert.equal(await count(), 1);
   });
 
   test('an erasure finds a person in a file that is waiting, and clears it', async () => {

@@ -43,7 +43,7 @@ export const inboxModule: Module<
   metrics: ({ database }) => [queueMetrics(database, 'inbox', inboxQueue)],
   pages: (screens, services) => {
     integrationPages(screens, services);
-    addTimelineSource(screens, receivedMessages(channelsOf(services.config)));
+    addTimelineSource(screens, receivedMessages(channelsOf(services.config), services.resources));
     addDeliveries(screens, services, {
       name: 'deliveries',
       title: inboxTexts.later('deliveries'),

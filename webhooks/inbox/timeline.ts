@@ -1,3 +1,4 @@
+import type { Resource } from '../../engine/compile/index.ts';
 import { literal } from '../../engine/sql/index.ts';
 import type { TimelineSource } from '../../plugins/admin-ui/shell/index.ts';
 import type { Channels } from '../channels/index.ts';
@@ -5,7 +6,7 @@ import { contactKind, findMessages } from '../endpoint/index.ts';
 import { inboxTexts } from './texts/index.ts';
 
 /** Returns the messages received from the person of a record as entries of its timeline. */
-export function receivedMessages(channels: Channels): TimelineSource {
+export function receivedMessages(channels: Channels, resources: readonly Resource[]): TimelineSource {
   const kinds = Object.entries(channels).flatMap(([name, { senders }]) =>
     senders === undefined ? [] : [`(${literal(name)}, ${literal(senders)})`],
   );
@@ -14,7 +15,7 @@ export function receivedMessages(channels: Channels): TimelineSource {
   return {
     name: 'received-messages',
     read: async (request) => {
-      const messages = await findMessages(request, {
+      const messages = await findMessages(resources, request, {
         from: `crm_received_messages m
           join crm_integrations g on g.organization_id = m.organization_id and g.id = m.integration_id`,
         party: 'm.sender',

@@ -1,3 +1,4 @@
+import type { Resource } from '../../engine/compile/index.ts';
 import {
   type DisplayValue,
   ownWords,
@@ -17,13 +18,13 @@ const states: Readonly<Record<string, { readonly text: TextIn; readonly state: D
   failed: { text: later('failed'), state: 'bad' },
 };
 
-/** The messages sent to the person of a record, as entries of its timeline. */
-export const sentMessages: TimelineSource = {
+/** Returns the messages sent to the person of a record as entries of its timeline. */
+export const sentMessages = (resources: readonly Resource[]): TimelineSource => ({
   name: 'sent-messages',
   read: async (request) => {
     const { language } = request;
     const t = senderTexts(language);
-    const messages = await findMessages(request, {
+    const messages = await findMessages(resources, request, {
       from: 'crm_messages m',
       party: 'm.recipient',
       at: 'm.created_at',
@@ -41,4 +42,4 @@ export const sentMessages: TimelineSource = {
       };
     });
   },
-};
+});

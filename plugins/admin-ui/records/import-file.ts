@@ -33,19 +33,31 @@ export function* slicesOf(bytes: Buffer): Generator<Buffer> {
 
 const [quote, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
 
-/** Returns the number of records in a CSV file. Line breaks in quoted cells and empty lines do not count, nor does the header. */
-export function countRecords(bytes: Buffer): number {
+/**
+ * Returns the number of records in a CSV file. Line breaks in quoted cells and empty lines do not count, nor does the header. A
+ * quotation mark within a cell that does not start with one is text.
+ * @param delimiter the character between cells
+ */
+export function countRecords(bytes: Buffer, delimiter: string): number {
+  const separator = delimiter.charCodeAt(0);
   let count = 0;
   let isQuoted = false;
   let isEmpty = true;
+  let startsCell = true;
+  let afterQuote = false;
   for (const byte of bytes) {
     if (!isQuoted && (byte === lineFeed || byte === carriageReturn)) {
       if (!isEmpty) count++;
-      isEmpty = true;
-    } else {
-      if (byte === quote) isQuoted = !isQuoted;
-      isEmpty = false;
+      [isEmpty, startsCell, afterQuote] = [true, true, false];
+      continue;
     }
+    // Two quotation marks in a quoted cell are one of its characters.
+    if (byte === quote && (isQuoted || startsCell || afterQuote)) {
+      afterQuote = isQuoted;
+      isQuoted = !isQuoted;
+    } else afterQuote = false;
+    startsCell = !isQuoted && byte === separator;
+    isEmpty = false;
   }
   return Math.max(0, count + (isEmpty ? 0 : 1) - 1);
 }

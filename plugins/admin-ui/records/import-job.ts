@@ -3,7 +3,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, HttpError, reasonKey } from '../../../engine/errors.ts';
 import { assertWritable, limitsChanged } from '../../../engine/http/index.ts';
-import { allows, customFieldsIn, type Principal } from '../../../engine/records/index.ts';
+import { allows, customFieldsIn, delimiters, type Principal } from '../../../engine/records/index.ts';
 import type { JobType, RunningJob } from '../../jobs/index.ts';
 import { countRecords } from './import-file.ts';
 import { importErrorJson, importResultJson } from './import-report.ts';
@@ -65,7 +65,7 @@ async function importRecords(
     ...{ caller, format: 'csv', ...options },
     customFields: await customFieldsIn(database, view, caller),
   });
-  const total = countRecords(bytes);
+  const total = countRecords(bytes, delimiters[options.delimiter]);
   const source = csvSource({ bytes, delimiter: options.delimiter });
   const summary = await view.uploads.import
     .run(database, plan, source, {

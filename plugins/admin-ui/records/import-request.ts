@@ -7,7 +7,7 @@ import { slicesOf } from './import-file.ts';
 /** Name of the jobs that import records. */
 export const importJob = internalName('import');
 
-/** A CSV file to import, and what people chose for it. */
+/** A CSV file to import, with the user's options. */
 export interface ImportRequest {
   /** The CSV text in UTF-8. */
   readonly bytes: Buffer;

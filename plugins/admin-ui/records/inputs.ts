@@ -327,7 +327,10 @@ export const submittedTexts = (
       if (refersToMany(field)) return [[name, fields(form, name).toSorted(byNumber).join()]];
       const chosen = fieldOf(form, name);
       const isOther = isSuggestedChoice(field) && chosen === otherValue;
-      const text = isOther ? fieldOf(form, otherInput(name)) : chosen;
+      const other = fieldOf(form, otherInput(name));
+      // A listed value stays if no other one is entered.
+      const isUnchanged = other === '' && field.values?.list.includes(before) === true;
+      const text = isOther ? (isUnchanged ? before : other) : chosen;
       return [[name, type.form.control === 'checkbox' ? String(text === 'true') : text]];
     }),
   );

@@ -83,7 +83,7 @@ function noteEntry(context: DataRequest, note: Note): TimelineEntry {
   };
 }
 
-/** An end of a period that no entry's ID reaches, and one that no ID precedes, among the entries with one time. */
+/** IDs above and below those of all entries, as exclusive ends of a period. */
 const [allIds, noIds] = [String(2n ** 63n - 1n), '0'];
 
 /** The last entry of a page that ends within a page of changes. */

@@ -209,16 +209,17 @@ export async function undoMany(context: DataRequest, transaction: string): Promi
   if (rows.length === 0) throw errors.notFound();
   const undo = async (id: string, position: string, action: string): Promise<boolean> => {
     if (action === 'create') return removeCreated(context, id, position);
-    const [change, values] = await readUndo(context, id, position);
-    if (isRemoval(change)) {
+    if (action !== 'update') {
+      const [change, values] = await readUndo(context, id, position);
       await restoreRecord(context, id, change, values);
       return true;
     }
     const write = async () => {
+      const [change, values] = await readUndo(context, id, position);
       const tag = await tagAfter(context, id, change);
       return tag && calls.patch(resource, id, tag, values);
     };
-    return Boolean(await unlessConflict(write));
+    return Boolean(await unlessConflict(() => unlessMissing(write)));
   };
   let undone = 0;
   for (let start = 0; start < rows.length; start += concurrency) {

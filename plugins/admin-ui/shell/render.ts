@@ -163,8 +163,9 @@ export async function render(
     marked: subject.id,
     isReadOnly: app.isReadOnly?.(),
     user: person?.session.user,
-    // A reloaded page that answers a form must send the form again. The library would replace it in the browser's history.
-    isReplaced: person !== undefined && request.method === 'GET',
+    // A reloaded page that answers a form must send the form again. The library would replace it in the browser's history. A page
+    // that refreshes itself must be unloaded, or the browser would return to it.
+    isReplaced: person !== undefined && request.method === 'GET' && data.refreshSeconds === undefined,
     path: request.url.split('?')[0],
     at: persistentQuery(request),
     frame,

@@ -2,7 +2,10 @@
 // the selection of rows, the board, the command palette, keyboard shortcuts and passkeys.
 //
 // Turbo follows links and submits the marked forms without reloading the page. The page's elements are new afterwards.
-const Turbo = document.body.dataset.turbo === 'false' ? undefined : await import('./turbo.es2017-esm.js');
+const Turbo =
+  document.body.dataset.turbo === 'false'
+    ? undefined
+    : await import('./turbo.es2017-esm.js').catch(() => undefined);
 const visit = (url) => (Turbo === undefined ? location.assign(url) : Turbo.visit(url));
 
 /** The texts in the page's language, which the page passes to the script. */
@@ -112,15 +115,22 @@ function enhanceValueForm(form, cancel) {
     if (event.key === 'Escape') cancel();
     else if (event.key === 'Enter' && (isSelect || event.ctrlKey || event.metaKey)) {
       event.preventDefault();
-      form.requestSubmit();
+      const other = chosenOther(event.target);
+      if (other?.value === '') other.focus();
+      else form.requestSubmit();
     }
   });
   form.addEventListener('change', ({ target }) => {
     if (!target.matches('select') || usesKeyboard) return;
-    const other = form.querySelector('.other');
-    if (other !== null && target.value === other.dataset.other) other.focus();
+    const other = chosenOther(target);
+    if (other !== undefined) other.focus();
     else form.requestSubmit();
   });
+}
+/** Returns the input for a value that a choice does not list, if that option is chosen. */
+function chosenOther(choice) {
+  const other = choice.parentElement.querySelector('.other');
+  return choice.matches('select') && choice.value === other?.dataset.other ? other : undefined;
 }
 
 // A cell of a list is edited in place, with the form of the record's page. Tab saves the value and opens the next cell.
@@ -171,6 +181,8 @@ async function openCell(cell) {
     const next = cells[cells.indexOf(cell) + (event.shiftKey ? -1 : 1)];
     if (event.key !== 'Tab' || next === undefined || event.target.closest('.submit') !== null) return;
     event.preventDefault();
+    const other = event.shiftKey ? undefined : chosenOther(event.target);
+    if (other !== undefined) return other.focus();
     nextCell = next.dataset.edit;
     form.requestSubmit();
   });
@@ -201,44 +213,65 @@ sessionStorage.removeItem('position');
 if (keptPath === location.pathname) scrollTo(0, Number(keptPosition));
 
 // A page with unsaved changes asks before it is left.
-let isUnsaved = false;
+let unsavedForm = null;
 /** Returns the form of an element if its changes can be lost. */
 const savedForm = (element) => {
   const form = element.closest('.framed main > form.form:not([enctype]), form.note');
   return form?.querySelector('button.danger') === null ? form : null;
 };
 document.addEventListener('input', ({ target }) => {
-  if (savedForm(target) !== null) isUnsaved = true;
+  unsavedForm = savedForm(target) ?? unsavedForm;
 });
-document.addEventListener('submit', ({ target }) => {
-  if (savedForm(target) !== null) isUnsaved = false;
-});
-addEventListener(
+document.addEventListener(
+  'submit',
+  (event) => {
+    const { target } = event;
+    if (target === unsavedForm) unsavedForm = null;
+    // For other forms, Turbo would ask only after they are saved.
+    else if (target.dataset.turbo === 'true') askBeforeLeaving(event);
+  },
+  { capture: true },
+);
+document.addEventListener(
   'click',
   ({ target }) => {
-    if (target.closest('.submit a') !== null) isUnsaved = false;
+    if (target.closest('.submit a') !== null) unsavedForm = null;
   },
   { capture: true },
 );
 document.addEventListener('turbo:before-render', () => {
-  isUnsaved = false;
+  unsavedForm = null;
+});
+document.addEventListener('turbo:submit-end', ({ target, detail: { error } }) => {
+  if (error === undefined) return;
+  unsavedForm = savedForm(target) ?? unsavedForm;
+  document.getElementById('unreachable')?.remove();
+  const problem = document.createElement('p');
+  Object.assign(problem, { id: 'unreachable', className: 'problem', role: 'alert' });
+  document.querySelector('main .title').after(problem);
+  problem.textContent = texts.unreachable;
+  problem.scrollIntoView({ block: 'nearest' });
 });
 function enhanceForms() {
   // The values of a rejected form are not saved.
   const invalid = document.querySelector('[aria-invalid]');
-  if (invalid !== null && savedForm(invalid) !== null) isUnsaved = true;
+  unsavedForm = invalid && savedForm(invalid);
   // A note is saved with Ctrl or Command and Enter.
   document.getElementById('note')?.addEventListener('keydown', (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();
   });
 }
 addEventListener('beforeunload', (event) => {
-  if (isUnsaved) event.preventDefault();
+  if (unsavedForm !== null) event.preventDefault();
 });
 /** Cancels an event that leaves the page, unless the user confirms it. */
 function askBeforeLeaving(event) {
-  if (isUnsaved && !confirm(texts.unsaved)) event.preventDefault();
-  else isUnsaved = false;
+  if (unsavedForm === null || confirm(texts.unsaved)) {
+    unsavedForm = null;
+    return;
+  }
+  event.preventDefault();
+  event.stopImmediatePropagation();
 }
 addEventListener('turbo:before-visit', askBeforeLeaving);
 window.navigation?.addEventListener('navigate', (event) => {

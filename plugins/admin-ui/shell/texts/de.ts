@@ -113,6 +113,8 @@ export default {
   searchFor: 'Nach „{text}“ suchen',
   selected: '{count} ausgewählt',
   unsaved: 'Ihre Änderungen sind nicht gespeichert. Die Seite trotzdem verlassen?',
+  unreachable:
+    'Der Server hat nicht geantwortet. Ihre Eingabe ist nicht gespeichert. Versuchen Sie es erneut.',
   // Keyboard shortcuts
   openPalette: 'Befehlspalette öffnen',
   createEntry: 'Datensatz oder Eintrag der aktuellen Liste anlegen',

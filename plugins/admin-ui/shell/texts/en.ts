@@ -111,6 +111,7 @@ export default {
   searchFor: 'Search for “{text}”',
   selected: '{count} selected',
   unsaved: 'Your changes are not saved. Leave the page anyway?',
+  unreachable: 'The server did not respond. Your input is not saved. Try again.',
   // Keyboard shortcuts
   openPalette: 'Open the command palette',
   createEntry: 'Create a record or an entry of the current list',

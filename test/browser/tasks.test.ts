@@ -397,7 +397,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
       .getByRole('cell', { name: /The receiver responded with 503/ })
       .first()
       .waitFor();
-    await click(page.getByRole('link', { name: new RegExp(` leads ${lead} v1$`) }));
+    await click(page.getByRole('link', { name: `Lead ${lead} created (version 1)` }));
     await page.getByText('HTTP 503').waitFor();
     assert.deepEqual(used, { clicks: 2, keys: 0 });
     receiver.behave(path, 204);

@@ -134,11 +134,10 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await cell.click();
     await cell.getByLabel('Source', { exact: true }).waitFor();
     await page.keyboard.press('End');
-    const other = cell.getByLabel('Source: another value');
     for (const key of ['Enter', 'Tab']) {
       await cell.getByLabel('Source', { exact: true }).focus();
       await page.keyboard.press(key);
-      assert.equal(await other.evaluate('element => element === document.activeElement'), true, key);
+      assert.equal(await page.evaluate('document.activeElement.name'), 'source.other', key);
     }
     await page.keyboard.type('Trade fair');
     await page.keyboard.press('Enter');

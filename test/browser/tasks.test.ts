@@ -145,6 +145,34 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     assert.equal((await read(acme, `leads/${id}`)).source, 'Trade fair');
   });
 
+  test('a note is kept while a value is saved, and a value that is not saved is not lost with a note', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', company: 'Old' });
+    await go(page, acme, `data/leads/${id}`);
+    const note = page.getByLabel('Note', { exact: true });
+    await note.fill('A draft');
+    await valueNextTo(page, 'Company').click();
+    const company = page.getByLabel('Company', { exact: true });
+    await company.fill('New');
+    await page.keyboard.press('Enter');
+    await page.getByRole('status').getByText('Ames saved.').waitFor();
+    assert.equal(await note.inputValue(), 'A draft');
+    await valueNextTo(page, 'Company').click();
+    await company.fill('Newer');
+    const asked: string[] = [];
+    answering.add(page);
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.message());
+      return dialog.dismiss();
+    });
+    await page.getByRole('button', { name: 'Add note' }).click({ noWaitAfter: true });
+    await until(() => asked.length > 0, 'the page asks');
+    assert.deepEqual(
+      [await company.inputValue(), await note.inputValue(), (await read(acme, `leads/${id}`)).company],
+      ['Newer', 'A draft', 'New'],
+    );
+  });
+
   test('a page that refreshes itself can be left', async () => {
     const { acme, page } = await enter();
     const { rows } = await sql<{ readonly id: string }>`

@@ -111,6 +111,9 @@ onBothDrivers('imports in the admin UI', (instance) => {
     const answer = await admin.post(undo.action, undo.values);
     assert.equal(answer.headers.get('location'), `${leads}?done=import-undone`);
     assert.equal(await count(), 0);
+    const undone = await admin.get(path);
+    assert.match(readable(undone.text), /This import has been undone\./);
+    assert.equal(undoOn(undone), undefined);
   });
 
   test('a running import is canceled before its next statement, and the page says what it has written', async () => {

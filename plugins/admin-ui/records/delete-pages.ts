@@ -15,7 +15,7 @@ import { conditionsOf, queryOf } from './list-parameters.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
 import { selectedIds } from './selected-ids.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
-import { transactionOf, undoablePosition, undoMany } from './undo.ts';
+import { markUndone, transactionOf, undoablePosition, undoMany } from './undo.ts';
 import { unlessMissing } from './unless.ts';
 import { countNoun, resourceNoun, textOf } from './values.ts';
 
@@ -53,6 +53,7 @@ export function deletePages({ get, post }: DataRoutes): void {
     const { request, reply, resource, language } = context;
     const form = (request.body ?? {}) as Form;
     const { undone, kept, kind } = await undoMany(context, field(form, 'change'));
+    if (kind === 'import') await markUndone(context, field(form, 'change'));
     const done = {
       import: kept === 0 ? 'import-undone' : 'import-undone-partly',
       removal: resource.definition.trash === undefined ? 'records-restored' : 'records-returned',

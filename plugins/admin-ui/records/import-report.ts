@@ -13,6 +13,8 @@ const maxReportedLines = 50;
 export interface ImportResult extends ImportSummary {
   /** The transaction in which the import wrote all its records, if the import can be undone. */
   readonly transaction?: string;
+  /** Whether the import was undone. */
+  readonly undone?: boolean;
 }
 
 /** Property of stored errors that contains their reason, whose own key is a symbol. */

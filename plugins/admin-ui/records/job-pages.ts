@@ -148,7 +148,9 @@ function importParts(context: DataRequest, { id, result: json, error, isStarter 
   const result = parseImportResult(json);
   const change = result && isStarter ? undoableImport(context, result) : undefined;
   return {
-    ...(result && { report: reportLines(result, language) }),
+    ...(result && {
+      report: [...reportLines(result, language), ...(result.undone === true ? [t('importWasUndone')] : [])],
+    }),
     links:
       result && result.failed > 0
         ? [{ label: t('downloadErrors'), href: `${jobPath(context, id)}/errors.csv` }]

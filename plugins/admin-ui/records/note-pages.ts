@@ -18,6 +18,7 @@ import {
   redirectDone,
   type Text,
 } from '../shell/index.ts';
+import { sameList } from './neighbors.ts';
 import { showRecord } from './record-pages.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
 import { recordsTexts } from './texts/index.ts';
@@ -41,7 +42,7 @@ export function notePages({ get, post }: DataRoutes): void {
       reply.code(400);
       return showRecord(context, { note: text, problem: capitalize(messageIn(error, context.language)) });
     }
-    return redirectDone(request, reply, recordUrl(context), 'note-added');
+    return redirectDone(request, reply, `${recordUrl(context)}${sameList(context)}`, 'note-added');
   });
   get('/:id/notes/:note/edit', async (context) => {
     const note = await currentNote(context, 'canChange');

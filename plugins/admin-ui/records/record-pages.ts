@@ -277,7 +277,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
       ...(context.hasNotes &&
         calls.allows(resource, 'update') && {
           form: {
-            action: `${path}/${id}/notes`,
+            action: `${path}/${id}/notes${sameList(context)}`,
             value: edit?.note ?? '',
             maxLength: maxNoteLength,
             error: edit?.note === undefined ? undefined : edit.problem,

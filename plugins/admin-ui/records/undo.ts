@@ -15,6 +15,7 @@ import type { DataRecord } from './calls.ts';
 import { createOnce } from './create-once.ts';
 import { isRemoval, undoValues } from './history.ts';
 import type { ImportResult } from './import-report.ts';
+import { importJob } from './import-request.ts';
 import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
 import { unlessConflict, unlessKept, unlessMissing } from './unless.ts';
@@ -151,6 +152,18 @@ export async function importTransaction(
     group by transaction`.execute(tablesOf(database));
   const [only, ...others] = rows;
   return others.length === 0 && only?.created === created ? only.transaction : undefined;
+}
+
+/** Removes the transaction from the results of jobs whose import was undone, so that their pages do not offer it again. */
+export async function markUndone(
+  { database, resource, member }: DataRequest,
+  transaction: string,
+): Promise<void> {
+  const property = JSON.stringify({ transaction } satisfies Pick<ImportResult, 'transaction'>).slice(1, -1);
+  const replacement = JSON.stringify({ undone: true } satisfies Pick<ImportResult, 'undone'>).slice(1, -1);
+  await sql`update crm_jobs set result = replace(result, ${property}, ${replacement})
+    where organization_id = ${member.membership.organization}::bigint and resource = ${resource.name}
+      and action = ${importJob} and strpos(result, ${property}) > 0`.execute(tablesOf(database));
 }
 
 /** Returns the transaction of an import that the member can undo. */

@@ -316,6 +316,7 @@ export default {
   updatedRecords: { one: '{count} aktualisierter Datensatz', other: '{count} aktualisierte Datensätze' },
   newAndUpdated: '{created} und {updated}',
   undoImport: 'Import rückgängig machen',
+  importWasUndone: 'Dieser Import wurde rückgängig gemacht.',
   importFailed: 'Der Import ist fehlgeschlagen.',
   // Actions of modules
   actionOn: '{action}: {name}',

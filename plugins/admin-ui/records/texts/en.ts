@@ -302,6 +302,7 @@ export default {
   updatedRecords: { one: '{count} updated record', other: '{count} updated records' },
   newAndUpdated: '{created} and {updated}',
   undoImport: 'Undo import',
+  importWasUndone: 'This import has been undone.',
   importFailed: 'The import failed.',
   // Actions of modules
   actionOn: '{action}: {name}',

@@ -1,17 +1,12 @@
 // Progressive enhancement: copy buttons for values shown only once, codes from links, menus that close, editing in place,
 // the selection of rows, the board, the command palette, keyboard shortcuts and passkeys.
 //
-// Turbo follows links and submits the marked forms without reloading the page. The page's elements are new afterwards.
-const Turbo =
-  document.body.dataset.turbo === 'false'
-    ? undefined
-    : await import('./turbo.es2017-esm.js').catch(() => undefined);
-const visit = (url) => (Turbo === undefined ? location.assign(url) : Turbo.visit(url));
+// On pages with Turbo, the elements are new whenever a page was replaced (see pages.js).
+const visit = (url) => (window.Turbo === undefined ? location.assign(url) : window.Turbo.visit(url));
 
 /** The texts in the page's language, which the page passes to the script. */
 const texts = document.getElementById('script').dataset;
 
-if (Turbo !== undefined) Turbo.config.forms.mode = 'optin';
 document.addEventListener('turbo:render', () => {
   enhancePage();
   announceTitle();
@@ -213,38 +208,48 @@ sessionStorage.removeItem('position');
 if (keptPath === location.pathname) scrollTo(0, Number(keptPosition));
 
 // A page with unsaved changes asks before it is left.
-let unsavedForm = null;
+const unsaved = new Set();
 /** Returns the form of an element if its changes can be lost. */
 const savedForm = (element) => {
-  const form = element.closest('.framed main > form.form:not([enctype]), form.note');
+  const form = element.closest('.framed main > form.form:not([enctype]), form.note, form.inline');
   return form?.querySelector('button.danger') === null ? form : null;
 };
+const noteForm = () => document.querySelector('form.note');
+/** Returns the forms on the page with changes that are not saved. @param kept a form that is not lost */
+const lostForms = (kept) => [...unsaved].filter((form) => form.isConnected && form !== kept);
 document.addEventListener('input', ({ target }) => {
-  unsavedForm = savedForm(target) ?? unsavedForm;
+  const form = savedForm(target);
+  if (form !== null) unsaved.add(form);
 });
 document.addEventListener(
   'submit',
   (event) => {
-    const { target } = event;
-    if (target === unsavedForm) unsavedForm = null;
-    // For other forms, Turbo would ask only after they are saved.
-    else if (target.dataset.turbo === 'true') askBeforeLeaving(event);
+    unsaved.delete(event.target);
+    // Turbo would ask only after the form is saved. A note stays on the record's page.
+    if (event.target.dataset.turbo === 'true') askBeforeLeaving(event, noteForm());
   },
   { capture: true },
 );
 document.addEventListener(
   'click',
   ({ target }) => {
-    if (target.closest('.submit a') !== null) unsavedForm = null;
+    const form = target.closest('.submit a')?.closest('form');
+    if (form) unsaved.delete(form);
   },
   { capture: true },
 );
-document.addEventListener('turbo:before-render', () => {
-  unsavedForm = null;
+document.addEventListener('turbo:before-render', ({ detail: { newBody } }) => {
+  const note = noteForm();
+  const next = newBody.querySelector('form.note');
+  const isKept = unsaved.has(note) && next?.getAttribute('action') === note.getAttribute('action');
+  unsaved.clear();
+  if (!isKept) return;
+  next.elements.text.value = note.elements.text.value;
+  unsaved.add(next);
 });
 document.addEventListener('turbo:submit-end', ({ target, detail: { error } }) => {
   if (error === undefined) return;
-  unsavedForm = savedForm(target) ?? unsavedForm;
+  if (savedForm(target) !== null) unsaved.add(target);
   document.getElementById('unreachable')?.remove();
   const problem = document.createElement('p');
   Object.assign(problem, { id: 'unreachable', className: 'problem', role: 'alert' });
@@ -255,25 +260,28 @@ document.addEventListener('turbo:submit-end', ({ target, detail: { error } }) =>
 function enhanceForms() {
   // The values of a rejected form are not saved.
   const invalid = document.querySelector('[aria-invalid]');
-  unsavedForm = invalid && savedForm(invalid);
+  const form = invalid && savedForm(invalid);
+  if (form) unsaved.add(form);
   // A note is saved with Ctrl or Command and Enter.
   document.getElementById('note')?.addEventListener('keydown', (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();
   });
 }
 addEventListener('beforeunload', (event) => {
-  if (unsavedForm !== null) event.preventDefault();
+  if (lostForms().length > 0) event.preventDefault();
 });
-/** Cancels an event that leaves the page, unless the user confirms it. */
-function askBeforeLeaving(event) {
-  if (unsavedForm === null || confirm(texts.unsaved)) {
-    unsavedForm = null;
-    return;
-  }
-  event.preventDefault();
-  event.stopImmediatePropagation();
+/** Cancels an event that leaves forms with unsaved changes, unless the user confirms it. @param kept a form that is not lost */
+function askBeforeLeaving(event, kept) {
+  const lost = lostForms(kept);
+  if (lost.length > 0 && !confirm(texts.unsaved)) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  } else for (const form of lost) unsaved.delete(form);
 }
-addEventListener('turbo:before-visit', askBeforeLeaving);
+addEventListener('turbo:before-visit', (event) => {
+  const isSamePage = new URL(event.detail.url).pathname === location.pathname;
+  askBeforeLeaving(event, isSamePage ? noteForm() : undefined);
+});
 window.navigation?.addEventListener('navigate', (event) => {
   const isBack = event.navigationType === 'traverse' && event.destination.sameDocument;
   if (isBack && event.cancelable) askBeforeLeaving(event);

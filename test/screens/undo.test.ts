@@ -166,7 +166,7 @@ onBothDrivers(
       const list = await admin.get(`${leads}?${query}`);
       assert.match(
         list.text,
-        /<input type="checkbox" name="id" value="\d+" form="selection" aria-label="Select One">/,
+        /<input type="checkbox" name="id" value="\d+" form="selection" aria-label="Select One"/,
       );
       const selection = new URLSearchParams({ at: query, query });
       for (const id of [one, two, 'x', one]) selection.append('id', id);

@@ -92,3 +92,36 @@ export function backgroundWork(requestRun?: (name: string) => void): BackgroundO
     run: (name) => tasks.get(name)?.work(),
   };
 }
+
+/** Work of which requests that arrive while it runs lead to one more run. */
+export interface RepeatedWork {
+  /** Starts a run or, if one is running, another one after it, because the current run can miss what was requested during it. */
+  readonly wake: () => void;
+  /** Resolves when the current run has ended. */
+  readonly ended: () => Promise<void>;
+}
+
+/**
+ * Returns work whose runs never overlap.
+ * @param run its promise must not reject
+ * @param isPaused returns whether no run starts
+ */
+export function repeatedWork(run: () => Promise<void>, isPaused: () => boolean): RepeatedWork {
+  let running: Promise<void> | undefined;
+  let isRequested = false;
+  const wake = (): void => {
+    isRequested = true;
+    if (running !== undefined || isPaused()) return;
+    isRequested = false;
+    running = run().finally(() => {
+      running = undefined;
+      if (isRequested) wake();
+    });
+  };
+  return {
+    wake,
+    ended: async () => {
+      await running;
+    },
+  };
+}

@@ -1,7 +1,12 @@
 // Modules: the interface of modules, and building blocks for commands, background work and retention.
 // May import errors, config, definition, database, tables, effects, records, compile.
 
-export { type BackgroundOfProcess, backgroundWork, type PeriodicTask } from './background.ts';
+export {
+  type BackgroundOfProcess,
+  backgroundWork,
+  type PeriodicTask,
+  repeatedWork,
+} from './background.ts';
 export {
   assertOutputWritable,
   type CommandLine,

@@ -3,7 +3,6 @@ import type { Resource } from '../../engine/compile/index.ts';
 import { errors } from '../../engine/errors.ts';
 import {
   actionResultJson,
-  allows,
   type Caller,
   commandCaller,
   hookCaller,
@@ -20,7 +19,14 @@ import {
 } from '../../engine/records/index.ts';
 import { ownWords } from '../admin-ui/shell/index.ts';
 import type { Progress } from './queue.ts';
-import { type FailureReason, type JobServices, type JobType, maxResult, type RunningJob } from './types.ts';
+import {
+  type FailureReason,
+  type JobServices,
+  type JobType,
+  maxResult,
+  permittedCaller,
+  type RunningJob,
+} from './types.ts';
 
 /** Default time limit of an attempt, in minutes. */
 const defaultMinutes = 60;
@@ -77,12 +83,11 @@ async function performAction(
   const place = placeOfAction(action.name, resource.name);
   /** Returns the caller with its current grants. @throws HttpError 401 or 403 if it can no longer perform the action */
   const currentCaller = async () => {
-    const principal =
+    const starter =
       job.caller.kind === 'command'
         ? scheduledCaller(job.organization, module, action.name).principal
         : await app.principalAgain(job.caller);
-    if (principal === undefined) throw errors.unauthenticated();
-    if (!allows(principal.grants, resource.definition, grant)) throw errors.forbidden(resource.name, grant);
+    const principal = permittedCaller(starter, resource, [grant]);
     const caller: Caller = { principal, requestId: job.requestId };
     const customFields = await organizationCustomFields(database, resources, job.organization);
     const compiled = resource.viewFor(principal.grants).actionNamed(module, action.name);

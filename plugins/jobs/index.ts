@@ -17,7 +17,7 @@ export { cancelVisibleJob, findJob, type VisibleJob } from './jobs.ts';
 export { progressOfJob, stateOfJob } from './page.ts';
 export { scheduleIssue } from './schedule.ts';
 export { jobsTexts } from './texts/index.ts';
-export { internalName, type JobType, maxResult, type RunningJob } from './types.ts';
+export { internalName, type JobType, maxResult, permittedCaller, type RunningJob } from './types.ts';
 
 /** Retention period of jobs, in days. */
 const retentionDays = 7;

@@ -113,11 +113,11 @@ export async function renewLease(
 }
 
 /** The end of a job. */
-interface JobOutcome {
+export interface JobOutcome {
   readonly state: Exclude<JobState, 'queued' | 'running'>;
   readonly progress?: Progress | undefined;
   /** The result or the error, as JSON. */
-  readonly result?: string;
+  readonly result?: string | undefined;
   readonly error?: string;
 }
 

@@ -2,10 +2,19 @@ import { setTimeout as pause, setImmediate as requestsFirst } from 'node:timers/
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import { type ErrorCode, errors, HttpError } from '../../engine/errors.ts';
+import { repeatedWork } from '../../engine/modules/index.ts';
 import { jobErrorJson, placeOfAction, rejectOnAbort } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { ActionOfResource } from './action-jobs.ts';
-import { type ClaimedJob, claimJob, finishJob, type Progress, renewLease, requeueJob } from './queue.ts';
+import {
+  type ClaimedJob,
+  claimJob,
+  finishJob,
+  type JobOutcome,
+  type Progress,
+  renewLease,
+  requeueJob,
+} from './queue.ts';
 import { scheduler } from './schedule.ts';
 import { type JobType, jobTypeOf } from './types.ts';
 
@@ -89,22 +98,11 @@ export function runJobs(app: FastifyInstance, actions: readonly ActionOfResource
       report(cause);
     }
   };
-  let claiming: Promise<void> | undefined;
-  let isRequested = false;
-  /** Looks for jobs now or, if this process is already looking, once more, because it can have missed a job. */
-  const wake = (): void => {
-    isRequested = true;
-    if (claiming !== undefined || isPaused()) return;
-    isRequested = false;
-    claiming = claim().finally(() => {
-      claiming = undefined;
-      if (isRequested) wake();
-    });
-  };
-  const task = app.background.every(app, 'jobs', actions.length > 0 ? pollMs : idlePollMs, wake);
+  const claiming = repeatedWork(claim, isPaused);
+  const task = app.background.every(app, 'jobs', actions.length > 0 ? pollMs : idlePollMs, claiming.wake);
   app.addHook('preClose', async () => {
     stopping.abort();
-    await claiming;
+    await claiming.ended();
     await Promise.all(running);
   });
   return task.runNow;
@@ -137,9 +135,9 @@ async function storeOutcome(stopping: AbortSignal, store: () => Promise<void>): 
 async function attemptJob(app: FastifyInstance, database: Database, attempt: Attempt): Promise<void> {
   const { job, type } = attempt;
   const tables = tablesOf(database);
-  const finish = (outcome: Parameters<typeof finishJob>[2]) =>
+  const finish = (outcome: JobOutcome) =>
     storeOutcome(attempt.stopping, () => finishJob(tables, job, outcome));
-  const fail = (error: HttpError, more: { readonly progress?: Progress; readonly result?: string } = {}) =>
+  const fail = (error: HttpError, more: Pick<JobOutcome, 'progress' | 'result'> = {}) =>
     finish({
       state: 'failed',
       error: (type?.errorJson ?? jobErrorJson)(error, job.requestId),
@@ -154,20 +152,12 @@ async function attemptJob(app: FastifyInstance, database: Database, attempt: Att
   const { maxAttempts } = type;
   if (job.attempts > maxAttempts) {
     const { progress } = job;
-    return fail(type.failure('killed', progress), { ...(progress && { progress }) });
+    return fail(type.failure('killed', progress), { progress });
   }
   const { outcome, progress, partialResult } = await performJob(database, { ...attempt, type });
-  if ('json' in outcome)
-    return finish({
-      state: 'completed',
-      result: outcome.json,
-      ...(progress && { progress }),
-    });
+  if ('json' in outcome) return finish({ state: 'completed', result: outcome.json, progress });
   const { cause } = outcome;
-  const details = {
-    ...(progress && { progress }),
-    ...(partialResult !== undefined && { result: partialResult }),
-  };
+  const details = { progress, result: partialResult };
   const isUntouched = (progress?.done ?? 0) === 0;
   if (cause instanceof JobStopped) {
     if (cause.reason === 'cancelled') return finish({ state: 'cancelled', ...details });

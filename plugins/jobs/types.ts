@@ -1,7 +1,7 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
-import type { HttpError } from '../../engine/errors.ts';
-import { labelOfAction } from '../../engine/records/index.ts';
+import { errors, type HttpError } from '../../engine/errors.ts';
+import { allows, labelOfAction, type Principal } from '../../engine/records/index.ts';
 import type { TextIn } from '../admin-ui/shell/index.ts';
 import type { ClaimedJob, Progress } from './queue.ts';
 
@@ -77,6 +77,21 @@ export interface JobType {
   readonly failure: (reason: FailureReason, progress: Progress | undefined) => HttpError;
   /** Serializes an error as JSON. */
   readonly errorJson: (error: HttpError, requestId: string) => string;
+}
+
+/**
+ * Returns a job's caller, if it still exists and can perform actions on a resource.
+ * @throws HttpError 401 or 403 otherwise
+ */
+export function permittedCaller(
+  principal: Principal | undefined,
+  { name, definition }: Resource,
+  actions: readonly string[],
+): Principal {
+  if (principal === undefined) throw errors.unauthenticated();
+  for (const action of actions)
+    if (!allows(principal.grants, definition, action)) throw errors.forbidden(name, action);
+  return principal;
 }
 
 /** Maximum length of a result, in characters. */

@@ -3,7 +3,7 @@
 
 export { indexable, ownProperty, stringFields } from './body.ts';
 export { sealedCheck } from './check.ts';
-export { contactKey, contactKind, findMessages } from './contacts.ts';
+export { contactKey, contactKind, contactReaders, findMessages } from './contacts.ts';
 export { failure, requestOf, secretScheme, success, writeFailure } from './description.ts';
 export { convertedStatus, convertLead, findLead, type LeadTraits } from './leads.ts';
 export { fetchJson, UnreachableError } from './outbound.ts';

@@ -2,7 +2,7 @@ import type { Resource } from '../../engine/compile/index.ts';
 import { literal } from '../../engine/sql/index.ts';
 import type { TimelineSource } from '../../plugins/admin-ui/shell/index.ts';
 import type { Channels } from '../channels/index.ts';
-import { contactKind, findMessages } from '../endpoint/index.ts';
+import { contactKind, contactReaders, findMessages } from '../endpoint/index.ts';
 import { inboxTexts } from './texts/index.ts';
 
 /** Returns the messages received from the person of a record as entries of its timeline. */
@@ -12,10 +12,12 @@ export function receivedMessages(channels: Channels, resources: readonly Resourc
   );
   const where =
     kinds.length === 0 ? 'false' : `(g.provider, ${contactKind('m.sender')}) in (${kinds.join(', ')})`;
+  const isReader = contactReaders(resources);
   return {
     name: 'received-messages',
     read: async (request) => {
-      const messages = await findMessages(resources, request, {
+      if (!isReader(request)) return [];
+      const messages = await findMessages(request, {
         from: `crm_received_messages m
           join crm_integrations g on g.organization_id = m.organization_id and g.id = m.integration_id`,
         party: 'm.sender',

@@ -1,6 +1,7 @@
 import { setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
+import { repeatedWork } from '../../engine/modules/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import type { ItemOutcome } from './attempts.ts';
 import { type ClaimedItem, claim, createSettler } from './claim.ts';
@@ -218,23 +219,14 @@ export function startWorker<Row>(
       hasMore = true;
     } while (!isStopping);
   };
-  let runningDrain: Promise<void> | undefined;
-  let isRequested = false;
-  const wake = () => {
-    isRequested = true;
-    if (isStopping || runningDrain !== undefined || app.isReadOnly?.() === true) return;
-    isRequested = false;
-    runningDrain = drain()
-      .catch(reportFailure)
-      .finally(() => {
-        runningDrain = undefined;
-        if (isRequested) wake();
-      });
-  };
+  const { wake, ended } = repeatedWork(
+    () => drain().catch(reportFailure),
+    () => isStopping || app.isReadOnly?.() === true,
+  );
   const { runNow: now } = app.background.every(app, queue.name, pollMs, wake);
   app.addHook('preClose', async () => {
     isStopping = true;
-    await runningDrain;
+    await ended();
     await itemSlots.done();
     failures.close();
   });

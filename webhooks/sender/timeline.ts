@@ -5,7 +5,7 @@ import {
   type TextIn,
   type TimelineSource,
 } from '../../plugins/admin-ui/shell/index.ts';
-import { findMessages } from '../endpoint/index.ts';
+import { contactReaders, findMessages } from '../endpoint/index.ts';
 import { senderTexts } from './texts/index.ts';
 
 const { later } = senderTexts;
@@ -19,27 +19,31 @@ const states: Readonly<Record<string, { readonly text: TextIn; readonly state: D
 };
 
 /** Returns the messages sent to the person of a record as entries of its timeline. */
-export const sentMessages = (resources: readonly Resource[]): TimelineSource => ({
-  name: 'sent-messages',
-  read: async (request) => {
-    const { language } = request;
-    const t = senderTexts(language);
-    const messages = await findMessages(resources, request, {
-      from: 'crm_messages m',
-      party: 'm.recipient',
-      at: 'm.created_at',
-      columns: { status: 'm.status' },
-    });
-    return messages.map(({ id, at, contact, text, status }) => {
-      const { text: label = () => ownWords(status), state = 'quiet' } =
-        (Object.hasOwn(states, status) ? states[status] : undefined) ?? {};
-      return {
-        ...{ id, at },
-        icon: 'send',
-        text: t('messageTo', { recipient: contact }),
-        badge: { text: label(language), state },
-        note: text,
-      };
-    });
-  },
-});
+export function sentMessages(resources: readonly Resource[]): TimelineSource {
+  const isReader = contactReaders(resources);
+  return {
+    name: 'sent-messages',
+    read: async (request) => {
+      if (!isReader(request)) return [];
+      const { language } = request;
+      const t = senderTexts(language);
+      const messages = await findMessages(request, {
+        from: 'crm_messages m',
+        party: 'm.recipient',
+        at: 'm.created_at',
+        columns: { status: 'm.status' },
+      });
+      return messages.map(({ id, at, contact, text, status }) => {
+        const { text: label = () => ownWords(status), state = 'quiet' } =
+          (Object.hasOwn(states, status) ? states[status] : undefined) ?? {};
+        return {
+          ...{ id, at },
+          icon: 'send',
+          text: t('messageTo', { recipient: contact }),
+          badge: { text: label(language), state },
+          note: text,
+        };
+      });
+    },
+  };
+}

@@ -42,7 +42,13 @@ import { userPrincipal } from '../../access/identity/index.ts';
 import { cancelVisibleJob, findJob, type VisibleJob } from '../../jobs/index.ts';
 import type { CurrentMember } from '../shell/index.ts';
 import { changeWithOwnValues, nestedBody, nestedQuery, withOwnValues } from './custom-values.ts';
-import { csvSource, type ImportRequest, importInputJson, importJob } from './import-request.ts';
+import {
+  actionsOfImport,
+  csvSource,
+  type ImportRequest,
+  importInputJson,
+  importJob,
+} from './import-request.ts';
 import { currentViewer } from './see-as.ts';
 
 /** A record's values by field name. */
@@ -390,9 +396,8 @@ export function prepareCalls(
       },
       checkImport: async (resource, file) => {
         const { upload, plan } = await planImport(resource, file);
-        const actions = plan.match === undefined ? (['create'] as const) : (['create', 'update'] as const);
         return upload.run(database, plan, csvSource(file), {
-          assertAllowed: assertAllowed(resource, actions),
+          assertAllowed: assertAllowed(resource, actionsOfImport(file)),
         });
       },
       startImport: async (resource, file) => {

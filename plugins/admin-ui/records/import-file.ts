@@ -45,10 +45,14 @@ export function countRecords(bytes: Buffer, delimiter: string): number {
   let isEmpty = true;
   let startsCell = true;
   let afterQuote = false;
-  for (const byte of bytes) {
+  // Using an index is several times faster than iterating over the bytes.
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index];
     if (!isQuoted && (byte === lineFeed || byte === carriageReturn)) {
       if (!isEmpty) count++;
-      [isEmpty, startsCell, afterQuote] = [true, true, false];
+      isEmpty = true;
+      startsCell = true;
+      afterQuote = false;
       continue;
     }
     // Two quotation marks in a quoted cell are one of its characters.

@@ -3,11 +3,11 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, HttpError, reasonKey } from '../../../engine/errors.ts';
 import { assertWritable, limitsChanged } from '../../../engine/http/index.ts';
-import { allows, customFieldsIn, delimiters, type Principal } from '../../../engine/records/index.ts';
-import type { JobType, RunningJob } from '../../jobs/index.ts';
+import { customFieldsIn, delimiters } from '../../../engine/records/index.ts';
+import { type JobType, permittedCaller, type RunningJob } from '../../jobs/index.ts';
 import { countRecords } from './import-file.ts';
 import { importErrorJson, importResultJson } from './import-report.ts';
-import { csvSource, importJob, parseImportInput } from './import-request.ts';
+import { actionsOfImport, csvSource, importJob, parseImportInput } from './import-request.ts';
 import { recordsTexts } from './texts/index.ts';
 import { importTransaction } from './undo.ts';
 import { resourceWords } from './values.ts';
@@ -48,16 +48,9 @@ async function importRecords(
   { job, step, report }: RunningJob,
 ): Promise<string> {
   const { bytes, ...options } = parseImportInput(job.input);
-  const actions = options.match === undefined ? (['create'] as const) : (['create', 'update'] as const);
   /** Returns the member with the current grants. @throws HttpError 401 or 403 if the member can no longer import */
-  const currentMember = async (): Promise<Principal> => {
-    const principal = await app.principalAgain(job.caller);
-    if (principal === undefined) throw errors.unauthenticated();
-    for (const action of actions)
-      if (!allows(principal.grants, resource.definition, action))
-        throw errors.forbidden(resource.name, action);
-    return principal;
-  };
+  const currentMember = async () =>
+    permittedCaller(await app.principalAgain(job.caller), resource, actionsOfImport(options));
   const principal = await currentMember();
   const caller = { principal, requestId: job.requestId };
   const view = resource.viewFor(principal.grants);

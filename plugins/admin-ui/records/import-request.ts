@@ -18,6 +18,10 @@ export interface ImportRequest {
   readonly columns: ReadonlyMap<string, string>;
 }
 
+/** Returns the actions that an import requires. */
+export const actionsOfImport = ({ match }: Pick<ImportRequest, 'match'>) =>
+  match === undefined ? (['create'] as const) : (['create', 'update'] as const);
+
 /** The input of the job. */
 interface JobInput extends Pick<ImportRequest, 'delimiter' | 'match'> {
   /** The file as text, so that erasures find the people in it. */

@@ -5,9 +5,10 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { before, test } from 'node:test';
+import { allows } from '../../engine/records/access.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import { changeProfile, createProfile } from '../../plugins/access/profiles/profiles.ts';
-import { signIn } from '../support/forms.ts';
+import { problemOf, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { command, makePerson } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
@@ -153,9 +154,9 @@ onBothDrivers(
             step: 'import',
             match: 'email',
           };
-          const answer = await connected(String(config.environment.DATABASE_URL), async (client) => {
+          const sent = await connected(String(config.environment.DATABASE_URL), async (client) => {
             await client.query('begin; lock table people in share row exclusive mode');
-            const sent = browser.post(page, fields);
+            const answer = browser.post(page, fields);
             await until(async () => {
               const waiting = `select from pg_locks where not granted and relation = 'people'::regclass`;
               return (await client.query(waiting)).rows.length > 0;
@@ -168,11 +169,18 @@ onBothDrivers(
                 .executeTakeFirstOrThrow();
               await changeProfile(tables, command(instance()), acme.id, profile_id, without);
             });
-            await until(async () => !update.test((await browser.get(page)).text), 'know the new grants');
+            const caller = { kind: 'user', actor: person.id, organization: acme.id } as const;
+            await until(async () => {
+              const member = await instance().app.principalAgain(caller);
+              return member !== undefined && !allows(member.grants, 'people', revoked);
+            }, 'know the new grants');
             await client.query('rollback');
-            return sent;
+            return answer;
           });
-          assert.equal(answer.status, 403, answer.text);
+          const job = sent.headers.get('location') ?? assert.fail(problemOf(sent));
+          const admin = await signIn(instance(), await makePerson(instance(), [{ organization: acme }]));
+          await until(async () => /Failed/.test((await admin.get(job)).text), 'end the import');
+          assert.match(problemOf(await admin.get(job)), /Your profile does not grant/);
           // A batch that waits too long for a lock is not written.
           assert.ok([0, 1000].includes(await ages(start, 3)), 'nothing of the second batch is written');
         });

@@ -535,6 +535,12 @@ export const errorEntries = {
     text: '',
     detail: (text: string, hint: string | undefined) => ({ text, ...(hint !== undefined && { hint }) }),
   },
+  /** The input of a job that had not ended was erased, because it contained a person's data. */
+  jobInputErased: {
+    status: 400,
+    code: 'rejected_by_module',
+    text: 'The input of the job was erased',
+  },
   /** The credentials are missing, unknown, expired or revoked. The text does not reveal which. */
   unauthenticated: {
     status: 401,

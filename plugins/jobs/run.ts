@@ -144,7 +144,7 @@ async function attemptJob(app: FastifyInstance, database: Database, attempt: Att
       ...more,
     });
   if (job.isCancelled) return finish({ state: 'cancelled' });
-  if (job.input === '') return fail(errors.rejectedByModule('The input of the job was erased', undefined));
+  if (job.input === '') return fail(errors.jobInputErased());
   if (type === undefined) {
     const place = placeOfAction(job.action, job.resource);
     return fail(errors.rejectedByModule(`The instance no longer has ${place}`, undefined));

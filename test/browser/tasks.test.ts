@@ -269,6 +269,27 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     assert.equal(new URL(page.url()).pathname, `/setup/o/${acme.slug}/data/opportunities/board`);
   });
 
+  test('a board shows the headings of its columns, and keeps its position while a card is open', async () => {
+    const { acme, page } = await enter({ viewport: { width: 1000, height: 600 } });
+    for (const index of Array(12).keys())
+      await create(acme, 'opportunities', { name: `Deal ${index}`, stage: 'Negotiation' });
+    await go(page, acme, 'data/opportunities/board');
+    const board = page.locator('.board');
+    const position = () => board.evaluate(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop]);
+    const last = page.getByRole('region', { name: 'Negotiation' }).getByRole('link').last();
+    await last.scrollIntoViewIfNeeded();
+    const [left = 0, top = 0] = await position();
+    assert.ok(left > 0 && top > 0, `${left} ${top}`);
+    const heading = await page.getByRole('heading', { name: 'Negotiation' }).boundingBox();
+    assert.equal(heading?.y, (await board.boundingBox())?.y);
+    assert.equal(await page.evaluate('document.documentElement.scrollHeight'), 600);
+    await last.click();
+    await page.getByRole('heading', { name: /^Deal/ }).waitFor();
+    await page.goBack();
+    await page.getByRole('heading', { name: 'Negotiation' }).waitFor();
+    assert.deepEqual(await position(), [left, top]);
+  });
+
   test('delete 30 records: 3 clicks; undo: 1 click', async () => {
     const { acme, page } = await enter();
     const records = Array.from({ length: 30 }, (_, index) => ({ last_name: `L${index}` }));

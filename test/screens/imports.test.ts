@@ -239,7 +239,9 @@ onBothDrivers('imports in the admin UI', (instance) => {
       tables,
     );
     await shows(path, /Failed/);
-    assert.match(problemOf(await admin.get(path)), /input of the job was erased/);
+    assert.match(problemOf(await admin.get(path)), /The input of the job was erased/);
+    const german = await admin.get(path, { 'accept-language': 'de' });
+    assert.match(problemOf(german), /Die Eingabe des Auftrags wurde gelöscht/);
     assert.equal(await count(), 0);
   });
 });

@@ -182,6 +182,10 @@ onBothDrivers(
       const status = async (id: string) =>
         (await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status;
       assert.deepEqual([await status(one), await status(two), await status(three)], [404, 404, 200]);
+      const nothing = await admin.get(`${leads}/delete?${selection}`);
+      assert.equal(messageOf(await follow(nothing)), 'The selected records no longer exist.');
+      const rest = await admin.get(`${leads}/delete?id=${one}&id=${three}`);
+      assert.equal(titleOf(rest), 'Delete 1 lead?');
       const restored = await follow(await undo(after));
       assert.equal(messageOf(restored), '2 leads restored with new IDs.');
       const { text } = await admin.get(`${leads}?${query}`);

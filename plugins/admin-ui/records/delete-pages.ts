@@ -151,17 +151,17 @@ function filtersIn({ resource }: DataRequest, form: Form): Query {
 }
 
 async function confirmMany(context: DataRequest, form: Form) {
-  const { resource, calls, titles, path, reply, sendPage, language, t } = context;
+  const { request, resource, calls, titles, path, reply, sendPage, language, t } = context;
   if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
   const back = returnUrl(context, form);
-  const ids = selectedIds(form);
-  if (ids.length === 0) return reply.redirect(back, 303);
+  const selected = selectedIds(form);
+  if (selected.length === 0) return reply.redirect(back, 303);
   const found = await Promise.all(
-    ids.slice(0, maxNamed).map(async (id) => {
-      const found = await unlessMissing(() => calls.read(resource, id));
-      return found === undefined ? [] : [titles.of(resource, found.record)];
-    }),
+    selected.slice(0, maxNamed).map((id) => unlessMissing(() => calls.read(resource, id))),
   );
+  // Records that somebody else has deleted since the user selected them are not named or counted.
+  const ids = selected.filter((_, index) => index >= maxNamed || found[index] !== undefined);
+  if (ids.length === 0) return redirectDone(request, reply, back, 'records-gone');
   const { items, total } = await calls.list(resource, filtersIn(context, form));
   // Offered to users who have selected the whole first page.
   const isPageSelected = items.length > 0 && items.every(({ id }) => ids.includes(textOf(id)));
@@ -177,8 +177,8 @@ async function confirmMany(context: DataRequest, form: Form) {
       above: { label: t('backToList'), href: back },
       consequence: deletionText(context, ids.length),
       items: [
-        ...found.flat(),
-        ...(ids.length > maxNamed ? [t('andMore', { count: ids.length - maxNamed })] : []),
+        ...found.flatMap((each) => (each === undefined ? [] : [titles.of(resource, each.record)])),
+        ...(selected.length > maxNamed ? [t('andMore', { count: selected.length - maxNamed })] : []),
       ],
       action: `${path}/delete`,
       hidden: [

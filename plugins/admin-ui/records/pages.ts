@@ -93,6 +93,7 @@ export function dataPages(
     'records-undone': later('undone'),
     'records-undone-partly': later('undonePartly'),
     'records-kept': later('nothingDeleted'),
+    'records-gone': later('recordsGone'),
     'records-restored': later('restoredWithNewIds'),
     'record-merged': { text: later('merged'), undo: unmergeButton },
     'record-unmerged': later('unmerged'),

@@ -43,6 +43,7 @@ export default {
   undonePartly: 'Änderung an {} rückgängig gemacht. Die übrigen wurden seitdem geändert.',
   deletedPartly: '{} gelöscht. Die übrigen existieren nicht oder können nicht gelöscht werden.',
   nothingDeleted: 'Es wurde nichts gelöscht, weil Sie keinen der Datensätze löschen dürfen.',
+  recordsGone: 'Die ausgewählten Datensätze existieren nicht mehr.',
   merged: 'Die Datensätze wurden in {} zusammengeführt.',
   unmerged: 'Die Zusammenführung in {} wurde rückgängig gemacht.',
   actionCompleted: '{} abgeschlossen.',

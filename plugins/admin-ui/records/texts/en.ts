@@ -42,6 +42,7 @@ export default {
   undonePartly: 'Change to {} undone. The others have been changed since.',
   deletedPartly: '{} deleted. The others do not exist or cannot be deleted.',
   nothingDeleted: 'Nothing was deleted, because you cannot delete any of the records.',
+  recordsGone: 'The selected records no longer exist.',
   merged: 'The records were merged into {}.',
   unmerged: 'The merge into {} was undone.',
   actionCompleted: '{} completed.',

@@ -472,7 +472,20 @@ function enhanceBoard() {
       moveCard(card, columns[index + step]);
     });
   }
+  keepBoardPosition();
   document.querySelector('.board .marked a')?.focus();
+}
+
+/** Keeps the scroll position of the board while the user opens and moves cards. */
+function keepBoardPosition() {
+  const board = document.querySelector('.board');
+  if (board === null) return;
+  const key = `board ${location.pathname} ${document.title}`;
+  const [left, top] = (sessionStorage.getItem(key) ?? '').split(' ').map(Number);
+  board.scrollTo({ left, top, behavior: 'instant' });
+  board.addEventListener('scroll', () => {
+    sessionStorage.setItem(key, `${board.scrollLeft} ${board.scrollTop}`);
+  });
 }
 
 /** Moves the focus to the next or previous row or card. */

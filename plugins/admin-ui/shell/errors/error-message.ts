@@ -84,6 +84,7 @@ const messages: Messages = {
   tooManyAttempts: (t) => t('tooManyAttempts'),
   rateLimited: (t) => t('rateLimited'),
   tooManyJobs: (t, limit) => t('tooManyJobs', { limit: String(limit) }),
+  jobInputErased: (t) => t('jobInputErased'),
   importInterrupted: (t, count) =>
     count === 0 ? t('importInterruptedAtStart') : t('importInterrupted', { count }),
   importTooSlow: (t, minutes) => t('importTooSlow', { minutes: String(minutes) }),

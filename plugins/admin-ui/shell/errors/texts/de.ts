@@ -106,6 +106,7 @@ export default {
   rateLimited: 'Zu viele Anfragen. Versuchen Sie es später erneut.',
   tooManyJobs:
     '{limit} Aufträge der Organisation warten bereits. Warten Sie, bis einige beendet sind, oder brechen Sie sie ab.',
+  jobInputErased: 'Die Eingabe des Auftrags wurde gelöscht.',
   importInterrupted: {
     one: 'Der Import wurde unterbrochen, nachdem mindestens {count} Zeile verarbeitet wurde. Bereits angelegte oder aktualisierte Datensätze bleiben erhalten. Prüfen Sie die Liste, bevor Sie den Rest der Datei importieren.',
     other:

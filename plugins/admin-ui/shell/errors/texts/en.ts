@@ -105,6 +105,7 @@ export default {
   rateLimited: 'Too many requests. Try again later.',
   tooManyJobs:
     '{limit} jobs of the organization are already waiting. Wait until some of them have finished, or cancel them.',
+  jobInputErased: 'The input of the job was erased.',
   importInterrupted: {
     one: 'The import was interrupted after at least {count} line. Records that it has already created or updated are kept. Check the list before you import the rest of the file.',
     other:

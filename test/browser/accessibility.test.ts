@@ -145,7 +145,7 @@ inBrowser('accessibility', (world) => {
       await page.goto(at('data/leads'));
       await page.getByLabel('Select Ames').check();
       await page.getByLabel('Select Berg').check();
-      await page.getByRole('button', { name: 'Merge selected' }).click();
+      await page.getByRole('button', { name: 'Merge two selected' }).click();
       await check('the merge of two records');
       await page.goto(at('data/leads'));
       await page.getByLabel('Select Ames').check();

@@ -390,7 +390,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await press('Enter');
     await page.getByText('1–2 of 2').waitFor();
     await click(page.getByLabel('Select all rows'));
-    await click(page.getByRole('button', { name: 'Merge selected' }));
+    await click(page.getByRole('button', { name: 'Merge two selected' }));
     await click(page.getByRole('button', { name: 'Merge leads' }));
     await page.getByRole('status').getByText('merged').waitFor();
     await page.getByText('1–1 of 1').waitFor();

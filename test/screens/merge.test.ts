@@ -116,7 +116,7 @@ onBothDrivers(
       const from = await create('firms', { name: 'ACME Inc', phone: '1', size: 7, tag_ids: [blue] });
       const visit = await create('visits', { firm_id: from });
       const list = await admin.get(firms);
-      assert.match(list.text, new RegExp(`formaction="${firms}/merge" data-pair>.*?Merge selected`));
+      assert.match(list.text, new RegExp(`formaction="${firms}/merge" data-pair>.*?Merge two selected`));
       const page = await open([id, from]);
       assert.equal(titleOf(page), 'Merge ACME Inc into Acme?');
       assert.deepEqual(comparisonOf(page), [

@@ -72,7 +72,7 @@ export default {
   exportSelected: 'Ausgewählte exportieren',
   deleteSelected: 'Ausgewählte löschen',
   deleteMatching: 'Alle gefilterten löschen',
-  mergeSelected: 'Ausgewählte zusammenführen',
+  mergeSelected: 'Zwei ausgewählte zusammenführen',
   board: 'Board',
   exportCsv: 'CSV exportieren',
   importCsv: 'CSV importieren',

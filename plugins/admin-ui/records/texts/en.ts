@@ -71,7 +71,7 @@ export default {
   exportSelected: 'Export selected',
   deleteSelected: 'Delete selected',
   deleteMatching: 'Delete all that match',
-  mergeSelected: 'Merge selected',
+  mergeSelected: 'Merge two selected',
   board: 'Board',
   exportCsv: 'Export CSV',
   importCsv: 'Import CSV',

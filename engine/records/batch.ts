@@ -13,7 +13,7 @@ import {
 } from '../sql/index.ts';
 import type { Assignment } from './assignments.ts';
 import type { Body } from './body.ts';
-import { arrayTexts, type BatchItem, type ItemColumn, type ItemTable, type ItemValues } from './items.ts';
+import type { BatchItem, ItemColumn, ItemTable, ItemValues } from './items.ts';
 import type {
   BatchSplitter,
   BodyInput,
@@ -49,7 +49,7 @@ export interface BatchPlan extends OperationPlan, ItemValues {
   /** See {@link CreateInput}. */
   readonly itemErrors?: CreateInput['itemErrors'];
   /** Returns the column values of the items at these indexes. */
-  readonly columnsOf: (numbers: readonly number[]) => Promise<readonly string[]>;
+  readonly columnsOf: (numbers: readonly number[]) => Promise<ItemValues['columns']>;
 }
 
 /** The body of a batch, before its items are validated. */
@@ -151,7 +151,7 @@ export async function batchPlan(
       await pause();
       table.add(columns, valid[number - 1]);
     }
-    return arrayTexts(columns);
+    return columns;
   };
   const columns = await columnsOf(valid.map((_, index) => index + 1));
   const { itemErrors } = input;

@@ -22,8 +22,7 @@ export interface BatchItem {
 
 /** The parameters of a statement that writes items. */
 export interface ItemValues {
-  /** The values of all items, as one PostgreSQL array literal per column. */
-  readonly columns: readonly string[];
+  readonly columns: readonly Readonly<ItemColumn>[];
   /** Indexes of the items to skip, starting at 1, as decimal strings. */
   readonly skipped: readonly string[];
 }
@@ -58,9 +57,12 @@ export interface ItemTable {
 /** SQL expression for an item's ID. */
 export const itemId = '_i._id::bigint';
 
-/** A column's array literal while items are appended to it. */
+/** The values of all items for a column. Items are appended to it. */
 export interface ItemColumn {
-  text: string;
+  /** The elements of the PostgreSQL array literal. */
+  elements: string;
+  /** Whether any item has a value that is neither null nor an empty list of references. */
+  hasValue: boolean;
 }
 
 /**
@@ -72,6 +74,7 @@ export function itemTable(fields: readonly Field[], uniques: readonly Unique[] =
     field,
     parameters: bodyParameters(field),
     size: fieldColumns(field).length,
+    isList: refersToMany(field),
   }));
   const names = [
     '_id',
@@ -105,8 +108,8 @@ export function itemTable(fields: readonly Field[], uniques: readonly Unique[] =
   }
   const arrays = names.map(
     (_, index) =>
-      ({ columns }: ItemValues) =>
-        columns[index] ?? null,
+      ({ columns: { [index]: column } }: ItemValues) =>
+        column === undefined ? null : `{${column.elements}}`,
   );
   return {
     expression: ($, guard) => {
@@ -121,17 +124,19 @@ export function itemTable(fields: readonly Field[], uniques: readonly Unique[] =
       return name && `_i.${name}::text[]`;
     },
     hasField: (field) => `substr(_i._given, ${fields.indexOf(field) + 1}, 1) = '1'`,
-    // Every element except null is in quotation marks. An empty list is in braces.
     hasValue: ({ columns }, field) => {
       const first = firstColumns.get(field) ?? 0;
-      const texts = columns.slice(first, first + fieldColumns(field).length);
-      return texts.some((text) => (refersToMany(field) ? /"\{[^}]/.test(text) : text.includes('"')));
+      return columns.slice(first, first + fieldColumns(field).length).some(({ hasValue }) => hasValue);
     },
     add: (columns, item) => {
-      const add = (index: number, value: ParameterText) => {
+      const add = (index: number, value: ParameterText, isList = false) => {
+        const hasValue = value !== null && !(isList && value === '{}');
         const column = columns[index];
-        if (column === undefined) columns[index] = { text: element(value) };
-        else column.text += `,${element(value)}`;
+        if (column === undefined) columns[index] = { elements: element(value), hasValue };
+        else {
+          column.elements += `,${element(value)}`;
+          column.hasValue ||= hasValue;
+        }
       };
       add(0, item?.id ?? null);
       add(
@@ -141,9 +146,9 @@ export function itemTable(fields: readonly Field[], uniques: readonly Unique[] =
           : fields.map(({ name }) => (item.body[name] === undefined ? '0' : '1')).join(''),
       );
       let index = 2;
-      for (const { parameters, size } of fieldEntries) {
+      for (const { parameters, size, isList } of fieldEntries) {
         const values = item === undefined ? [] : parameters(item);
-        for (let part = 0; part < size; part++) add(index++, values[part] ?? null);
+        for (let part = 0; part < size; part++) add(index++, values[part] ?? null, isList);
       }
       for (const { name } of phoneFields) add(index++, item === undefined ? null : notationsOf(item, name));
     },
@@ -159,10 +164,6 @@ function notationsOf({ body, phoneRegion }: BatchItem, name: string): string | n
 }
 
 const skippedOf = ({ skipped }: ItemValues) => skipped;
-
-/** Returns the columns as PostgreSQL array literals. */
-export const arrayTexts = (columns: readonly ItemColumn[]): string[] =>
-  columns.map(({ text }) => `{${text}}`);
 
 /** Serializes a value as an array element. `replaceAll` is several times faster than a regular expression. */
 const element = (value: ParameterText): string =>

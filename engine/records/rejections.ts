@@ -34,14 +34,7 @@ import {
   sameKeySql,
   showsValues,
 } from './indexes.ts';
-import {
-  arrayTexts,
-  type BatchItem,
-  type ItemColumn,
-  type ItemTable,
-  type ItemValues,
-  itemId,
-} from './items.ts';
+import { type BatchItem, type ItemColumn, type ItemTable, type ItemValues, itemId } from './items.ts';
 import type {
   BatchSplitter,
   CompiledOperation,
@@ -289,7 +282,7 @@ export function explainRejection<P extends OperationPlan>(
     statement: (plan) => {
       const columns: ItemColumn[] = [];
       items.add(columns, itemOf(plan));
-      return finder.statement({ ...plan, columns: arrayTexts(columns), skipped: [] });
+      return finder.statement({ ...plan, columns, skipped: [] });
     },
     remaining: (plan, rows) => {
       const [error] = finder.errors(plan, rows).values();

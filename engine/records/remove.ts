@@ -24,7 +24,7 @@ import {
 import { clearReferencesSql } from './clear-references.ts';
 import { deletionSql, explainDeletes, removalSql, unreferencedSql } from './delete-referrers.ts';
 import { type DeleteRules, deleteRulesOf, hasDeleteRules, type Removal, removalOf } from './delete-rules.ts';
-import { arrayTexts, type ItemColumn, itemId, itemTable } from './items.ts';
+import { type ItemColumn, itemId, itemTable } from './items.ts';
 import type {
   BodyInput,
   CompiledOperation,
@@ -180,7 +180,7 @@ function explainDelete(
     statement: (plan) => {
       const columns: ItemColumn[] = [];
       table.add(columns, { id: plan.id, body: {} });
-      const items = { columns: arrayTexts(columns), skipped: [] };
+      const items = { columns, skipped: [] };
       return explanation.statement.bind({ ...plan, ...items, isSeparate: false });
     },
     remaining: (plan, rows) => {

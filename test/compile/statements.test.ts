@@ -232,7 +232,7 @@ function* bulkChanges({ context, definition }: ResourceView): Generator<Statemen
 /** Returns the plan of a batch with one item. @param columns number of columns with a value */
 const batchOf = (columns: number) => ({
   ...plan,
-  columns: Array.from({ length: columns }, () => '{"{1}"}'),
+  columns: Array.from({ length: columns }, () => ({ elements: '"{1}"', hasValue: true })),
   skipped: [],
   stops: true,
   size: 1,

@@ -28,6 +28,7 @@ export const inboxQueue: Queue = {
   table: 'crm_inbox',
   owner: {
     table: 'crm_integrations',
+    property: 'integration',
     column: 'integration_id',
     name: `g.name || ' (' || g.provider || ')'`,
     isOpen: 'g.enabled',

@@ -176,8 +176,8 @@ type SettledItem = readonly [
 async function settle(tables: Tables, queue: Queue, settled: readonly SettledItem[]): Promise<boolean> {
   let isFollowed = false;
   const groups = Map.groupBy(settled, ([, { values = {} }]) => Object.keys(values).sort().join());
-  for (const [names, group] of groups) {
-    const extraColumns = names.split(',').filter((name) => name !== '');
+  for (const group of groups.values()) {
+    const extraColumns = Object.keys(group[0]?.[1].values ?? {});
     const column = (value: (of: SettledItem) => string | null) => sql`${arrayText(group.map(value))}`;
     const { rows } = await sql<{ followed: boolean }>`
       -- Asynchronous commit: if the outcome is lost in a database crash, the item is processed again.

@@ -22,6 +22,8 @@ export interface Queue {
   readonly table: QueueTable;
   readonly owner: {
     readonly table: keyof TableRows;
+    /** Property of log entries that contains the owner's ID. */
+    readonly property: string;
     /** Item column that references the owner. */
     readonly column: string;
     /** SQL expression for the name of owner `g`. */

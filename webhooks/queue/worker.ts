@@ -176,7 +176,7 @@ export function startWorker<Row>(
       const isDeadLetter = retryMs === undefined;
       const details = {
         organization,
-        [queue.owner.column.replace(/_id$/, '')]: owner,
+        [queue.owner.property]: owner,
         item: id,
         attempts,
         given_up: isDeadLetter,

@@ -127,6 +127,7 @@ export const deliveryQueue: Queue = {
   table: 'crm_event_deliveries',
   owner: {
     table: 'crm_event_subscriptions',
+    property: 'subscription',
     column: 'subscription_id',
     name: 'g.url',
     isOpen: `g.state = 'on' and g.paused_until <= now()`,

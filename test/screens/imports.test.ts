@@ -1,10 +1,13 @@
 // Imports in the admin UI: jobs with progress, which are canceled, undone and imported only once. Their lines with errors are a
 // CSV file.
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
+import { unescapeFormulas } from '../../plugins/admin-ui/records/csv-cells.ts';
 import { countRecords } from '../../plugins/admin-ui/records/import-file.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
@@ -20,6 +23,13 @@ const longFile = `last_name\n${'a\n'.repeat(longLines)}`;
 test('records are counted in files with line breaks in cells, and with quotation marks that are text', () => {
   const file = 'last_name;description\r\nA;5" pipe\r\n"B\r\n""C""";x\r\n\r\nD;"6"""\r\nE;=';
   assert.equal(countRecords(Buffer.from(file), ';'), 4);
+});
+
+test('the apostrophes of exported files are removed at the start of every cell', async () => {
+  const file = `a,b\n5" pipe,'=1\n'=2,x\n"'=3","4""'="\r\n,'=5\r\n"",'@6\n'x,''=7\n","`;
+  const imported = Readable.from([Buffer.from(file)]).pipe(unescapeFormulas('comma'));
+  const restored = `a,b\n5" pipe,=1\n=2,x\n"=3","4""'="\r\n,=5\r\n"",@6\n'x,'=7\n","`;
+  assert.equal(await text(imported), restored);
 });
 
 onBothDrivers('imports in the admin UI', (instance) => {

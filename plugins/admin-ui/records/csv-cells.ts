@@ -1,13 +1,9 @@
 import { Transform, type TransformCallback } from 'node:stream';
 import { type Delimiter, delimiters } from '../../../engine/records/index.ts';
+import { CsvPosition } from './csv-position.ts';
 
 const code = (character: string): number => character.charCodeAt(0);
-const [quote, lineFeed, carriageReturn, apostrophe] = ['"', '\n', '\r', "'"].map(code) as [
-  number,
-  number,
-  number,
-  number,
-];
+const apostrophe = code("'");
 /** Characters that make spreadsheets evaluate a cell as a formula, and the apostrophe, which prevents this. */
 const formulas = new Set(["'", '=', '+', '-', '@', '\t', '\r'].map(code));
 
@@ -23,7 +19,7 @@ type CellTransform = (cell: {
 
 /** Changes the start of each CSV cell. */
 class Cells extends Transform {
-  private isQuoted = false;
+  /** Whether nothing of the current cell has been read except a quotation mark that opens it. */
   private isStart = true;
   private column = 0;
   private line = 0;
@@ -31,44 +27,42 @@ class Cells extends Transform {
   private hasPendingApostrophe = false;
 
   private readonly change: CellTransform;
-  /** The byte between cells. */
-  private readonly separator: number;
+  private readonly position: CsvPosition;
 
   constructor(change: CellTransform, delimiter: Delimiter = 'comma') {
     super();
     this.change = change;
-    this.separator = code(delimiters[delimiter]);
+    this.position = new CsvPosition(delimiters[delimiter]);
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
     // Each byte starts at most one cell, which gets at most one apostrophe.
     const output = Buffer.allocUnsafe(2 * chunk.length);
     let length = 0;
+    const { position } = this;
     // Using an index is several times faster than iterating over the bytes.
     for (let index = 0; index < chunk.length; index++) {
       const byte = chunk[index] as number;
       if (this.hasPendingApostrophe) {
         this.hasPendingApostrophe = false;
         if (!formulas.has(byte)) output[length++] = apostrophe;
-      } else if (this.isStart && byte !== quote && byte !== this.separator && byte !== lineFeed) {
+      } else if (this.isStart && !position.isOpening(byte) && !position.isCellEnd(byte)) {
         const edit = this.change({ first: byte, column: this.column, isHeader: this.line === 0 });
         this.isStart = false;
         if (edit === 'hold') {
           this.hasPendingApostrophe = true;
+          position.advance(byte);
           continue;
         }
-        // A line break is not a cell.
-        if (edit === 'add' && (this.isQuoted || byte !== carriageReturn)) output[length++] = apostrophe;
+        if (edit === 'add') output[length++] = apostrophe;
       }
-      if (byte === quote) {
-        // The opening quote is not part of the cell.
-        if (this.isQuoted) this.isStart = false;
-        this.isQuoted = !this.isQuoted;
-      } else if (!this.isQuoted && (byte === this.separator || byte === lineFeed)) {
+      if (position.isCellEnd(byte)) {
         this.isStart = true;
-        this.column = byte === this.separator ? this.column + 1 : 0;
-        if (byte === lineFeed) this.line++;
+        const isLineEnd = position.isLineEnd(byte);
+        this.column = isLineEnd ? 0 : this.column + 1;
+        if (isLineEnd) this.line++;
       }
+      position.advance(byte);
       output[length++] = byte;
     }
     done(null, output.subarray(0, length));

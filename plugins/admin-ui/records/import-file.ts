@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { previewCsv } from '../../../engine/records/index.ts';
+import { CsvPosition } from './csv-position.ts';
 
 /** A file to import, with what its first lines contain. */
 export interface ImportFile {
@@ -31,37 +32,23 @@ export function* slicesOf(bytes: Buffer): Generator<Buffer> {
     yield bytes.subarray(offset, offset + sliceBytes);
 }
 
-const [quote, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
-
 /**
- * Returns the number of records in a CSV file. Line breaks in quoted cells and empty lines do not count, nor does the header. A
- * quotation mark within a cell that does not start with one is text.
+ * Returns the number of records in a CSV file. Line breaks in quoted cells and empty lines do not count, nor does the header.
  * @param delimiter the character between cells
  */
 export function countRecords(bytes: Buffer, delimiter: string): number {
-  const separator = delimiter.charCodeAt(0);
+  const position = new CsvPosition(delimiter);
   let count = 0;
-  let isQuoted = false;
   let isEmpty = true;
-  let startsCell = true;
-  let afterQuote = false;
   // Using an index is several times faster than iterating over the bytes.
   for (let index = 0; index < bytes.length; index++) {
-    const byte = bytes[index];
-    if (!isQuoted && (byte === lineFeed || byte === carriageReturn)) {
-      if (!isEmpty) count++;
+    const byte = bytes[index] as number;
+    if (!position.isLineEnd(byte)) isEmpty = false;
+    else if (!isEmpty) {
+      count++;
       isEmpty = true;
-      startsCell = true;
-      afterQuote = false;
-      continue;
     }
-    // Two quotation marks in a quoted cell are one of its characters.
-    if (byte === quote && (isQuoted || startsCell || afterQuote)) {
-      afterQuote = isQuoted;
-      isQuoted = !isQuoted;
-    } else afterQuote = false;
-    startsCell = !isQuoted && byte === separator;
-    isEmpty = false;
+    position.advance(byte);
   }
   return Math.max(0, count + (isEmpty ? 0 : 1) - 1);
 }

@@ -5,8 +5,7 @@ const [quote, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
  * quotation mark in a cell that does not start with one is text.
  */
 export class CsvPosition {
-  /** Whether the next byte is in a quoted cell. */
-  isQuoted = false;
+  private isQuoted = false;
   private startsCell = true;
   private followsQuote = false;
   private readonly separator: number;

@@ -194,7 +194,7 @@ const grouped = groups();
 const entries = grouped.map(entryOf);
 const tests = run({
   files: entries,
-  execArgv: ['low-cost', 'untracked-promises', 'cpu-time'].flatMap((name) => [
+  execArgv: ['low-cost', 'cpu-time'].flatMap((name) => [
     '--import',
     new URL(`support/${name}.ts`, import.meta.url).href,
   ]),

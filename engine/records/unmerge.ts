@@ -343,11 +343,14 @@ function recreatedSql(context: OperationContext, $: Placeholder<MergePlan>): str
     const value = serverValue(field, 'update', $);
     return value === undefined ? [] : [[field.name, value] as const];
   });
+  // After the version of the deletion, which is at least the next one, and later if the merge changed the record itself.
+  const last = `select max(_l."version") from "crm_ledger" _l where _l."organization_id" = ${organization} and _l."object" = ${literal(definition.name)} and _l."object_id" = ${old}."id"`;
+  const version = `greatest(${old}.${quote(versionColumn)} + 1, (${last})) + 1`;
   const overrides = [
     ...references,
     ...server,
     ['organization_id', organization] as const,
-    [versionColumn, `${old}.${quote(versionColumn)} + 1`] as const,
+    [versionColumn, version] as const,
   ].map(([name, value]) => `jsonb_build_object(${literal(name)}, ${value})`);
   const table = quote(definition.name);
   const rows = `${quote(mergesTable)} ${keptMerge} cross join lateral jsonb_populate_record(null::${table}, ${keptMerge}."removed"::jsonb) ${old} cross join lateral jsonb_populate_record(${old}, ${overrides.join(' || ')}) _n`;

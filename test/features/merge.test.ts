@@ -412,6 +412,11 @@ onBothDrivers(
           ({ action }) => action,
         );
       assert.deepEqual(await actions(`firms/${from}`), ['create', 'delete', 'create']);
+      const versions = await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `select version::text from crm_ledger where object = 'firms' and object_id = ${from} order by version`,
+      });
+      assert.deepEqual(versions, [['1'], ['2'], ['3']]);
       assert.deepEqual(await actions(`firms/${id}`), [
         // The merge, two steps that undo it, and the update before.
         ...['update', 'update', 'update', 'update', 'create'],

@@ -809,6 +809,10 @@ const unlimitedParts: readonly (readonly [pattern: RegExp, reason: string])[] = 
     'a record that exists again refers to the same records as before the merge, if they exist',
   ],
   [
+    /\(select max\(_l\."version"\) from "crm_ledger" _l where _l\."organization_id" = \$1::bigint and _l\."object" = '\w+' and _l\."object_id" = _p\."id"\)/g,
+    'a record that exists again gets a version after all earlier ones',
+  ],
+  [
     /\(select to_jsonb\(t\)::text from "\w+" t where t\."organization_id" = \$1::bigint and t\."id" = \$\d::bigint\)/g,
     'a merge stores the records that it has locked',
   ],

@@ -22,7 +22,7 @@ class Cells extends Transform {
   /** Whether nothing of the current cell has been read except a quotation mark that opens it. */
   private isStart = true;
   private column = 0;
-  private line = 0;
+  private isHeader = true;
   /** Whether an apostrophe at the start of a cell has been read but not yet written. */
   private hasPendingApostrophe = false;
 
@@ -43,26 +43,24 @@ class Cells extends Transform {
     // Using an index is several times faster than iterating over the bytes.
     for (let index = 0; index < chunk.length; index++) {
       const byte = chunk[index] as number;
+      const part = position.read(byte);
       if (this.hasPendingApostrophe) {
         this.hasPendingApostrophe = false;
         if (!formulas.has(byte)) output[length++] = apostrophe;
-      } else if (this.isStart && !position.isOpening(byte) && !position.isCellEnd(byte)) {
-        const edit = this.change({ first: byte, column: this.column, isHeader: this.line === 0 });
+      } else if (this.isStart && part === 'content') {
+        const edit = this.change({ first: byte, column: this.column, isHeader: this.isHeader });
         this.isStart = false;
         if (edit === 'hold') {
           this.hasPendingApostrophe = true;
-          position.advance(byte);
           continue;
         }
         if (edit === 'add') output[length++] = apostrophe;
       }
-      if (position.isCellEnd(byte)) {
+      if (part === 'cellEnd' || part === 'lineEnd') {
         this.isStart = true;
-        const isLineEnd = position.isLineEnd(byte);
-        this.column = isLineEnd ? 0 : this.column + 1;
-        if (isLineEnd) this.line++;
+        this.column = part === 'lineEnd' ? 0 : this.column + 1;
+        this.isHeader &&= part !== 'lineEnd';
       }
-      position.advance(byte);
       output[length++] = byte;
     }
     done(null, output.subarray(0, length));

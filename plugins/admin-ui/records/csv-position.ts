@@ -1,5 +1,8 @@
 const [quote, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
 
+/** What a byte of a CSV text is: the quotation mark that opens a quoted cell, the end of a cell or line, or anything else. */
+export type CsvPart = 'opening' | 'content' | 'cellEnd' | 'lineEnd';
+
 /**
  * Follows the cells of a CSV text byte by byte. Within a quoted cell, two quotation marks are one of its characters. A
  * quotation mark in a cell that does not start with one is text.
@@ -15,24 +18,23 @@ export class CsvPosition {
     this.separator = delimiter.charCodeAt(0);
   }
 
-  /** Returns whether the next byte opens a quoted cell. */
-  isOpening = (byte: number): boolean => byte === quote && this.startsCell;
-
-  /** Returns whether the next byte ends a line. */
-  isLineEnd = (byte: number): boolean => !this.isQuoted && (byte === lineFeed || byte === carriageReturn);
-
-  /** Returns whether the next byte ends a cell, also at the end of a line. */
-  isCellEnd = (byte: number): boolean => this.isLineEnd(byte) || (!this.isQuoted && byte === this.separator);
-
-  /** Proceeds to the byte after this one. */
-  advance(byte: number): void {
-    if (byte === quote && (this.isQuoted || this.startsCell || this.followsQuote)) {
-      this.followsQuote = this.isQuoted;
-      this.isQuoted = !this.isQuoted;
+  /** Reads the next byte. The end of a line is also the end of a cell. */
+  read(byte: number): CsvPart {
+    const { isQuoted, startsCell } = this;
+    if (byte === quote && (isQuoted || startsCell || this.followsQuote)) {
+      this.followsQuote = isQuoted;
+      this.isQuoted = !isQuoted;
       this.startsCell = false;
-    } else {
-      this.followsQuote = false;
-      this.startsCell = this.isCellEnd(byte);
+      return startsCell ? 'opening' : 'content';
     }
+    this.followsQuote = false;
+    const part = isQuoted ? 'content' : this.unquotedPart(byte);
+    this.startsCell = part !== 'content';
+    return part;
+  }
+
+  private unquotedPart(byte: number): CsvPart {
+    if (byte === lineFeed || byte === carriageReturn) return 'lineEnd';
+    return byte === this.separator ? 'cellEnd' : 'content';
   }
 }

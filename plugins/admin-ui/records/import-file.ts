@@ -42,13 +42,11 @@ export function countRecords(bytes: Buffer, delimiter: string): number {
   let isEmpty = true;
   // Using an index is several times faster than iterating over the bytes.
   for (let index = 0; index < bytes.length; index++) {
-    const byte = bytes[index] as number;
-    if (!position.isLineEnd(byte)) isEmpty = false;
+    if (position.read(bytes[index] as number) !== 'lineEnd') isEmpty = false;
     else if (!isEmpty) {
       count++;
       isEmpty = true;
     }
-    position.advance(byte);
   }
   return Math.max(0, count + (isEmpty ? 0 : 1) - 1);
 }

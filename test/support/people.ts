@@ -221,12 +221,13 @@ export const told = ({ status, headers, text }: Answer) => ({
 });
 
 /**
- * Returns every row of every table as text, excluding the times of last use, which are updated occasionally.
+ * Returns every row of every table as text, in the order of their names, excluding the times of last use, which are
+ * updated occasionally.
  */
 export async function dump({ database }: Instance, without: readonly string[] = []): Promise<string> {
   const tables = tablesOf(database);
   const { rows } = await sql<{ name: string }>`
-    select table_name as name from information_schema.tables where table_schema = current_schema()
+    select table_name as name from information_schema.tables where table_schema = current_schema() order by 1
   `.execute(tables);
   const texts = [];
   for (const { name } of rows.filter((table) => !without.includes(table.name))) {

@@ -145,7 +145,7 @@ const codesWithoutEffect: readonly string[] = [
 ];
 
 const hadNoEffect = (error: CrmError): boolean =>
-  error instanceof ApiError && codesWithoutEffect.includes(error.code) && error.report === undefined;
+  error instanceof ApiError && codesWithoutEffect.includes(error.code);
 
 function canRetry(error: CrmError, resend: Resend): boolean {
   if (resend === 'never') return false;

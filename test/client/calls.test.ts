@@ -383,6 +383,25 @@ onBothDrivers(
         assert.equal((await crm.contacts.deleteMany([other.id])).length, 1);
       });
 
+      test('an import that was interrupted after it had written lines is not repeated', async () => {
+        const report = {
+          created: 1,
+          updated: 0,
+          failed: 0,
+          stopped: true,
+          dry_run: false,
+          ignored: [],
+          lines: [],
+        };
+        for (const code of ['overloaded', 'too_slow', 'shutting_down']) {
+          network.arrived.length = 0;
+          next({ status: 503, body: JSON.stringify({ error: 'busy', code, request_id: 'x', report }) });
+          const error = await failureOf(crm.contacts.import([{ last_name: 'a' }, { last_name: 'b' }]));
+          assert.ok(error instanceof ApiError);
+          assert.deepEqual([error.code, error.report, network.arrived.length], [code, report, 1]);
+        }
+      });
+
       test('bulk changes are counted, then confirmed', async () => {
         const title = 'bulk';
         await crm.contacts.createMany([{ title }, { title }]);

@@ -2,10 +2,13 @@
 // many lines they have processed at least.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { onStored } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import { type Service, serve, storageOfItsOwn, until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 /** A file that takes many seconds. */
 const longFile = `last_name\n${'a\n'.repeat(300_000)}`;
@@ -105,5 +108,40 @@ describe('imports while processes end (postgresql)', () => {
       new RegExp(`${stored.toLocaleString('en')} records created, 0 lines with errors\\.`),
     );
     assert.equal((await created()) - before, stored);
+  });
+
+  test('an import that a stopped process has not begun to write is attempted by the next', async () => {
+    await node.kill();
+    node = await serve({ ...storage.environment, ...patient });
+    await login();
+    const before = await created();
+    const _csrf = await admin.token(`${leads}/import`);
+    const content = Buffer.from('last_name\na\na\n').toString('base64');
+    const answer = await connected(String(storage.environment.DATABASE_URL), async (client) => {
+      const isWaiting = async (object: string) =>
+        (await client.query(`select from pg_locks where not granted and relation = '${object}'::regclass`))
+          .rows.length > 0;
+      await client.query('begin; lock table crm_jobs in exclusive mode');
+      const sent = admin.post(`${leads}/import`, { _csrf, content, key: fresh('key'), step: 'import' });
+      await until(() => isWaiting('crm_jobs'), 'the job to be stored');
+      // The import reads the grants of its member before it writes.
+      await client.query('commit; begin; lock table crm_memberships');
+      await until(() => isWaiting('crm_memberships'), 'the import to start');
+      node.signal('SIGTERM');
+      // Imports get 4 s for their end. Nothing shows when they are over.
+      await pause(6000);
+      await client.query('rollback');
+      return sent;
+    });
+    const { code, stderr } = await node.ended;
+    assert.equal(code, 0, stderr);
+    assert.equal(await created(), before);
+    node = await serve(storage.environment);
+    await login();
+    const path = answer.headers.get('location') ?? assert.fail(problemOf(answer));
+    await until(async () => /Completed|Failed/.test((await page(path)).text), 'the import to end');
+    assert.equal(problemOf(await page(path)), '');
+    assert.match(readable((await page(path)).text), /2 records created, 0 lines with errors\./);
+    assert.equal(await created(), before + 2);
   });
 });

@@ -1,8 +1,9 @@
 // WORKERS: several processes serve one instance. A dead worker is replaced without affecting the other
 // workers, and background work runs once.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync, linkSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
-import { Agent, get } from 'node:http';
+import { Agent, get, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -496,5 +497,31 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       `select meta_leadgen_id from leads where last_name = meta_leadgen_id order by 1`,
     );
     assert.deepEqual(leads.flat(), ids);
+  });
+
+  test('close connections of a worker that becomes ready while the service drains', async () => {
+    await service.kill();
+    service = await serve({ ...environment, STOP_DELAY_MS: String(patienceMs) });
+    const [killed = assert.fail()] = childrenOf(service.pid);
+    process.kill(killed, 'SIGKILL');
+    await until(() => service.stderr().includes('exited (SIGKILL)'), 'notice');
+    service.signal('SIGTERM');
+    await until(async () => {
+      const { json } = await readyz();
+      return (
+        (json.checks as typeof fine).draining !== 'ok' && (json.workers as { serving: number }).serving === 2
+      );
+    }, 'replace it while draining');
+    const connections = await Promise.all(
+      Array.from({ length: 40 }, async () => {
+        const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+        const asked = get(`${service.url}/docs/openapi.json`, { agent, method: 'HEAD' });
+        const [response] = (await once(asked, 'response')) as [IncomingMessage];
+        response.resume();
+        agent.destroy();
+        return response.headers.connection;
+      }),
+    );
+    assert.deepEqual(new Set(connections), new Set(['close']));
   });
 });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { dump } from '../support/people.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -173,6 +174,15 @@ onBothDrivers(
       assert.deepEqual(await succeed(`POST tasks/${id}/actions/count-margins`), { hasMargin: true });
       const owner = await acme.keyWith([{ object: 'tasks', actions: ['read:own', 'update:own'] }]);
       assert.equal((await send(`POST tasks/${id}/actions/close`, { hours: 1 }, owner)).status, 404);
+      // A caller who can read the record, but not update it, cannot perform an action with the update grant either.
+      const own = await acme.keyWith([{ object: 'tasks', actions: ['read', 'update:own'] }]);
+      assert.equal((await send(`GET tasks/${id}`, undefined, own)).status, 200);
+      for (const [request, body] of [
+        [`PATCH tasks/${id}`, { title: 'b' }],
+        [`POST tasks/${id}/actions/close`, { hours: 1 }],
+      ] as const)
+        assert.equal((await send(request, body, own)).status, 404, request);
+      assert.ok(!calls.some(({ hook }) => hook === 'action'), 'the action was not performed');
       const other = await instance().organization('other');
       assert.equal((await send(`POST tasks/${id}/actions/close`, { hours: 1 }, other.key)).status, 404);
       // The hook's own access is limited to the caller's grants: it cannot create projects.
@@ -182,6 +192,30 @@ onBothDrivers(
       assert.equal((await succeed(`GET tasks/${id}`)).title, 'a');
       assert.equal((await send('POST tasks/999999/actions/close', { hours: 1 })).status, 404);
       assert.equal((await send('POST tasks/x/actions/close', { hours: 1 })).status, 404);
+    });
+
+    test('a read-only key with all grants changes nothing', async () => {
+      const id = await create({ title: 'a' });
+      const trashed = await create({ title: 'b' });
+      await succeed(`DELETE tasks/${trashed}`);
+      const { key } = await acme.makeKey({ access: 'read-only' });
+      const state = await dump(instance());
+      for (const [request, body] of [
+        ['POST tasks', { title: 'c' }],
+        [`PUT tasks/${id}`, { title: 'c' }],
+        [`PATCH tasks/${id}`, { title: 'c' }],
+        [`DELETE tasks/${id}`],
+        [`POST tasks/${trashed}/restore`],
+        ['POST tasks/batch', [{ title: 'c' }]],
+        ['PATCH tasks/batch', [{ id, title: 'c' }]],
+        [`DELETE tasks/batch?id=${id}`],
+        ['POST tasks/import', [{ title: 'c' }]],
+        [`POST tasks/${id}/actions/close`, { hours: 1 }],
+        [`POST tasks/${id}/actions/archive`],
+      ] as const)
+        assert.equal((await send(request, body, key)).status, 403, request);
+      assert.equal((await send(`GET tasks/${id}`, undefined, key)).status, 200);
+      assert.equal(await dump(instance()), state);
     });
 
     test('actions are described', async () => {

@@ -298,7 +298,7 @@ onBothDrivers('the filters of the five resources', (instance) => {
     await post('opportunities', {
       account_id: Number(account),
       amount: 10,
-      close_date: '2026-03-01T00:00:00+02:00',
+      close_date: '2026-03-01T01:59:59.999999+02:00',
     });
     await post('opportunities', { amount: 20.5, probability: 60, close_date: '2026-03-01T00:00:00Z' });
     await post('opportunities', { amount: 30 });
@@ -351,7 +351,7 @@ onBothDrivers('the filters of the five resources', (instance) => {
       counted('opportunities?amount[gt]=10&amount[lt]=30', 1),
       counted('opportunities?close_date[lt]=2026-03-01T00:00:00Z', 1),
       counted('opportunities?close_date[gte]=2026-03-01T01:00:00+01:00', 1),
-      // A date stands for the start or the end of the day in UTC. The first record is from 28 February in UTC.
+      // A date stands for the start or the end of the day in UTC. The first record is from the end of 28 February in UTC.
       counted('opportunities?close_date[gte]=2026-03-01', 1),
       counted('opportunities?close_date[lt]=2026-03-01', 1),
       counted('opportunities?close_date[gt]=2026-02-28', 1),

@@ -16,6 +16,20 @@ import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
+/** Unique fields whose values are compared by their meaning. */
+const cards = {
+  file: 'resources/cards.yaml',
+  text: `
+singular: card
+common: all
+fields:
+  name: { type: string }
+  mail: { type: string, format: email, unique: true }
+  iban: { type: string, format: iban, unique: true }
+  phone: { type: string, format: phone, unique: true }
+`,
+};
+
 onBothDrivers(
   'imports with unique fields',
   (instance, driver) => {
@@ -23,10 +37,11 @@ onBothDrivers(
     before(async () => {
       acme = await instance().organization('acme');
     });
-    const load = async (query: string, ...bodies: readonly object[]) => {
+    const load = (query: string, ...bodies: readonly object[]) => loadInto('people', query, ...bodies);
+    const loadInto = async (resource: string, query: string, ...bodies: readonly object[]) => {
       const body = bodies.map((each) => `${JSON.stringify(each)}\n`).join('');
       const headers = { 'content-type': 'application/x-ndjson' };
-      const { status, json } = await instance().call(`POST /api/v1/people/import${query}`, {
+      const { status, json } = await instance().call(`POST /api/v1/${resource}/import${query}`, {
         key: acme.key,
         body,
         headers,
@@ -50,6 +65,27 @@ onBothDrivers(
       const twice = [{ email: 'twice@x' }, { email: 'other@x' }, { email: 'twice@x' }];
       assert.deepEqual((await load('?match=email', ...twice)).counts, [2, 1, 0]);
     });
+
+    for (const [field, first, same, other] of [
+      ['mail', 'Ann@example.com', 'ann@EXAMPLE.com', 'ann2@example.com'],
+      ['iban', 'DE89370400440532013000', 'DE89 3704 0044 0532 0130 00', 'GB82WEST12345698765432'],
+      ['phone', '+49 171 1234567', '0049 (171) 12345-67', '+49 171 1234568'],
+    ] as const) {
+      test(`${field}: a later line with another notation of the same key is the same record`, async () => {
+        const lines = [first, other, same].map((value, index) => ({ name: `line ${index}`, [field]: value }));
+        assert.deepEqual((await loadInto('cards', `?match=${field}`, ...lines)).counts, [2, 1, 0]);
+        const { json } = await instance().call('GET /api/v1/cards', { key: acme.key });
+        const cards = json.data as Readonly<Record<string, unknown>>[];
+        assert.deepEqual(
+          cards
+            .filter((card) => card[field] !== '')
+            .map((card) => `${card.name}: ${card[field]}`)
+            .sort(),
+          [`line 1: ${other}`, `line 2: ${same}`],
+        );
+        assert.deepEqual((await loadInto('cards', '', ...lines)).counts, [0, 0, 3]);
+      });
+    }
 
     test('without match, duplicates are reported with the existing record', async () => {
       const { counts, lines } = await load(
@@ -187,5 +223,5 @@ onBothDrivers(
       }
     }
   },
-  { sources: await sourcesWith(people) },
+  { sources: await sourcesWith(people, cards) },
 );

@@ -201,6 +201,19 @@ onBothDrivers(
       }
     });
 
+    test('a version that does not contain a field is not visible in a scope in which the field is empty', async () => {
+      const { key } = await limitedKey(instance(), acme, ['jobs:read:whole', 'jobs:list:whole']);
+      const id = await make({ name: 'n1' });
+      await change(id, { name: 'n2' });
+      assert.equal((await historyOf(id, key)).length, 2);
+      // Erasures remove fields, and fields that are added later are missing, too.
+      const image = { id, name: 'old', status: 'New' };
+      await sql`update crm_ledger set record = ${JSON.stringify(image)} where object = 'jobs' and object_id = ${id}::bigint and version = 1`.execute(
+        tablesOf(instance().database),
+      );
+      assert.deepEqual(await both(id, key), [['create', 2, null, 'n2']]);
+    });
+
     test('an erased record is deleted for callers who could see it, without its content', async () => {
       const { key } = await limitedKey(instance(), acme, ['jobs:list:part', 'jobs:read:part']);
       const parent = await make({ name: 'parent' });

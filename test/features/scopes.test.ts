@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey } from '../support/limited.ts';
 import { logIn, makePerson, type Person } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -403,6 +404,13 @@ onBothDrivers(
       assert.deepEqual([answer.status, answer.json.data], [200, []]);
       const mixed = await acme.keyWith(grants('leads:list:mixed'));
       assert.deepEqual((await instance().call('GET /api/v1/leads', { key: mixed })).json.data, []);
+      // Nor does it stand for the user who created it, although that user owns leads.
+      const { profile } = await limitedKey(instance(), acme, ['leads:list:own', 'leads:read:own']);
+      const created = await acme.makeKey({ profile, user: people.admin.id });
+      assert.notEqual((await ok('admin', 'GET /leads')).data.length, 0);
+      assert.deepEqual((await instance().call('GET /api/v1/leads', { key: created.key })).json.data, []);
+      const owned = await instance().call(`GET /api/v1/leads/${foreign}`, { key: created.key });
+      assert.equal(owned.status, 404);
     });
 
     test('grants for unknown scopes and groups allow nothing', async () => {

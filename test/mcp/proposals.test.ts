@@ -12,6 +12,8 @@ import { assertGerman, namesIn } from '../support/german.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { command, fresh, makePerson, type Person, soonerThan } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const path = '/setup/o/acme/proposals';
@@ -19,7 +21,7 @@ const sources = await sourcesWith(...hookedSources);
 
 onBothDrivers(
   'Proposals of agents',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let admin: Visitor;
     before(async () => {
@@ -308,6 +310,37 @@ onBothDrivers(
       await api(`DELETE tasks/${gone}`);
       assert.match(await failToApprove(proposal), /is outdated/);
     });
+
+    if (driver === 'postgresql')
+      test('a record that changes during its approval is outdated', async () => {
+        const { propose, statusOf } = await agent();
+        for (const [tool, input] of [
+          ['update', { values: { title: 'of the agent' } }],
+          ['delete', {}],
+          ['act', { action: 'archive' }],
+        ] as const) {
+          const id = await make({ title: 'first' });
+          const proposal = await propose(tool, { resource: 'tasks', id, ...input });
+          const problem = await connected(
+            String(instance().config.environment.DATABASE_URL),
+            async (client) => {
+              await client.query(`begin; select from crm_proposals where id = ${proposal} for update`);
+              const answer = failToApprove(proposal);
+              await until(async () => {
+                const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+                return (await client.query(waiting)).rows.length > 0;
+              }, 'check the proposal, and wait for its row');
+              await api(`PATCH tasks/${id}`, { body: { title: 'of a member' } });
+              await client.query('rollback');
+              return answer;
+            },
+          );
+          assert.match(problem, /The record has changed since/, tool);
+          const task = (await api(`GET tasks/${id}`)).json;
+          assert.deepEqual([task.title, task.code], ['of a member', null]);
+          assert.notEqual((await statusOf(proposal))?.status, 'approved');
+        }
+      });
 
     test('a key that has been revoked or has lost the grant cannot propose through a person', async () => {
       const id = await make({ title: 'kept' });

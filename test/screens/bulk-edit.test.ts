@@ -16,6 +16,8 @@ fields:
   code: { type: string, unique: true, nullable: true }
   area: { type: string }
   score: { type: integer, nullable: true, max: 10 }
+  due: { type: date, nullable: true }
+  after_id: { type: reference, to: chores, nullable: true }
   done: { type: boolean }
   state:
     type: string
@@ -127,8 +129,21 @@ onBothDrivers(
       const ids = [await create({}), await create({})];
       await follow(await save(ids, 'helper_id', String(acme.user)));
       assert.deepEqual(await values(ids, 'helper_id'), [Number(acme.user), Number(acme.user)]);
-      await follow(await save(ids, 'helper_id', ''));
-      assert.deepEqual(await values(ids, 'helper_id'), [null, null]);
+      const other = Number(await create({}));
+      for (const [name, value] of [
+        ['score', 5],
+        ['due', '2026-11-28'],
+        ['after_id', other],
+        ['area', 'garden'],
+      ] as const) {
+        await follow(await save(ids, name, String(value)));
+        assert.deepEqual(await values(ids, name), [value, value]);
+      }
+      for (const name of ['helper_id', 'score', 'due', 'after_id', 'area']) {
+        await follow(await save(ids, name, ''));
+        const empty = name === 'area' ? '' : null;
+        assert.deepEqual(await values(ids, name), [empty, empty], name);
+      }
     });
 
     test('all states are offered, and records that cannot change to the state are left out', async () => {

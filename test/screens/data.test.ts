@@ -311,6 +311,17 @@ onBothDrivers(
       const again = formOf(refused);
       await follow(admin, await admin.post(again.action, { ...again.values, description: 'x' }));
       assert.equal((await read('leads', id)).company, 'Ours');
+
+      // An error in the input does not hide the change of another user.
+      const early = formOf(await admin.get(page));
+      await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'Theirs' } });
+      const invalid = await admin.post(early.action, { ...early.values, company: 'Ours', lead_score: 'x' });
+      assert.equal(invalid.status, 400);
+      const corrected = formOf(invalid);
+      const stale = await admin.post(corrected.action, { ...corrected.values, lead_score: '1' });
+      assert.equal(stale.status, 412, stale.text);
+      assert.match(stale.text, /Current value: Theirs/);
+      assert.equal((await read('leads', id)).company, 'Theirs');
     });
 
     test('a change can be undone; a record is deleted after a confirmation and can be restored', async () => {

@@ -9,12 +9,19 @@ import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
 import { unescapeFormulas } from '../../plugins/admin-ui/records/csv-cells.ts';
 import { countRecords } from '../../plugins/admin-ui/records/import-file.ts';
+import {
+  type ImportResult,
+  importResultJson,
+  parseImportResult,
+} from '../../plugins/admin-ui/records/import-report.ts';
+import { maxResult } from '../../plugins/jobs/index.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedPerson } from '../support/limited.ts';
 import { command, fresh, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 /** A file that takes many seconds, and its number of lines. */
 const longLines = 300_000;
@@ -32,226 +39,271 @@ test('the apostrophes of exported files are removed at the start of every cell',
   assert.equal(await text(imported), restored);
 });
 
-onBothDrivers('imports in the admin UI', (instance) => {
-  let acme: Organization;
-  let admin: Visitor;
-  let leads: string;
-  // The jobs of an organization run one after another.
-  beforeEach(async () => {
-    acme = await instance().organization(fresh('acme'));
-    admin = await signIn(instance(), administratorOf(acme));
-    leads = `/setup/o/${acme.slug}/data/leads`;
-  });
-  /** Confirms the import of a file. */
-  const confirm = async (csv: string, browser = admin, key = fresh('key')): Promise<Answer> => {
-    const _csrf = await browser.token(`${leads}/import`);
-    const content = Buffer.from(csv).toString('base64');
-    return browser.post(`${leads}/import`, { _csrf, content, key, step: 'import' });
+test('a stored report says that lines with errors are left out because of its size', () => {
+  const counts = { created: 1, updated: 0, failed: 1000, stopped: false, dry_run: false, ignored: [] };
+  const reportOf = (length: number) => {
+    const lines = Array.from({ length: 1000 }, (_, index) => ({
+      ...{ line: index + 2, code: 'invalid_body', error: 'x'.repeat(length) },
+    }));
+    const json = importResultJson({ ...counts, lines, truncated: false } as ImportResult);
+    assert.ok(json.length <= maxResult);
+    return parseImportResult(json) ?? assert.fail();
   };
-  /** Starts an import. @returns the path of its job's page */
-  const start = async (csv: string, browser = admin): Promise<string> => {
-    const answer = await confirm(csv, browser);
-    assert.equal(answer.status, 303, problemOf(answer));
-    const location = answer.headers.get('location') ?? '';
-    assert.match(location, new RegExp(`^${leads}/jobs/\\d+$`));
-    return location;
-  };
-  const idOf = (path: string): string => path.split('/').at(-1) ?? '';
-  const shows = (path: string, text: RegExp, browser = admin) =>
-    until(async () => text.test(readable((await browser.get(path)).text)), String(text));
-  const cancel = async (path: string) => {
-    const button =
-      formsOf(await admin.get(path)).find(({ action }) => action === `${path}/cancel`) ?? assert.fail();
-    assert.equal((await admin.post(button.action, button.values)).status, 303);
-  };
-  const undoOn = (page: Answer) => formsOf(page).find(({ action }) => action === `${leads}/undo`);
-  const count = async (): Promise<number> => {
-    const { headers } = await instance().call('GET /api/v1/leads?page_size=1', {
-      key: acme.key,
-      headers: { prefer: 'count=exact' },
+  const [short, long] = [reportOf(10), reportOf(maxResult / 500)];
+  assert.deepEqual([short.lines.length, short.truncated], [1000, false]);
+  assert.ok(long.lines.length > 100 && long.lines.length < 1000 && long.truncated, String(long.lines.length));
+});
+
+const ownLeads = {
+  file: 'resources/own-leads.yaml',
+  text: 'extends: leads\nscopes: { own: owner_id == me }\n',
+};
+
+onBothDrivers(
+  'imports in the admin UI',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    let leads: string;
+    // The jobs of an organization run one after another.
+    beforeEach(async () => {
+      acme = await instance().organization(fresh('acme'));
+      admin = await signIn(instance(), administratorOf(acme));
+      leads = `/setup/o/${acme.slug}/data/leads`;
     });
-    return Number(headers.get('x-total-count'));
-  };
-  const inputOf = async (path: string): Promise<string> => {
-    const { rows } = await sql<{ readonly input: string }>`
+    /** Confirms the import of a file. */
+    const confirm = async (csv: string, browser = admin, key = fresh('key')): Promise<Answer> => {
+      const _csrf = await browser.token(`${leads}/import`);
+      const content = Buffer.from(csv).toString('base64');
+      return browser.post(`${leads}/import`, { _csrf, content, key, step: 'import' });
+    };
+    /** Starts an import. @returns the path of its job's page */
+    const start = async (csv: string, browser = admin): Promise<string> => {
+      const answer = await confirm(csv, browser);
+      assert.equal(answer.status, 303, problemOf(answer));
+      const location = answer.headers.get('location') ?? '';
+      assert.match(location, new RegExp(`^${leads}/jobs/\\d+$`));
+      return location;
+    };
+    const idOf = (path: string): string => path.split('/').at(-1) ?? '';
+    const shows = (path: string, text: RegExp, browser = admin) =>
+      until(async () => text.test(readable((await browser.get(path)).text)), String(text));
+    const cancel = async (path: string) => {
+      const button =
+        formsOf(await admin.get(path)).find(({ action }) => action === `${path}/cancel`) ?? assert.fail();
+      assert.equal((await admin.post(button.action, button.values)).status, 303);
+    };
+    const undoOn = (page: Answer) => formsOf(page).find(({ action }) => action === `${leads}/undo`);
+    const count = async (): Promise<number> => {
+      const { headers } = await instance().call('GET /api/v1/leads?page_size=1', {
+        key: acme.key,
+        headers: { prefer: 'count=exact' },
+      });
+      return Number(headers.get('x-total-count'));
+    };
+    const inputOf = async (path: string): Promise<string> => {
+      const { rows } = await sql<{ readonly input: string }>`
       select input from crm_jobs where organization_id = ${acme.id}::bigint and id = ${idOf(path)}::bigint`.execute(
-      tablesOf(instance().database),
-    );
-    return rows[0]?.input ?? assert.fail();
-  };
-  /** Adds jobs that no process runs: running for another process, or not due. */
-  const addJobs = (state: 'running' | 'queued', number: number) =>
-    sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, request_id, due_at)
+        tablesOf(instance().database),
+      );
+      return rows[0]?.input ?? assert.fail();
+    };
+    /** Adds jobs that no process runs: running for another process, or not due. */
+    const addJobs = (state: 'running' | 'queued', number: number) =>
+      sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, request_id, due_at)
       select ${acme.id}::bigint, 'leads', 'other', '{}', ${state}, 'command', '', now() + interval '1 hour'
       from generate_series(1, ${number}::int)`.execute(tablesOf(instance().database));
 
-  test('a small file is imported before the response, which leads to the list', async () => {
-    const answer = await confirm('last_name\nSmall\n');
-    assert.equal(answer.headers.get('location'), `${leads}?done=records-imported`, problemOf(answer));
-    assert.match(readable((await admin.get(`${leads}?done=records-imported`)).text), /1 record.* imported/);
-  });
+    test('a small file is imported before the response, which leads to the list', async () => {
+      const answer = await confirm('last_name\nSmall\n');
+      assert.equal(answer.headers.get('location'), `${leads}?done=records-imported`, problemOf(answer));
+      assert.match(readable((await admin.get(`${leads}?done=records-imported`)).text), /1 record.* imported/);
+    });
 
-  test('the page lists what was written and the lines with errors, which are downloaded as CSV', async () => {
-    const valid = ['Ada,1,', 'Grace,2,'];
-    const invalid = Array.from({ length: 60 }, (_, index) => `=${index},x,`);
-    const path = await start(['last_name,lead_score,shoe', ...valid, ...invalid, 'Alan,3,'].join('\n'));
-    await shows(path, /Completed/);
-    const page = await admin.get(path);
-    const text = readable(page.text);
-    assert.match(text, /3 records created, 60 lines with errors\./);
-    assert.match(text, /Ignored columns: shoe\./);
-    assert.match(text, /63 of 63/);
-    assert.equal(text.match(/<li>Line \d+: lead_score must be/g)?.length, 50);
-    assert.match(text, /More lines have errors/);
-    assert.equal(page.headers.get('refresh'), null);
-    const file = await admin.get(`${path}/errors.csv`);
-    assert.match(file.headers.get('content-disposition') ?? '', /^attachment; filename="leads-errors\.csv"$/);
-    assert.match(text, new RegExp(`href="${path}/errors.csv"`));
-    const [header, ...lines] = file.text.trim().split('\r\n');
-    assert.equal(header, 'line,error');
-    assert.equal(lines.length, 60);
-    assert.match(lines[0] ?? '', /^4,"lead_score must be/);
-    assert.equal(await inputOf(path), '', 'the file is not kept');
-  });
+    test('the page lists what was written and the lines with errors, which are downloaded as CSV', async () => {
+      const valid = ['Ada,1,', 'Grace,2,'];
+      const invalid = Array.from({ length: 60 }, (_, index) => `=${index},x,`);
+      const path = await start(['last_name,lead_score,shoe', ...valid, ...invalid, 'Alan,3,'].join('\n'));
+      await shows(path, /Completed/);
+      const page = await admin.get(path);
+      const text = readable(page.text);
+      assert.match(text, /3 records created, 60 lines with errors\./);
+      assert.match(text, /Ignored columns: shoe\./);
+      assert.match(text, /63 of 63/);
+      assert.equal(text.match(/<li>Line \d+: lead_score must be/g)?.length, 50);
+      assert.match(text, /More lines have errors/);
+      assert.equal(page.headers.get('refresh'), null);
+      const file = await admin.get(`${path}/errors.csv`);
+      assert.match(
+        file.headers.get('content-disposition') ?? '',
+        /^attachment; filename="leads-errors\.csv"$/,
+      );
+      assert.match(text, new RegExp(`href="${path}/errors.csv"`));
+      const [header, ...lines] = file.text.trim().split('\r\n');
+      assert.equal(header, 'line,error');
+      assert.equal(lines.length, 60);
+      assert.match(lines[0] ?? '', /^4,"lead_score must be/);
+      assert.equal(await inputOf(path), '', 'the file is not kept');
+    });
 
-  test('the page undoes the import', async () => {
-    const path = await start('last_name,lead_score\nAda,1\nGrace,x\nAlan,2\n');
-    await shows(path, /2 records created, 1 line with errors/);
-    const undo = undoOn(await admin.get(path)) ?? assert.fail();
-    const answer = await admin.post(undo.action, undo.values);
-    assert.equal(answer.headers.get('location'), `${leads}?done=import-undone`);
-    assert.equal(await count(), 0);
-    const undone = await admin.get(path);
-    assert.match(readable(undone.text), /This import has been undone\./);
-    assert.equal(undoOn(undone), undefined);
-  });
+    test('the page undoes the import', async () => {
+      const path = await start('last_name,lead_score\nAda,1\nGrace,x\nAlan,2\n');
+      await shows(path, /2 records created, 1 line with errors/);
+      const undo = undoOn(await admin.get(path)) ?? assert.fail();
+      const answer = await admin.post(undo.action, undo.values);
+      assert.equal(answer.headers.get('location'), `${leads}?done=import-undone`);
+      assert.equal(await count(), 0);
+      const undone = await admin.get(path);
+      assert.match(readable(undone.text), /This import has been undone\./);
+      assert.equal(undoOn(undone), undefined);
+    });
 
-  test('a running import is canceled before its next statement, and the page says what it has written', async () => {
-    const path = await start(longFile);
-    await shows(path, /[1-9][\d,]* of 300,000/);
-    const page = await admin.get(path);
-    assert.equal(page.headers.get('refresh'), '2');
-    assert.match(readable(page.text), /<h1>Import leads<\/h1>[\s\S]*Running/);
-    await cancel(path);
-    await shows(path, /Canceled/);
-    const created = await count();
-    assert.ok(created > 0 && created < longLines, String(created));
-    const text = readable((await admin.get(path)).text);
-    const written = created.toLocaleString('en');
-    assert.ok(text.includes(`${written} records created, 0 lines with errors.`), text);
-    assert.ok(text.includes(`${written} of 300,000`), text);
-    assert.equal(await inputOf(path), '');
-  });
+    test('a running import is canceled before its next statement, and the page says what it has written', async () => {
+      const path = await start(longFile);
+      await shows(path, /[1-9][\d,]* of 300,000/);
+      const page = await admin.get(path);
+      assert.equal(page.headers.get('refresh'), '2');
+      assert.match(readable(page.text), /<h1>Import leads<\/h1>[\s\S]*Running/);
+      await cancel(path);
+      await shows(path, /Canceled/);
+      const created = await count();
+      assert.ok(created > 0 && created < longLines, String(created));
+      const text = readable((await admin.get(path)).text);
+      const written = created.toLocaleString('en');
+      assert.ok(text.includes(`${written} records created, 0 lines with errors.`), text);
+      assert.ok(text.includes(`${written} of 300,000`), text);
+      assert.equal(await inputOf(path), '');
+    });
 
-  test('a waiting import is canceled', async () => {
-    await addJobs('running', 1);
-    const path = await start('last_name\nAda\n');
-    await shows(path, /Waiting/);
-    await cancel(path);
-    await shows(path, /Canceled/);
-    assert.deepEqual([await count(), await inputOf(path)], [0, '']);
-  });
+    test('a waiting import is canceled', async () => {
+      await addJobs('running', 1);
+      const path = await start('last_name\nAda\n');
+      await shows(path, /Waiting/);
+      await cancel(path);
+      await shows(path, /Canceled/);
+      assert.deepEqual([await count(), await inputOf(path)], [0, '']);
+    });
 
-  test('an import stops when the member is removed', async () => {
-    const person = await makePerson(instance(), [{ organization: acme }]);
-    const path = await start(longFile, await signIn(instance(), person));
-    await shows(path, /[1-9][\d,]* of 300,000/);
-    await transaction(instance().database, (tables) =>
-      removeMember(tables, command(instance()), acme.id, person.id),
-    );
-    await shows(path, /Failed/);
-    const created = await count();
-    assert.ok(created > 0 && created < longLines, String(created));
-    const page = await admin.get(path);
-    assert.match(problemOf(page), /Missing or invalid credentials/);
-    const text = readable(page.text);
-    assert.ok(text.includes(`${created.toLocaleString('en')} records created, 0 lines with errors.`), text);
-    assert.equal(undoOn(page), undefined);
-  });
+    test('an import stops when the member is removed', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }]);
+      const path = await start(longFile, await signIn(instance(), person));
+      await shows(path, /[1-9][\d,]* of 300,000/);
+      await transaction(instance().database, (tables) =>
+        removeMember(tables, command(instance()), acme.id, person.id),
+      );
+      await shows(path, /Failed/);
+      const created = await count();
+      assert.ok(created > 0 && created < longLines, String(created));
+      const page = await admin.get(path);
+      assert.match(problemOf(page), /Missing or invalid credentials/);
+      const text = readable(page.text);
+      assert.ok(text.includes(`${created.toLocaleString('en')} records created, 0 lines with errors.`), text);
+      assert.equal(undoOn(page), undefined);
+    });
 
-  test('a file that is submitted twice at the same time is imported once', async () => {
-    const key = fresh('key');
-    const answers = await Promise.all([1, 2].map(() => confirm('last_name\nTwice\n', admin, key)));
-    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [303, 400]);
-    assert.equal(await count(), 1);
-  });
+    test('an import stops when the member’s grants are limited to a scope', async () => {
+      const grants = ['create', 'list', 'read', 'update'].map((action) => `leads:${action}`);
+      const person = await limitedPerson(instance(), acme, grants);
+      const path = await start(longFile, await signIn(instance(), person));
+      await shows(path, /[1-9][\d,]* of 300,000/);
+      await sql`update crm_grants set action = 'read:own' where organization_id = ${acme.id}::bigint and action = 'read'
+      and profile_id = (select id from crm_profiles where organization_id = ${acme.id}::bigint and name = ${person.profile})`.execute(
+        tablesOf(instance().database),
+      );
+      await shows(path, /Failed|Completed/);
+      assert.match(
+        problemOf(await admin.get(path)),
+        /The records or fields that you are allowed to access have changed/,
+      );
+      assert.ok((await count()) < longLines);
+    });
 
-  test('the form explains that too many jobs are waiting', async () => {
-    await addJobs('queued', 10);
-    const answer = await confirm('last_name\nAda\n');
-    assert.equal(answer.status, 429);
-    assert.match(problemOf(answer), /10 jobs of the organization are already waiting/);
-    const again = formsOf(answer).find(({ action }) => action === `${leads}/import`) ?? assert.fail();
-    assert.equal(Buffer.from(again.values.content ?? '', 'base64').toString(), 'last_name\nAda\n');
-    await sql`delete from crm_jobs where organization_id = ${acme.id}::bigint`.execute(
-      tablesOf(instance().database),
-    );
-    const imported = await admin.post(again.action, { ...again.values, step: 'import' });
-    assert.equal(imported.headers.get('location'), `${leads}?done=records-imported`, problemOf(imported));
-  });
+    test('a file that is submitted twice at the same time is imported once', async () => {
+      const key = fresh('key');
+      const answers = await Promise.all([1, 2].map(() => confirm('last_name\nTwice\n', admin, key)));
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [303, 400]);
+      assert.equal(await count(), 1);
+    });
 
-  test('administrators see imports among the jobs, in their language', async () => {
-    const path = await start('last_name,lead_score\nAda,x\n');
-    await shows(path, /Completed/);
-    const page = await admin.get(`/setup/o/${acme.slug}/jobs`);
-    assert.match(readable(page.text), new RegExp(`<a[^>]* href="${path}"[^>]*>Import leads</a>`));
-    const german = await admin.get(`/setup/o/${acme.slug}/jobs`, { 'accept-language': 'de' });
-    assert.match(readable(german.text), />Leads importieren<\/a>/);
-  });
+    test('the form explains that too many jobs are waiting', async () => {
+      await addJobs('queued', 10);
+      const answer = await confirm('last_name\nAda\n');
+      assert.equal(answer.status, 429);
+      assert.match(problemOf(answer), /10 jobs of the organization are already waiting/);
+      const again = formsOf(answer).find(({ action }) => action === `${leads}/import`) ?? assert.fail();
+      assert.equal(Buffer.from(again.values.content ?? '', 'base64').toString(), 'last_name\nAda\n');
+      await sql`delete from crm_jobs where organization_id = ${acme.id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      const imported = await admin.post(again.action, { ...again.values, step: 'import' });
+      assert.equal(imported.headers.get('location'), `${leads}?done=records-imported`, problemOf(imported));
+    });
 
-  test('other members who can create records see the progress, but not the lines', async () => {
-    const path = await start('last_name,lead_score\nAda,x\n');
-    await shows(path, /Completed/);
-    const personWith = async (...grants: string[]) =>
-      signIn(instance(), await limitedPerson(instance(), acme, grants));
-    const writer = await (await personWith('leads:list', 'leads:read', 'leads:create')).get(path);
-    assert.match(readable(writer.text), /Completed[\s\S]*1 of 1/);
-    assert.doesNotMatch(readable(writer.text), /lead_score/);
-    const reader = await personWith('leads:list', 'leads:read');
-    for (const page of [path, `${path}/errors.csv`]) assert.equal((await reader.get(page)).status, 404, page);
-    assert.equal((await admin.get(path.replace('/leads/', '/accounts/'))).status, 404);
-    for (const request of [`GET /api/v1/jobs/${idOf(path)}`, `POST /api/v1/jobs/${idOf(path)}/cancel`])
-      assert.equal((await instance().call(request, { key: acme.key })).status, 404, request);
-  });
+    test('administrators see imports among the jobs, in their language', async () => {
+      const path = await start('last_name,lead_score\nAda,x\n');
+      await shows(path, /Completed/);
+      const page = await admin.get(`/setup/o/${acme.slug}/jobs`);
+      assert.match(readable(page.text), new RegExp(`<a[^>]* href="${path}"[^>]*>Import leads</a>`));
+      const german = await admin.get(`/setup/o/${acme.slug}/jobs`, { 'accept-language': 'de' });
+      assert.match(readable(german.text), />Leads importieren<\/a>/);
+    });
 
-  test('an import waits while the organization uses all of its capacity for streams', async () => {
-    const busy = Promise.withResolvers<void>();
-    const { database } = instance();
-    const streams = [1, 2].map(() =>
-      database.schedule(() => busy.promise, { organization: acme.id, lane: 'stream' }),
-    );
-    const path = await start('last_name\nLater\n');
-    const waits = async () => {
-      const { rows } = await sql`
+    test('other members who can create records see the progress, but not the lines', async () => {
+      const path = await start('last_name,lead_score\nAda,x\n');
+      await shows(path, /Completed/);
+      const personWith = async (...grants: string[]) =>
+        signIn(instance(), await limitedPerson(instance(), acme, grants));
+      const writer = await (await personWith('leads:list', 'leads:read', 'leads:create')).get(path);
+      assert.match(readable(writer.text), /Completed[\s\S]*1 of 1/);
+      assert.doesNotMatch(readable(writer.text), /lead_score/);
+      const reader = await personWith('leads:list', 'leads:read');
+      for (const page of [path, `${path}/errors.csv`])
+        assert.equal((await reader.get(page)).status, 404, page);
+      assert.equal((await admin.get(path.replace('/leads/', '/accounts/'))).status, 404);
+      for (const request of [`GET /api/v1/jobs/${idOf(path)}`, `POST /api/v1/jobs/${idOf(path)}/cancel`])
+        assert.equal((await instance().call(request, { key: acme.key })).status, 404, request);
+    });
+
+    test('an import waits while the organization uses all of its capacity for streams', async () => {
+      const busy = Promise.withResolvers<void>();
+      const { database } = instance();
+      const streams = [1, 2].map(() =>
+        database.schedule(() => busy.promise, { organization: acme.id, lane: 'stream' }),
+      );
+      const path = await start('last_name\nLater\n');
+      const waits = async () => {
+        const { rows } = await sql`
         select from crm_jobs where organization_id = ${acme.id}::bigint and state = 'queued' and attempts = 0
           and due_at > now()`.execute(tablesOf(database));
-      return rows.length === 1;
-    };
-    await until(waits, 'the import to wait');
-    busy.resolve();
-    await Promise.all(streams);
-    await shows(path, /Completed/);
-    assert.equal(await count(), 1);
-  });
+        return rows.length === 1;
+      };
+      await until(waits, 'the import to wait');
+      busy.resolve();
+      await Promise.all(streams);
+      await shows(path, /Completed/);
+      assert.equal(await count(), 1);
+    });
 
-  test('an erasure finds a person in a file that is waiting, and clears it', async () => {
-    await addJobs('running', 1);
-    const path = await start('last_name,email\nQuartermain,zebulon@example.com\n');
-    const { database, resources } = instance();
-    const tables = tablesOf(database);
-    const erasure = createErasure(resources);
-    const request = { organization: acme.id, records: [], texts: ['zebulon@example.com'] };
-    const found = await erasure.find({ run: async (query) => (await query.execute(tables)).rows }, request);
-    const actor = { kind: 'command', id: null, name: null, requestId: null, audited: true } as const;
-    await database.schedule(() => erasure.erase(tables, actor, request, found));
-    assert.equal(await inputOf(path), '');
-    await sql`delete from crm_jobs where organization_id = ${acme.id}::bigint and action = 'other'`.execute(
-      tables,
-    );
-    await shows(path, /Failed/);
-    assert.match(problemOf(await admin.get(path)), /The input of the job was erased/);
-    const german = await admin.get(path, { 'accept-language': 'de' });
-    assert.match(problemOf(german), /Die Eingabe des Auftrags wurde gelöscht/);
-    assert.equal(await count(), 0);
-  });
-});
+    test('an erasure finds a person in a file that is waiting, and clears it', async () => {
+      await addJobs('running', 1);
+      const path = await start('last_name,email\nQuartermain,zebulon@example.com\n');
+      const { database, resources } = instance();
+      const tables = tablesOf(database);
+      const erasure = createErasure(resources);
+      const request = { organization: acme.id, records: [], texts: ['zebulon@example.com'] };
+      const found = await erasure.find({ run: async (query) => (await query.execute(tables)).rows }, request);
+      const actor = { kind: 'command', id: null, name: null, requestId: null, audited: true } as const;
+      await database.schedule(() => erasure.erase(tables, actor, request, found));
+      assert.equal(await inputOf(path), '');
+      await sql`delete from crm_jobs where organization_id = ${acme.id}::bigint and action = 'other'`.execute(
+        tables,
+      );
+      await shows(path, /Failed/);
+      assert.match(problemOf(await admin.get(path)), /The input of the job was erased/);
+      const german = await admin.get(path, { 'accept-language': 'de' });
+      assert.match(problemOf(german), /Die Eingabe des Auftrags wurde gelöscht/);
+      assert.equal(await count(), 0);
+    });
+  },
+  { sources: await sourcesWith(ownLeads) },
+);

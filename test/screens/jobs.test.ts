@@ -13,7 +13,8 @@ const tasks = '/setup/o/acme/data/tasks';
 const run: JobAction['run'] = async ({ input, progress, signal }) => {
   progress(1200, 5000);
   if (input.how === 'fail') throw new Rejection('The task is too hard');
-  if (input.how === 'wait') await new Promise((resolve) => signal.addEventListener('abort', resolve));
+  if (input.how === 'wait' && !signal.aborted)
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
   progress(5000, 5000);
   return { message: 'All clean', rooms: 3 };
 };

@@ -45,6 +45,21 @@ test('a page has fifty rows, and links to the next one keep order and search', a
     assert.equal(rowsOf(await admin.get(`${keys}?${odd}`)).length > 0, true, odd);
 });
 
+test('a search starts on the first page, and keeps the order', async () => {
+  const { text } = await admin.get(`${keys}?q=robot&sort=Name&dir=desc&page=2`);
+  const forms = [...text.matchAll(/<form[^>]* method="get"[^>]* action="([^"]*)"[^>]*>(.*?)<\/form>/gs)]
+    .filter(([, action]) => action === keys)
+    .map(([, , content = '']) => [...content.matchAll(/ name="([^"]*)"/g)].map(([, name = '']) => name));
+  assert.notEqual(forms.length, 0);
+  for (const names of forms) {
+    assert.ok(
+      ['sort', 'dir', 'q'].every((name) => names.includes(name)),
+      String(names),
+    );
+    assert.ok(!names.includes('page'), String(names));
+  }
+});
+
 test('an action returns to the same list, which hides and names the revoked key', async () => {
   const query = 'q=robot+1&sort=Name';
   const list = await admin.get(`${keys}?${query}`);

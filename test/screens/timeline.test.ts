@@ -222,8 +222,8 @@ onBothDrivers(
         );
       }
       const { id: integration } = await integrate(instance(), acme, 'whatsapp');
-      // At the times of two changes, one of which is the last on its page.
-      const times = [5, 10, 25].map(
+      // At the times of four changes, of which one is the last on its page and one the first on the next.
+      const times = [5, 6, 10, 25].map(
         (version) =>
           `(select at from crm_ledger where object = 'callers' and object_id = ${id} and version = ${version})`,
       );
@@ -258,7 +258,7 @@ onBothDrivers(
         );
         url = olderIn(answer);
       }
-      const expected = [2, 1, 0].flatMap((index) => [
+      const expected = [3, 2, 1, 0].flatMap((index) => [
         ...texts(`noted ${index}`, 3).toReversed(),
         ...texts(`sent ${index}`, 60).toReversed(),
         ...texts(`received ${index}`, 70).toReversed(),

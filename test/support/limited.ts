@@ -28,6 +28,7 @@ scopes:
   open: status != "Done"
   hot: score > 5 || due_at < timestamp("2026-03-01T00:00:00+02:00")
   part: parent_id != null
+  whole: parent_id == null && status == "New"
 `,
 };
 

@@ -270,6 +270,51 @@ onBothDrivers(
       );
     });
 
+    test('changes to a record are in the order of its versions, also if they were queued in another order', async () => {
+      const one = await lead();
+      const { id, received } = await subscribe();
+      await change(one, { last_name: 'Changed' });
+      await change(one, { last_name: 'Changed again' });
+      await collect(id, 2);
+      const setVersion = (from: number, to: number) =>
+        execute(sql`update crm_event_deliveries set version = ${to}::bigint
+          where subscription_id = ${id}::bigint and version = ${from}::bigint`);
+      await setVersion(2, 12);
+      await setVersion(3, 2);
+      await setVersion(12, 3);
+      const other = await lead();
+      await arrive(received, 1);
+      assert.deepEqual(received().map(summaries), [
+        [`leads.updated ${one} v2`, `leads.updated ${one} v3`, `leads.created ${other} v1`],
+      ]);
+    });
+
+    test('events that do not fit into a batch are sent one by one if the option was removed before', async () => {
+      const { at, id, received, url } = await subscribe();
+      receiver.behave(at, 500);
+      for (let count = 0; count < 3; count++) await lead();
+      await arrive(received, 1);
+      const description = 'x'.repeat(300_000);
+      const ids = [await lead({ description }), await lead({ description }), await lead()];
+      // The second batch waits for the first.
+      await until(
+        async () => (await deliveries(url)).filter(({ event }) => /^batch of 3/.test(event)).length === 2,
+        'both batches',
+      );
+      assert.equal((await call(`PATCH ${url}`, { body: { batch: null } })).status, 200);
+      receiver.behave(at, 204);
+      await until(async () => {
+        await retry(id);
+        return (await deliveries(url)).filter(({ status }) => status === 'done').length === 4;
+      }, 'all deliveries');
+      const [batched, ...single] = received()
+        .slice(-3)
+        .map(({ text }) => JSON.parse(text));
+      assert.equal(batched.length, 1);
+      const sent = [batched[0], ...single].map(({ data }) => data.id);
+      assert.deepEqual(sent.sort(), ids);
+    });
+
     test('without the option, collected events are sent one by one; a waiting batch is still sent as a batch', async () => {
       const { at, id, received, url } = await subscribe();
       receiver.behave(at, 500);

@@ -157,6 +157,20 @@ onBothDrivers(
       assert.deepEqual(subscription, { state: 'on', recent: true });
     });
 
+    test('a receiver that keeps failing counts as failing since its first failure', async () => {
+      const { id, queued, resume, deliveryOf } = await subscribe();
+      const lead = await queued();
+      await execute(sql`update crm_event_subscriptions set failing_since = now() - interval '2 hours'
+        where id = ${id}::bigint`);
+      await resume(1);
+      await until(async () => ((await deliveryOf(lead))?.error ?? '') !== '', 'fail');
+      const [subscription] = await execute(
+        sql`select state, failing_since < now() - interval '1 hour' as early
+          from crm_event_subscriptions where id = ${id}::bigint`,
+      );
+      assert.deepEqual(subscription, { state: 'on', early: true });
+    });
+
     test('a failure postpones only later events of the same record, and no other record waits for it', async () => {
       const { id, at, queued, resume } = await subscribe();
       const other = await subscribe();

@@ -427,6 +427,28 @@ onBothDrivers(
       assert.deepEqual(summarize(received()), [`leads.created ${id} v1`, `leads.updated ${id} v2`]);
     });
 
+    test('in a new epoch, changes that were not read before it are sent, however long ago they were made', async () => {
+      const { id, received } = await subscribe();
+      const first = await write('POST /api/v1/leads', {});
+      await arrive(received, 1);
+      const execute = (text: string) => sql.raw(text).execute(tablesOf(instance().database));
+      // No process runs for hours after the second lead is created, until the database is restored elsewhere.
+      await execute(`update crm_event_subscriptions set state = 'off' where id = ${id}`);
+      const second = await write('POST /api/v1/leads', {});
+      await execute(
+        `update crm_ledger set at = at - interval '5 hours' where object = 'leads' and object_id = ${second}`,
+      );
+      await execute(
+        `update crm_event_subscriptions set read_at = now() - interval '270 minutes', created_at = now() - interval '1 day' where id = ${id}`,
+      );
+      await execute(`update crm_ledger_epochs set epoch = 'restored elsewhere'`);
+      await execute(`update crm_event_subscriptions set state = 'on' where id = ${id}`);
+      const third = await write('POST /api/v1/leads', {});
+      await arrive(received, 3);
+      const created = [first, second, third].map((lead) => `leads.created ${lead} v1`);
+      assert.deepEqual(summarize(received()).sort(), created.sort());
+    });
+
     test('a test event, and stored headers without secrets', async () => {
       const { received, at, url, secret } = await subscribe();
       receiver.behave(at, (response) =>

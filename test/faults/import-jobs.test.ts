@@ -128,6 +128,14 @@ describe('imports while processes end (postgresql)', () => {
       await client.query('commit; begin; lock table crm_memberships');
       await until(() => isWaiting('crm_memberships'), 'the import to start');
       node.signal('SIGTERM');
+      await until(
+        async () =>
+          fetch(node.url).then(
+            ({ headers }) => headers.get('connection') === 'close',
+            () => true,
+          ),
+        'the process to stop',
+      );
       // Imports get 4 s for their end. Nothing shows when they are over.
       await pause(6000);
       await client.query('rollback');

@@ -221,8 +221,8 @@ export const told = ({ status, headers, text }: Answer) => ({
 });
 
 /**
- * Returns every row of every table as text, in the order of their names, excluding the times of last use, which are
- * updated occasionally.
+ * Returns every row of every table as text, in the order of their names, excluding what is written occasionally: the times
+ * of last use, and which names keys use.
  */
 export async function dump({ database }: Instance, without: readonly string[] = []): Promise<string> {
   const tables = tablesOf(database);
@@ -230,7 +230,7 @@ export async function dump({ database }: Instance, without: readonly string[] = 
     select table_name as name from information_schema.tables where table_schema = current_schema() order by 1
   `.execute(tables);
   const texts = [];
-  for (const { name } of rows.filter((table) => !without.includes(table.name))) {
+  for (const { name } of rows.filter((table) => ![...without, 'crm_name_uses'].includes(table.name))) {
     const all = await sql<{
       line: string;
     }>`select (to_jsonb(t) - 'last_seen_at' - 'last_used_at')::text as line from ${sql.table(name)} t`.execute(

@@ -312,7 +312,10 @@ onBothDrivers(
         .map(({ text }) => JSON.parse(text));
       assert.equal(batched.length, 1);
       const sent = [batched[0], ...single].map(({ data }) => data.id);
-      assert.deepEqual(sent.sort(), ids);
+      assert.deepEqual(
+        sent.sort((a, b) => a - b),
+        ids,
+      );
     });
 
     test('without the option, collected events are sent one by one; a waiting batch is still sent as a batch', async () => {

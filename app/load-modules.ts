@@ -8,7 +8,6 @@ import { instanceFolder, packageName, readVariables, type Variables } from '../e
 import { UserError } from '../engine/errors.ts';
 import type { ActionContext, JobContext, ResourceAction, ResourceHooks } from '../engine/records/index.ts';
 import { lineOf, suggestion } from '../engine/yaml/index.ts';
-import { moduleChannel } from '../webhooks/channels/index.ts';
 import {
   assertSectionSchema,
   type LiveSettings,
@@ -19,7 +18,8 @@ import {
   type SettingsConfig,
   sectionOf,
   settingNames,
-} from '../webhooks/settings/index.ts';
+} from '../plugins/settings/index.ts';
+import { moduleChannel } from '../webhooks/channels/index.ts';
 import { simulatedPartners } from '../webhooks/simulate/index.ts';
 import { definitionOf, type ModuleDefinition, type OwnValues } from './define-module.ts';
 import { recordAccess } from './module-records.ts';

@@ -11,7 +11,7 @@ import {
   readSettingsFile,
   type SettingsFile,
   variableReferences,
-} from '../../webhooks/settings/index.ts';
+} from '../../plugins/settings/index.ts';
 import { type Config, loadConfig, variablesOf } from '../config.ts';
 import type { Instance } from '../services.ts';
 

@@ -207,7 +207,7 @@ const toys: Readonly<Record<string, Toy>> = {
       { file: 'app/modules.ts', before: '  demoModule,\n];', insert: '  toysModule,\n' },
       {
         file: 'docs/architecture.md',
-        before: '| `webhooks/settings/`',
+        before: '| `plugins/settings/`',
         insert: '| `plugins/toys/` | Toys |\n',
       },
     ],

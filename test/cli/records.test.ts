@@ -31,6 +31,16 @@ describe(`records on the command line (${driver})`, () => {
     await storage.remove();
   });
 
+  test('phone numbers are compared with the country of the organization', async () => {
+    await crmJson(['org', 'create', 'german'], environment);
+    await crmJson(['org', 'phone-region', 'german', 'DE'], environment);
+    writeFileSync(file('phone.ndjson'), '{"last_name":"Anna","phone":"+49 171 1234567"}\n');
+    await crmJson(['import', 'leads', file('phone.ndjson'), '--org', 'german'], environment);
+    const filter = ['--filter', 'phone=0171 1234567', '--format', 'ndjson'];
+    const { stdout } = await crm(['export', 'leads', '--org', 'german', ...filter], environment);
+    assert.match(stdout, /"last_name":"Anna"/);
+  });
+
   test('exported records can be imported unchanged, and the file is readable only by its owner', async () => {
     const names = ['Ada', '"Grüße", 世界', ''];
     writeFileSync(

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { coalesce } from '../../engine/database/coalesce.ts';
 import { cancellingRequest, RequestScope, runInRequest } from '../../engine/database/requests.ts';
 import { cacheCounts, ttlCache } from '../../engine/database/ttl-cache.ts';
@@ -19,6 +20,16 @@ const servedMs = 5000;
 test('a coalesced run is not cancelled when the client of its first caller disconnects', async () => {
   const run = coalesce(async () => cancellingRequest());
   assert.equal(await runInRequest(new RequestScope(() => '1'), run), undefined);
+});
+
+test('a value that was looked up slowly is cached for less time, because it can have changed since', async () => {
+  let count = 0;
+  const values = ttlCache('test_slow', async () => {
+    if (++count === 1) await pause(900);
+    return { count };
+  });
+  assert.deepEqual(await values.get('a'), { count: 1 });
+  assert.deepEqual(await values.get('a'), { count: 2 });
 });
 
 /** Returns whether a statement in this database waits for a lock. */

@@ -523,6 +523,14 @@ onBothDrivers(
         await ensureEpoch(database, true);
         assert.ok(summaries((await read('')).changes).includes(`create leads ${id} v1`));
       });
+      test('from the epoch that processes start together, once', async () => {
+        const { database } = instance();
+        await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'moved again' }).execute();
+        const epochs = () => tablesOf(database).selectFrom('crm_ledger_epochs').select('epoch').execute();
+        const { length } = await epochs();
+        await Promise.all([1, 2, 3, 4].map(() => ensureEpoch(database, true)));
+        assert.equal((await epochs()).length, length + 1);
+      });
       test('from before a period without recording', async () => {
         const start = await now();
         await ensureEpoch(instance().database, true);

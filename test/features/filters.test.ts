@@ -329,6 +329,7 @@ onBothDrivers('the filters of the five resources', (instance) => {
       counted('leads?phone=004930-1', 2),
       counted('leads?phone=4930', 0),
       counted('leads?phone=none', 0),
+      counted('leads?phone=none&phone=unknown', 0),
       counted('leads?phone[in]=4930%201&phone[in]=%2B49%2030%201', 2),
       counted('leads?source=Website&source=Phone', 2),
       counted('leads?source[ne]=Website', 2),

@@ -575,6 +575,12 @@ onBothDrivers(
       for (const missing of ['999999', 'x', '99999999999999999999'])
         assert.equal((await send(`GET jobs/${missing}`)).status, 404);
       assert.equal((await instance().call(`GET /api/v1/jobs/${job}`)).status, 401);
+      // Its caller does not see the result any more without the grant for the action.
+      await sql`delete from crm_grants where organization_id = ${acme.id}::bigint and object = 'tasks' and action = 'update'`.execute(
+        tablesOf(instance().database),
+      );
+      await until(async () => (await jobOf(job, caller)).result === null, 'the new grants');
+      assert.equal((await jobOf(job, caller)).state, 'completed');
     });
 
     test('an erasure clears the results in which a person appears, and the jobs of erased records', async () => {

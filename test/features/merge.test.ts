@@ -278,7 +278,8 @@ onBothDrivers(
       assert.equal((await read(`visits/${secret}`)).firm_id, id);
       const [other, source] = await pair();
       const reader = await keyWith('firms:*', 'firms.finance:read');
-      assert.equal((await merged(`firms/${other}`, source, { key: reader })).margin, null);
+      const kept = await merged(`firms/${other}`, source, { key: reader });
+      assert.deepEqual([kept.margin, kept.custom], [null, { color: null, rate: null, size: null }]);
     });
 
     test('records outside the scopes do not exist, and the record must stay in them', async () => {

@@ -12,7 +12,9 @@ import { administratorOf, problemOf, readable, signIn } from '../support/forms.t
 import { type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { makePerson } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { rowHashes } from '../support/reading.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 /** Resources whose tables refer to each other in a circle. One table also refers to itself. */
@@ -39,7 +41,7 @@ const sources = await sourcesWith(...circle);
 
 onBothDrivers(
   'organizations',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let globex: Organization;
     const tables = () => tablesOf(instance().database);
@@ -424,6 +426,25 @@ onBothDrivers(
         assert.ok((await deleteOrganization(instance().database, big.id)) > 1001);
         assert.equal(await deleteOrganization(instance().database, big.id), 0);
       });
+
+      if (driver === 'postgresql')
+        test('deletes rows that requests write meanwhile', async () => {
+          const late = await instance().organization('late');
+          const { environment } = instance().config;
+          await connected(String(environment.DATABASE_URL), async (client) => {
+            // The change log has no foreign key to the organization, whose row is deleted last.
+            await client.query(`begin; select from crm_organizations where id = ${late.id} for update;
+              insert into crm_ledger (organization_id, actor_kind, action, object) values (${late.id}, 'command', 'create', 'x')`);
+            const deletion = deleteOrganization(instance().database, late.id);
+            await until(async () => {
+              const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+              return (await client.query(waiting)).rows.length > 0;
+            }, 'the deletion to wait');
+            await client.query('commit');
+            await deletion;
+          });
+          assert.deepEqual(new Set(Object.values(await rowHashes(instance(), late.id))), new Set(['0 ']));
+        });
     });
   },
   { sources, environment: file.environment },

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import { readConfig } from '../../app/config.ts';
 import { buildService } from '../../app/serve/build.ts';
+import { requestCounts } from '../../plugins/access/rate-limiting/request-counts.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { alignIds } from '../support/ids.ts';
 import { type Answer, type Call, type Organization, onBothDrivers, send } from '../support/instance.ts';
@@ -31,6 +32,29 @@ const inOneWindow = (work: () => Promise<void>) => async () => {
     }
   }
 };
+
+test('requests that arrive while counts are being stored are counted', async () => {
+  const { promise: isStored, resolve: finish } = Promise.withResolvers<void>();
+  let storing = 0;
+  let sum = 0;
+  const counts = requestCounts(
+    { requests: 5, windowMs: 1e15 },
+    async (_, batch) => {
+      storing++;
+      await isStored;
+      return batch.map(({ requests }) => (sum += requests));
+    },
+    (cause) => assert.fail(String(cause)),
+  );
+  const consume = () => counts.consume('1', 'key 1').remaining;
+  assert.equal(consume(), 4);
+  await until(() => storing === 1, 'the count to be stored');
+  assert.deepEqual([consume(), consume()], [3, 2]);
+  const closing = counts.close();
+  finish();
+  await closing;
+  assert.equal(consume(), 1);
+});
 
 onBothDrivers(
   'The rate limit',

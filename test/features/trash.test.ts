@@ -29,6 +29,7 @@ trash: 30 days
 fields:
   name: { type: string, unique: true, ${field} }
   size: { type: integer, default: 1, ${field} }
+  code: { type: string, unique: true, group: codes, ${field} }
 scopes: { small: size < 10 }
 sort: { by: id }
 filters: [{ field: name, operators: [eq, in] }]
@@ -173,6 +174,20 @@ onBothDrivers(
       assert.deepEqual(upsert.json.results, [{ status: 200, id: second }]);
       await succeeds(`DELETE /firms/${second}`);
       await succeeds(`POST /firms/${first}/restore`);
+    });
+
+    test('the conflict of a restore does not reveal who has a value that the caller cannot read', async () => {
+      const first = await create('/firms', { name: 'first', code: 'hidden' });
+      await succeeds(`DELETE /firms/${first}`);
+      const second = await create('/firms', { name: 'second', code: 'hidden' });
+      const { key } = await limitedKey(instance(), alpha, ['firms:list', 'firms:read', 'firms:restore']);
+      for (const [caller, existing] of [
+        [alpha.key, second],
+        [key, undefined],
+      ] as const) {
+        const { status, json } = await call(`POST /firms/${first}/restore`, { key: caller });
+        assert.deepEqual([status, json.code, json.existing_id], [409, 'duplicate', existing]);
+      }
     });
 
     test('on_delete: restrict applies, except to records in the trash', async () => {
@@ -403,6 +418,23 @@ onBothDrivers(
         await idsOf('GET /firms?trashed=true&sort=id&name[in]=Cleared&name[in]=Kept&name[in]=Recent'),
         [kept, recent],
       );
+    });
+
+    test('a later purge deletes records that precede those of an earlier one', async () => {
+      const [first, second] = [
+        await create('/firms', { name: 'Expires later' }),
+        await create('/firms', { name: 'Expires first' }),
+      ];
+      await succeeds('DELETE /firms/batch', { body: { ids: [first, second] } });
+      const resource = instance().resources.find(({ name }) => name === 'firms') ?? assert.fail();
+      const step = purgeStep(instance().database, resource);
+      const kept = async (expired: number) => {
+        await rows(`update "firms" set "_trashed_at" = now() - interval '31 days' where "id" = ${expired}`);
+        await step(tablesOf(instance().database));
+        return idsOf('GET /firms?trashed=true&sort=id&name[in]=Expires%20later&name[in]=Expires%20first');
+      };
+      assert.deepEqual(await kept(second), [first]);
+      assert.deepEqual(await kept(first), []);
     });
   },
   { sources, environment: file.environment },

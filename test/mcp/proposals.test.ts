@@ -196,6 +196,8 @@ onBothDrivers(
       assert.equal((await fail('update', { ...one, values: { titel: 'x' } })).code, 'invalid_input');
       assert.equal((await fail('update', { ...one, values: { title: 'forbidden' } })).code, 'invalid_input');
       assert.equal((await fail('update', { ...one, id: 999_999, values: { title: 'x' } })).code, 'not_found');
+      const several = { resource: 'tasks', ids: [id, 999_999], values: { title: 'x' } };
+      assert.equal((await fail('update', several)).code, 'items_refused');
       await use('update', { ...one, values: { title: 'x' }, dry_run: true });
       assert.deepEqual((await use('describe', { proposals: true })).proposals, []);
     });

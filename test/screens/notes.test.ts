@@ -194,7 +194,10 @@ onBothDrivers(
         assert.equal((await other.get(`${url}/${action}`)).status, 403, action);
         assert.equal((await submit(other, `${url}/${action}`, { text: 'x' })).status, 403, action);
       }
+      // Administrators delete notes of others, but do not write in their names.
       assert.equal((await admin.get(`${url}/edit`)).status, 403);
+      assert.equal((await submit(admin, `${url}/edit`, { text: 'x' })).status, 403);
+      assert.deepEqual(await storedNotes(record), ['Second']);
       const deleted = await submit(admin, `${url}/delete`);
       assert.match(deleted.text, /Note deleted\./);
       assert.deepEqual(await storedNotes(record), []);

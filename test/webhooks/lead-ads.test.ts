@@ -9,6 +9,7 @@ import { leadgenBody } from '../support/channels.ts';
 import { type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
 import { type Added, deliver, inboxOf, integerIn, integrate, settingsFile } from '../support/partners.ts';
 import { command } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { type Behaviour, startProvider } from '../support/providers.ts';
 
@@ -43,7 +44,7 @@ async function leadsOf({ call }: Instance, { key }: Organization, leadgen: strin
 
 onBothDrivers(
   'lead ads',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let page: Added;
     before(async () => {
@@ -198,6 +199,25 @@ onBothDrivers(
         for (const id of [a, b]) assert.equal((await leadOf(id, organization)).email, 'ann@example.com');
       }
     });
+
+    if (driver === 'postgresql')
+      test('two pages of an organization that process a lead at the same time create it once', async () => {
+        const second = await integrate(instance(), acme, 'meta-lead-ads');
+        const id = freshId();
+        graph.leads.set(id, fetched(id));
+        await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+          // Leads can be read, but not created.
+          await client.query('begin; lock table leads in share mode');
+          for (const owner of [page, second]) await send(leadgenBody({ leadgen: id }), owner);
+          await until(async () => {
+            const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+            return (await client.query(waiting)).rows.length === 2;
+          }, 'both to wait');
+          await client.query('rollback');
+        });
+        for (const owner of [page, second]) await done(id, owner);
+        assert.equal((await leadOf(id)).email, 'ann@example.com');
+      });
 
     test('a batch of 1,000 with invalid entries', async () => {
       const integration = await integrate(

@@ -1,10 +1,14 @@
-// GET /auth/members: an organization's members, for callers with the grant members:list.
+// GET /auth/members: an organization's members, for callers with the grant members:list. An organization keeps an administrator.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { transaction } from '../../../engine/tables/index.ts';
+import { removeMember } from '../../../plugins/access/members/members.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
-import { logIn, makePerson } from '../../support/people.ts';
+import { command, logIn, makePerson } from '../../support/people.ts';
+import { connected } from '../../support/postgres.ts';
+import { until } from '../../support/process.ts';
 
-onBothDrivers('GET /auth/members', (instance) => {
+onBothDrivers('GET /auth/members', (instance, driver) => {
   let acme: Organization;
   let beta: Organization;
   before(async () => {
@@ -64,4 +68,33 @@ onBothDrivers('GET /auth/members', (instance) => {
     const posted = await instance().call('POST /auth/members', { headers: byToken, body: {} });
     assert.equal(posted.status, 405);
   });
+
+  if (driver === 'postgresql')
+    test('two administrators who remove each other at the same time: one remains', async () => {
+      const gamma = await instance().organization('gamma');
+      const { id: other } = await makePerson(instance(), [{ organization: gamma }]);
+      const { database, config } = instance();
+      const outcomes = await connected(String(config.environment.DATABASE_URL), async (client) => {
+        // Each removal ends with an entry in the change log.
+        await client.query('begin; lock table crm_ledger in share mode');
+        const removals = [gamma.user, other].map((user) =>
+          transaction(database, (tables) =>
+            removeMember(tables, command(instance()), gamma.id, String(user)),
+          ).then(
+            () => 'removed',
+            ({ message }: Error) => message,
+          ),
+        );
+        await until(async () => {
+          const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+          return (await client.query(waiting)).rows.length === 2;
+        }, 'one to wait for its entry, and the other for its turn');
+        await client.query('rollback');
+        return Promise.all(removals);
+      });
+      assert.deepEqual(outcomes.sort(), [
+        'removed',
+        'this is the last administrator. Make another member an administrator first.',
+      ]);
+    });
 });

@@ -428,13 +428,16 @@ onBothDrivers(
     });
 
     test('in a new epoch, changes that were not read before it are sent, however long ago they were made', async () => {
-      const { id, received } = await subscribe();
-      const first = await write('POST /api/v1/leads', {});
+      // An organization of its own, because all of its changes are read again.
+      const alone = await instance().organization(fresh('alone'));
+      const all = await alone.keyWith([events, { object: '*', actions: ['*'] }]);
+      const { id, received } = await subscribe({}, all);
+      const first = await write('POST /api/v1/leads', {}, all);
       await arrive(received, 1);
       const execute = (text: string) => sql.raw(text).execute(tablesOf(instance().database));
       // No process runs for hours after the second lead is created, until the database is restored elsewhere.
       await execute(`update crm_event_subscriptions set state = 'off' where id = ${id}`);
-      const second = await write('POST /api/v1/leads', {});
+      const second = await write('POST /api/v1/leads', {}, all);
       await execute(
         `update crm_ledger set at = at - interval '5 hours' where object = 'leads' and object_id = ${second}`,
       );
@@ -443,7 +446,7 @@ onBothDrivers(
       );
       await execute(`update crm_ledger_epochs set epoch = 'restored elsewhere'`);
       await execute(`update crm_event_subscriptions set state = 'on' where id = ${id}`);
-      const third = await write('POST /api/v1/leads', {});
+      const third = await write('POST /api/v1/leads', {}, all);
       await arrive(received, 3);
       const created = [first, second, third].map((lead) => `leads.created ${lead} v1`);
       assert.deepEqual(summarize(received()).sort(), created.sort());

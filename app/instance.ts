@@ -13,7 +13,7 @@ import {
   migrate,
 } from '../engine/schema/index.ts';
 import { instanceSecrets } from '../plugins/access/secrets/index.ts';
-import { configuredSlugs, readSettings } from '../plugins/settings/index.ts';
+import { configuredSlugs, readSettings } from '../webhooks/settings/index.ts';
 import { assertEnvironment } from './commands/config-command.ts';
 import type { Config } from './config.ts';
 import { modules } from './modules.ts';

@@ -8,6 +8,7 @@ import { instanceFolder, packageName, readVariables, type Variables } from '../e
 import { UserError } from '../engine/errors.ts';
 import type { ActionContext, JobContext, ResourceAction, ResourceHooks } from '../engine/records/index.ts';
 import { lineOf, suggestion } from '../engine/yaml/index.ts';
+import { moduleChannel } from '../webhooks/channels/index.ts';
 import {
   assertSectionSchema,
   type LiveSettings,
@@ -18,8 +19,7 @@ import {
   type SettingsConfig,
   sectionOf,
   settingNames,
-} from '../plugins/settings/index.ts';
-import { moduleChannel } from '../webhooks/channels/index.ts';
+} from '../webhooks/settings/index.ts';
 import { simulatedPartners } from '../webhooks/simulate/index.ts';
 import { definitionOf, type ModuleDefinition, type OwnValues } from './define-module.ts';
 import { recordAccess } from './module-records.ts';

@@ -6,9 +6,9 @@ import type { JsonSchema } from '../engine/fields/index.ts';
 import type { Metrics, Module } from '../engine/modules/index.ts';
 import type { InstanceSecrets } from '../plugins/access/secrets/index.ts';
 import type { Mailer } from '../plugins/operations/mail/index.ts';
-import type { LiveSettings, Settings, SettingsFile } from '../plugins/settings/index.ts';
 import type { ConfiguredSlugs } from '../plugins/tenants/organizations/index.ts';
 import type { ChannelModule } from '../webhooks/channels/index.ts';
+import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
 import type { variables } from './variables.ts';
 
 /**

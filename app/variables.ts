@@ -17,7 +17,7 @@ import { rateLimitingVariables } from '../plugins/access/rate-limiting/index.ts'
 import { secretsVariables } from '../plugins/access/secrets/index.ts';
 import { operationsVariables } from '../plugins/operations/monitoring/index.ts';
 import { tracingVariables } from '../plugins/operations/tracing/index.ts';
-import { settingsVariables } from '../plugins/settings/index.ts';
+import { settingsVariables } from '../webhooks/settings/index.ts';
 
 /** Environment variables that configure the process. */
 const processVariables = {

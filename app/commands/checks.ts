@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { stateOf } from '../../engine/schema/index.ts';
-import { type SettingsFile, unsetVariables } from '../../plugins/settings/index.ts';
+import { type SettingsFile, unsetVariables } from '../../webhooks/settings/index.ts';
 import type { Config } from '../config.ts';
 import type { DoctorTarget, ModuleList } from '../services.ts';
 import { misspellingWarnings, secretsInFile } from './config-command.ts';

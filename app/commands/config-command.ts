@@ -11,7 +11,7 @@ import {
   readSettingsFile,
   type SettingsFile,
   variableReferences,
-} from '../../plugins/settings/index.ts';
+} from '../../webhooks/settings/index.ts';
 import { type Config, loadConfig, variablesOf } from '../config.ts';
 import type { Instance } from '../services.ts';
 

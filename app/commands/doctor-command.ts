@@ -22,7 +22,7 @@ import {
 import { assertMigrationsComplete } from '../../engine/schema/index.ts';
 import { YamlError } from '../../engine/yaml/index.ts';
 import { instanceSecrets, secretFile } from '../../plugins/access/secrets/index.ts';
-import { assertServed, readSettingsFile } from '../../plugins/settings/index.ts';
+import { assertServed, readSettingsFile } from '../../webhooks/settings/index.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { entitiesFor, modelOf } from '../instance.ts';
 import { modules, retiredNeed } from '../modules.ts';

@@ -4,7 +4,7 @@ import { basename, dirname, join, relative } from 'node:path';
 import { editorSchemas, fileStem, readSources } from '../../engine/definition/index.ts';
 import { fileReason, UserError } from '../../engine/errors.ts';
 import { type CommandLine, jsonResult } from '../../engine/modules/index.ts';
-import { settingsEditorSchema } from '../../plugins/settings/index.ts';
+import { settingsEditorSchema } from '../../webhooks/settings/index.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { readDefinitions } from '../serve/build.ts';
 import type { Instance } from '../services.ts';

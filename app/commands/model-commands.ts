@@ -25,7 +25,7 @@ import {
 import { tablesOf } from '../../engine/tables/index.ts';
 import { describeLostGrant, findLostGrants } from '../../plugins/access/profiles/index.ts';
 import { asyncApiDocument, type OpenApiDocument } from '../../plugins/api/explorer/index.ts';
-import { assertServed, readSettingsFile } from '../../plugins/settings/index.ts';
+import { assertServed, readSettingsFile } from '../../webhooks/settings/index.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { entitiesFor, modelOf } from '../instance.ts';
 import { neededFields, retiredNeed } from '../modules.ts';

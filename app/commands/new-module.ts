@@ -6,7 +6,7 @@ import { fileReason, UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/index.ts';
 import type { CommandResult } from '../../engine/modules/index.ts';
 import { withItem } from '../../engine/yaml/index.ts';
-import { settingNames } from '../../plugins/settings/index.ts';
+import { settingNames } from '../../webhooks/settings/index.ts';
 import { loadConfig } from '../config.ts';
 import { isModuleName, moduleNameRule } from '../module-shape.ts';
 

@@ -31,7 +31,7 @@ import {
   type SettingsFile,
   unknownOrganizations,
   withoutSlash,
-} from '../../plugins/settings/index.ts';
+} from '../../webhooks/settings/index.ts';
 import type { Config } from '../config.ts';
 import { retiredNeed, servedModules } from '../modules.ts';
 import type { Instance, ModuleList, Services } from '../services.ts';

@@ -2,7 +2,7 @@ import cluster from 'node:cluster';
 import { UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../engine/modules/index.ts';
 import { createDemo } from '../../plugins/operations/demo/index.ts';
-import { readSettingsFile } from '../../plugins/settings/index.ts';
+import { readSettingsFile } from '../../webhooks/settings/index.ts';
 import { assertEnvironment, misspellingWarnings } from '../commands/config-command.ts';
 import { type Config, loadConfig } from '../config.ts';
 import type { Instance } from '../services.ts';

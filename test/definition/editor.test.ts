@@ -10,7 +10,7 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { editorSchemas } from '../../engine/definition/editor.ts';
 import { fileStem, readSources, resourceSchema } from '../../engine/definition/sources.ts';
 import { parseYaml } from '../../engine/yaml/load.ts';
-import { settingsEditorSchema } from '../../plugins/settings/editor.ts';
+import { settingsEditorSchema } from '../../webhooks/settings/editor.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { type Files, wrongFiles } from './invalid-files.ts';
 

@@ -207,7 +207,7 @@ const toys: Readonly<Record<string, Toy>> = {
       { file: 'app/modules.ts', before: '  demoModule,\n];', insert: '  toysModule,\n' },
       {
         file: 'docs/architecture.md',
-        before: '| `plugins/settings/`',
+        before: '| `webhooks/settings/`',
         insert: '| `plugins/toys/` | Toys |\n',
       },
     ],

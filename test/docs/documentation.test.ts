@@ -9,8 +9,8 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { resourceSchema } from '../../engine/definition/sources.ts';
 import { errorCodes } from '../../engine/errors.ts';
 import { fieldTypes } from '../../engine/fields/field-types.ts';
-import settingsSchema from '../../plugins/settings/settings.schema.json' with { type: 'json' };
 import { channels } from '../../webhooks/channels/channels.ts';
+import settingsSchema from '../../webhooks/settings/settings.schema.json' with { type: 'json' };
 import { sourcesWith } from '../support/sources.ts';
 
 const root = join(import.meta.dirname, '../..');

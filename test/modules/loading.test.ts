@@ -8,7 +8,7 @@ import { buildProgram } from '../../app/commands/program.ts';
 import { loadConfig, readConfig } from '../../app/config.ts';
 import { servedModules } from '../../app/modules.ts';
 import { createTestInstance } from '../../app/test-instance.ts';
-import { readSettings } from '../../plugins/settings/load.ts';
+import { readSettings } from '../../webhooks/settings/load.ts';
 import { onBothDrivers, temporaryFolder } from '../support/instance.ts';
 import { crm, project, until } from '../support/process.ts';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { assertEnvironment } from '../../app/commands/config-command.ts';
 import { readConfig } from '../../app/config.ts';
-import { parseSettings, readSettings } from '../../plugins/settings/load.ts';
+import { parseSettings, readSettings } from '../../webhooks/settings/load.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { assertRefused, crm } from '../support/process.ts';

@@ -7,8 +7,8 @@ import { configInForce, secretsInFile } from '../../app/commands/config-command.
 import { readConfig } from '../../app/config.ts';
 import { misspelledNames } from '../../engine/config/variables.ts';
 import { lineOf } from '../../engine/yaml/load.ts';
-import { readSettingsFile } from '../../plugins/settings/load.ts';
-import { unknownOrganizations } from '../../plugins/settings/warnings.ts';
+import { readSettingsFile } from '../../webhooks/settings/load.ts';
+import { unknownOrganizations } from '../../webhooks/settings/warnings.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { assertRefused, crmTable, project } from '../support/process.ts';
@@ -159,7 +159,7 @@ test('every secret in plain text is located', async () => {
     assert.match(lines[Number(line) - 1]?.slice(Number(column) - 1) ?? '', /^"[^"]*a-secret-in/, name);
   }
   // A setting added for a secret must be added above.
-  const keys = readFileSync(join(project, 'plugins/settings/settings.schema.json'), 'utf8').matchAll(
+  const keys = readFileSync(join(project, 'webhooks/settings/settings.schema.json'), 'utf8').matchAll(
     /"(\w*(?:secret|token|password)\w*)":/g,
   );
   for (const [, key = ''] of keys)

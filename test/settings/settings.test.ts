@@ -6,9 +6,9 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import { readConfig } from '../../app/config.ts';
 import { parseYaml, YamlError } from '../../engine/yaml/load.ts';
-import { settingsEditorSchema } from '../../plugins/settings/editor.ts';
-import { parseSettings, readSettings } from '../../plugins/settings/load.ts';
-import { defaults, type Settings } from '../../plugins/settings/settings.ts';
+import { settingsEditorSchema } from '../../webhooks/settings/editor.ts';
+import { parseSettings, readSettings } from '../../webhooks/settings/load.ts';
+import { defaults, type Settings } from '../../webhooks/settings/settings.ts';
 import { type SettingsFile, settingsFile } from '../support/partners.ts';
 import {
   migratedStorage,

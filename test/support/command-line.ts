@@ -5,7 +5,7 @@ import { modules } from '../../app/modules.ts';
 import { buildService } from '../../app/serve/build.ts';
 import type { CommandResult } from '../../engine/modules/command-line.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
-import { configuredSlugs, readSettings } from '../../plugins/settings/index.ts';
+import { configuredSlugs, readSettings } from '../../webhooks/settings/index.ts';
 import type { Instance } from './instance.ts';
 
 /**

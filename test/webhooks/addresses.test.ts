@@ -10,8 +10,8 @@ import {
   pinnedAddress,
   receiverUrl,
 } from '../../engine/addresses.ts';
-import { defaults } from '../../plugins/settings/settings.ts';
 import { reasonSentence } from '../../webhooks/queue/reasons.ts';
+import { defaults } from '../../webhooks/settings/settings.ts';
 import { bodyStart, maxBytes, maxStoredBytes, poster } from '../../webhooks/subscriptions/post.ts';
 import { type DeliveryReason, deliveryReasons } from '../../webhooks/subscriptions/reasons.ts';
 import { until } from '../support/process.ts';

@@ -1,7 +1,7 @@
 import { createHmac, hash } from 'node:crypto';
 import { readJson } from '../../engine/records/index.ts';
-import { withoutSlash } from '../../plugins/settings/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
+import { withoutSlash } from '../settings/index.ts';
 import { type Channel, type ProviderRequest, storeMessage } from './channel.ts';
 import { type Json, jsonObject, jsonText } from './meta.ts';
 import { channelsTexts } from './texts/index.ts';

@@ -1,5 +1,5 @@
 import { parseExactJson } from '../../engine/fields/index.ts';
-import { withoutSlash } from '../../plugins/settings/index.ts';
+import { withoutSlash } from '../settings/index.ts';
 
 /** Thrown if a remote server could not be reached or did not respond in time. */
 export class UnreachableError extends Error {}

@@ -1,5 +1,5 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
-import type { Scheme } from '../../plugins/settings/index.ts';
+import type { Scheme } from '../settings/index.ts';
 
 /** Compares two strings in constant time. Compares their digests, so that timing does not reveal their lengths. */
 const isEqual = (a: string, b: string): boolean =>

@@ -15,7 +15,7 @@ import {
 import { lastUsed } from '../../plugins/access/last-used/index.ts';
 import { failureCounter, networkOf } from '../../plugins/access/rate-limiting/index.ts';
 import type { InstanceSecrets } from '../../plugins/access/secrets/index.ts';
-import { type LiveSettings, settingsVariables } from '../../plugins/settings/index.ts';
+import { type LiveSettings, settingsVariables } from '../settings/index.ts';
 
 declare module '../../engine/tables/index.ts' {
   interface TableRows {

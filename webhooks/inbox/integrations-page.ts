@@ -21,7 +21,6 @@ import {
   TranslatedError,
   textIn,
 } from '../../plugins/admin-ui/shell/index.ts';
-import { withoutSlash } from '../../plugins/settings/index.ts';
 import {
   availableChannels,
   type Channel,
@@ -31,6 +30,7 @@ import {
   channelsOf,
 } from '../channels/index.ts';
 import { ownProperty, type WebhookServices } from '../endpoint/index.ts';
+import { withoutSlash } from '../settings/index.ts';
 import {
   addIntegration,
   changeSecrets,

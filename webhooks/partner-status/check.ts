@@ -2,7 +2,7 @@ import type { Environment } from '../../engine/config/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { organizationSlugs, tablesOf } from '../../engine/tables/index.ts';
-import { disabledEndpoints, type SettingsFile, unknownOrganizations } from '../../plugins/settings/index.ts';
+import { disabledEndpoints, type SettingsFile, unknownOrganizations } from '../settings/index.ts';
 import { partnerStatus } from './status.ts';
 
 /** Reports endpoints without a secret. Endpoints in the default config.yaml are reported only as notes. */

@@ -2,7 +2,7 @@ import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { type CommandLine, type CommandResult, formatTable, jsonResult } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { readSettings, type SettingsConfig } from '../../plugins/settings/index.ts';
+import { readSettings, type SettingsConfig } from '../settings/index.ts';
 import { partnerStatus } from './status.ts';
 
 type Line = CommandLine<{

@@ -3,8 +3,8 @@
 
 import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import type { SettingsConfig, SettingsFile } from '../../plugins/settings/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
+import type { SettingsConfig, SettingsFile } from '../settings/index.ts';
 import { disabledCheck, misconfiguredCheck } from './check.ts';
 import { partnerPage } from './page.ts';
 

@@ -1,11 +1,11 @@
 import { isServed } from '../../engine/modules/index.ts';
 import { organizationSlugs, type Tables } from '../../engine/tables/index.ts';
 import type { TextIn } from '../../plugins/admin-ui/shell/index.ts';
-import { ownSenders, type Settings } from '../../plugins/settings/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
 import { fingerprint, ownProperty, secretUses } from '../endpoint/index.ts';
 import { inboundLeadsModule, inboundLeadsPath } from '../inbound-leads/index.ts';
 import { hookOf, paymentPath } from '../payments/index.ts';
+import { ownSenders, type Settings } from '../settings/index.ts';
 import { partnersTexts } from './texts/index.ts';
 
 const { later } = partnersTexts;

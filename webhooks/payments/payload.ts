@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify';
 import { errors } from '../../engine/errors.ts';
 import { ExactNumber, parseTimestamp } from '../../engine/fields/index.ts';
 import type { Body } from '../../engine/records/index.ts';
-import type { Payment } from '../../plugins/settings/index.ts';
 import { indexable, type LeadTraits } from '../endpoint/index.ts';
+import type { Payment } from '../settings/index.ts';
 
 /** A payment extracted from a payload according to the customer's entry in config.yaml. */
 export interface ParsedPayment {

@@ -13,7 +13,6 @@ import {
   type Tables,
   tablesOf,
 } from '../../engine/tables/index.ts';
-import { withoutTextConversion } from '../../plugins/settings/index.ts';
 import {
   convertedStatus,
   convertLead,
@@ -24,6 +23,7 @@ import {
   type WebhookServices,
   type Webhooks,
 } from '../endpoint/index.ts';
+import { withoutTextConversion } from '../settings/index.ts';
 import { paymentsFragment } from './description.ts';
 import { isPing, matchesConditions, type ParsedPayment, readPayment, withoutUnstorable } from './payload.ts';
 import { paymentsTables } from './tables.ts';

@@ -1,4 +1,4 @@
-import type { SenderSettings, Settings } from '../../plugins/settings/index.ts';
+import type { SenderSettings, Settings } from '../settings/index.ts';
 
 /** A message to send: plain text, or a provider template with its parameters. */
 export interface Outgoing {

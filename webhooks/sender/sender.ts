@@ -5,10 +5,10 @@ import handlebars from 'handlebars';
 import { errors } from '../../engine/errors.ts';
 import { slugsOf, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { sealing } from '../../plugins/access/secrets/index.ts';
-import type { SenderSettings } from '../../plugins/settings/index.ts';
 import { type Channels, PermanentError, RetryableError } from '../channels/index.ts';
 import { ownProperty, type Webhooks } from '../endpoint/index.ts';
 import { openIntegration } from '../inbox/index.ts';
+import type { SenderSettings } from '../settings/index.ts';
 import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 import { whatsappCloud } from './whatsapp-cloud.ts';
 

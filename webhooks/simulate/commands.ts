@@ -14,13 +14,8 @@ import {
 } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
-import {
-  readSettings,
-  type Settings,
-  type SettingsConfig,
-  withoutSlash,
-} from '../../plugins/settings/index.ts';
 import { type ChannelConfig, channelsOf } from '../channels/index.ts';
+import { readSettings, type Settings, type SettingsConfig, withoutSlash } from '../settings/index.ts';
 import {
   simulate as run,
   type SimulationResult,

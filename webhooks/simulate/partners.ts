@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import type { Payment } from '../../plugins/settings/index.ts';
 import type { SimulatedEvent, Simulation } from '../channels/index.ts';
 import { signatures } from '../endpoint/index.ts';
+import type { Payment } from '../settings/index.ts';
 
 /** Partners that can be simulated, in addition to the customers in config.yaml. */
 export const simulatedPartners = ['inbound-leads', 'booking-forms-whatsapp'];

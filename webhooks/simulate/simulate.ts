@@ -4,13 +4,13 @@ import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { listRows, organizationId, type Tables } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
-import type { Settings } from '../../plugins/settings/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
 import { type Channel, type Channels, channels } from '../channels/index.ts';
 import { changingPartnerRecords, ownProperty } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { endpointPath, integrationRows, openIntegration } from '../inbox/index.ts';
 import { customerOf, hookOf, paymentPath } from '../payments/index.ts';
+import type { Settings } from '../settings/index.ts';
 import {
   bookingFormScript,
   inboundLeadScript,

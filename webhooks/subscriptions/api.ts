@@ -21,8 +21,8 @@ import { findRow, listRows, type Tables, tablesOf, transaction } from '../../eng
 import { profileGrants } from '../../plugins/access/identity/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { assertRetained, feedCursors, feedEnd } from '../../plugins/change-log/index.ts';
-import type { Settings } from '../../plugins/settings/index.ts';
 import { type DetailedItem, detailedItems, ownedBy, states, withStatus } from '../queue/index.ts';
+import type { Settings } from '../settings/index.ts';
 import { deliveryQueue, visibleTo } from './deliveries.ts';
 import { checkSelection, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {

@@ -18,7 +18,7 @@ import { profileGrants } from '../../plugins/access/identity/index.ts';
 import { profileId } from '../../plugins/access/profiles/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
-import { readSettings, type SettingsConfig } from '../../plugins/settings/index.ts';
+import { readSettings, type SettingsConfig } from '../settings/index.ts';
 import { batchInput, checkSelection, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,

@@ -23,8 +23,8 @@ import {
 import { type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { profileGrants } from '../../plugins/access/identity/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
-import { withoutSlash } from '../../plugins/settings/index.ts';
 import { backoff, type ClaimedItem, type ItemOutcome, reasonSentence } from '../queue/index.ts';
+import { withoutSlash } from '../settings/index.ts';
 import { subscriptionsPath } from './api.ts';
 import { batchMembers, collectedAt, fixMembers, type RemovedMember } from './batches.ts';
 import type { DeliveryClaim } from './deliveries.ts';

@@ -18,9 +18,9 @@ import {
 } from '../../plugins/access/secrets/index.ts';
 import { feedSigning } from '../../plugins/change-log/index.ts';
 import type { Mailer } from '../../plugins/operations/mail/index.ts';
-import type { SettingsConfig } from '../../plugins/settings/index.ts';
 import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
 import { queueCheck, queueCommands, queueMetrics, startQueueRetention, startWorker } from '../queue/index.ts';
+import type { SettingsConfig } from '../settings/index.ts';
 import { subscriptionRoutes } from './api.ts';
 import { startBatching } from './batches.ts';
 import { receiversCheck } from './check.ts';

@@ -12,7 +12,7 @@ import {
   matchingStates,
   visibleCustomFields,
 } from '../../engine/records/index.ts';
-import type { Settings } from '../../plugins/settings/index.ts';
+import type { Settings } from '../settings/index.ts';
 import { checkTransitions, readSelectedTransitions, type SelectedTransitions } from './transitions.ts';
 
 /** Actions for which events are sent. */

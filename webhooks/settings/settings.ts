@@ -1,11 +1,11 @@
 import type { AddressPolicy } from '../../engine/addresses.ts';
-import type { SecondFactorPolicy } from '../access/identity/index.ts';
-import type { ConnectorSettings } from '../access/oauth/index.ts';
-import type { ProviderSettings } from '../access/openid-connect/index.ts';
-import type { BackupSettings } from '../operations/backup/index.ts';
-import type { MailSettings } from '../operations/mail/index.ts';
-import type { NewOrganizations } from '../tenants/organizations/index.ts';
-import type { QuotaSettings } from '../tenants/quotas/index.ts';
+import type { SecondFactorPolicy } from '../../plugins/access/identity/index.ts';
+import type { ConnectorSettings } from '../../plugins/access/oauth/index.ts';
+import type { ProviderSettings } from '../../plugins/access/openid-connect/index.ts';
+import type { BackupSettings } from '../../plugins/operations/backup/index.ts';
+import type { MailSettings } from '../../plugins/operations/mail/index.ts';
+import type { NewOrganizations } from '../../plugins/tenants/organizations/index.ts';
+import type { QuotaSettings } from '../../plugins/tenants/quotas/index.ts';
 import type { Evaluate } from './expressions.ts';
 
 /** An endpoint's valid secrets. If the list is empty, the endpoint is not configured. */

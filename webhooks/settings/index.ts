@@ -1,5 +1,5 @@
 // Settings: reads, validates and watches config.yaml.
-// May import engine, identity, oauth, openid-connect, operations/backup, operations/mail, tenants/organizations, tenants/quotas.
+// May import engine, plugins.
 
 export { settingsEditorSchema } from './editor.ts';
 export { withoutTextConversion } from './expressions.ts';

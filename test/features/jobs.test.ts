@@ -575,7 +575,7 @@ onBothDrivers(
       for (const missing of ['999999', 'x', '99999999999999999999'])
         assert.equal((await send(`GET jobs/${missing}`)).status, 404);
       assert.equal((await instance().call(`GET /api/v1/jobs/${job}`)).status, 401);
-      // Its caller does not see the result any more without the grant for the action.
+      // Its caller no longer sees the result without the grant for the action.
       await sql`delete from crm_grants where organization_id = ${acme.id}::bigint and object = 'tasks' and action = 'update'`.execute(
         tablesOf(instance().database),
       );

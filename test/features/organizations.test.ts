@@ -427,7 +427,7 @@ onBothDrivers(
       });
 
       if (driver === 'postgresql')
-        test('deletes rows that requests write meanwhile', async () => {
+        test('deletes rows that requests write concurrently', async () => {
           const late = await instance().organization('late');
           const { environment } = instance().config;
           await connected(String(environment.DATABASE_URL), async (client) => {

@@ -16,7 +16,7 @@ export interface Watched {
   readonly background: string[];
   /** Statements sent while holding a slot. */
   readonly inside: string[];
-  /** Acquired slots, each with the kind of work and the organization. */
+  /** Slots acquired for requests, each with the kind of work and the organization. */
   readonly slots: string[];
   /** Number of bytes read by each statement or transaction. */
   readonly bytes: number[];
@@ -50,7 +50,8 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
   };
 
   replace(admission, 'run', (run) => (...given: never[]) => {
-    seen.slots.push(`${given[0]} ${given[1]}`);
+    // Background work in other organizations can run at the same time.
+    if (slotState() !== 'none') seen.slots.push(`${given[0]} ${given[1]}`);
     return run(...given);
   });
   const counted = async (result: unknown) => {

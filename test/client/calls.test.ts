@@ -28,7 +28,7 @@ import { badNetwork, type Fate, type Network } from '../support/bad-network.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { project, until } from '../support/process.ts';
-import { eventsTo, startReceiver } from '../support/receiver.ts';
+import { eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
@@ -664,6 +664,7 @@ onBothDrivers(
         // Both drivers share the receiver.
         const path = `/${randomUUID()}`;
         const url = receiver.url + path;
+        await settledFeed(instance());
         const { secret, ...made } = await subscriptions.create({ url, resources: ['leads'] });
         assert.match(secret, /^whsec_/);
         assert.deepEqual(await subscriptions.get(made.id), made);

@@ -10,7 +10,7 @@ import { ajvFor, inAjv } from '../support/described.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, startReceiver } from '../support/receiver.ts';
+import { eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 import { definitions, oneOfEach, pathOf } from '../support/records.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -119,6 +119,7 @@ onBothDrivers(
       for (const format of ['standard', 'cloudevents']) {
         const at = `/${format}-${instance().driver}`;
         const body = { url: receiver.url + at, resources: ['leads'], format };
+        await settledFeed(instance());
         const subscription = await instance().call('POST /events/subscriptions', { key, body });
         assert.equal(subscription.status, 201);
         const lead = await instance().call('POST /api/v1/leads', { key, body: { email: 'b@example.com' } });

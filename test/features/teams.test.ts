@@ -17,7 +17,7 @@ import { type LimitedCaller, limitedKey, limitedPerson } from '../support/limite
 import { settingsFile } from '../support/partners.ts';
 import { activityOf, command, fresh, makePerson, type Person } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, startReceiver } from '../support/receiver.ts';
+import { eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const tasks = {
@@ -290,6 +290,7 @@ onBothDrivers(
         const events = ['events:create', 'events:read'];
         const { key } = await limitedKey(instance(), acme, [...events, `tasks:read${scope}`]);
         const body = { url: `${receiver.url}/${fresh('hook')}`, resources: ['tasks'] };
+        await settledFeed(instance());
         const answer = await instance().call('POST /events/subscriptions', { key, body });
         assert.equal(answer.status, 201, answer.text);
         return async () => {

@@ -9,7 +9,7 @@ import { type Call, type Organization, onBothDrivers } from '../support/instance
 import { limitedKey } from '../support/limited.ts';
 import { settingsFile } from '../support/partners.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, startReceiver } from '../support/receiver.ts';
+import { eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const receiver = await startReceiver();
@@ -279,6 +279,7 @@ onBothDrivers(
       const feed = (query: string) => instance().call(`GET /events?${query}`, { key });
       const subscribe = async (path: string, actions?: readonly string[]) => {
         const body = { url: receiver.url + path, resources: ['firms'], ...(actions && { actions }) };
+        await settledFeed(instance());
         const answer = await instance().call('POST /events/subscriptions', { key, body });
         assert.equal(answer.status, 201, answer.text);
       };

@@ -11,7 +11,7 @@ import { limitedPerson } from '../support/limited.ts';
 import { deliver, integrate, settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { type Behaviour, eventsTo, startReceiver } from '../support/receiver.ts';
+import { type Behaviour, eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const german = { 'accept-language': 'de' };
@@ -322,6 +322,7 @@ onBothDrivers(
       receiver.behave(path, behaviour);
       const url = `${receiver.url}${path}?token=secret`;
       receiver.behave(`${path}?token=secret`, behaviour);
+      await settledFeed(instance());
       const { json } = await call('POST /events/subscriptions', { url, resources: ['callers'], ...body });
       subscriptions.push(String(json.id));
       return { id: String(json.id), name: `${host}${path}` };

@@ -10,7 +10,7 @@ import { jobs, limitedPerson, setGrants } from '../support/limited.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { type Behaviour, eventsTo, startReceiver } from '../support/receiver.ts';
+import { type Behaviour, eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const receiver = await startReceiver();
@@ -45,6 +45,7 @@ onBothDrivers(
       const path = new URL(url).pathname;
       receiver.behave(path, behaviour);
       const input = { url, resources: ['jobs'], ...body };
+      await settledFeed(instance());
       const answer = await instance().call('POST /events/subscriptions', { key: as, body: input });
       assert.equal(answer.status, 201, answer.text);
       const id = Number(answer.json.id);

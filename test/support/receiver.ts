@@ -1,6 +1,10 @@
 // A receiver of events. It stores requests and responds as configured by the test.
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import type { Instance } from './instance.ts';
+import { until } from './process.ts';
 
 /** A received event. */
 export interface Received {
@@ -68,3 +72,16 @@ export async function startReceiver() {
 export const eventsTo = (...ports: readonly number[]) => ({
   events: { allow_private_addresses: true, allow_http: true, ports },
 });
+
+/**
+ * Waits until the end of the change feed is after all changes that have been made. Until then, an older transaction is
+ * running (for example an automatic ANALYZE), and a new subscription would also receive changes made before it.
+ */
+export const settledFeed = ({ database }: Pick<Instance, 'database'>): Promise<void> =>
+  until(async () => {
+    const { rows } =
+      await sql`select from crm_ledger where transaction >= pg_snapshot_xmin(pg_current_snapshot()) limit 1`.execute(
+        tablesOf(database),
+      );
+    return rows.length === 0;
+  }, 'the end of older transactions');

@@ -17,7 +17,7 @@ import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { type Behaviour, eventsTo, startReceiver } from '../support/receiver.ts';
+import { type Behaviour, eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 
 const receiver = await startReceiver();
 after(() => receiver.close());
@@ -57,6 +57,7 @@ onBothDrivers(
       const url = `${receiver.url}/${fresh('hook')}`;
       receiver.behave(new URL(url).pathname, behaviour);
       const input = { url, resources: ['leads'], ...body };
+      await settledFeed(instance());
       const answer = await instance().call('POST /events/subscriptions', { key, body: input });
       assert.equal(answer.status, 201, answer.text);
       return { url, id: Number(answer.json.id), received: () => receiver.at(new URL(url).pathname) };

@@ -10,7 +10,7 @@ import { type Call, type Organization, onBothDrivers } from '../support/instance
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
+import { eventsTo, type Received, settledFeed, startReceiver } from '../support/receiver.ts';
 
 const receiver = await startReceiver();
 after(() => receiver.close());
@@ -55,6 +55,7 @@ onBothDrivers(
     const subscribe = async (body: object = {}, as = key) => {
       const at = `/${fresh('batch')}`;
       const input = { url: receiver.url + at, resources: ['leads'], batch, ...body };
+      await settledFeed(instance());
       const answer = await instance().call(`POST ${path}`, { key: as, body: input });
       assert.equal(answer.status, 201, answer.text);
       const { id, secret } = answer.json as { id: number; secret: string };

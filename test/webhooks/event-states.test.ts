@@ -10,7 +10,7 @@ import { jobs, limitedKey, setGrants } from '../support/limited.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
+import { eventsTo, type Received, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const receiver = await startReceiver();
@@ -38,6 +38,7 @@ onBothDrivers(
     const subscribe = async (body: object = {}, key = full) => {
       const at = `/${fresh('hook')}`;
       const input = { url: receiver.url + at, resources: ['jobs'], ...body };
+      await settledFeed(instance());
       const answer = await instance().call(`POST ${path}`, { key, body: input });
       assert.equal(answer.status, 201, answer.text);
       return {

@@ -9,7 +9,7 @@ import { jobs, limitedKey, limitedPerson, setGrants } from '../support/limited.t
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
+import { eventsTo, type Received, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const receiver = await startReceiver();
@@ -36,6 +36,7 @@ onBothDrivers(
     const subscribe = async (key: string, body: object = {}) => {
       const at = `/${fresh('hook')}`;
       const input = { url: receiver.url + at, resources: ['jobs'], ...body };
+      await settledFeed(instance());
       const answer = await instance().call(`POST ${path}`, { key, body: input });
       assert.equal(answer.status, 201, answer.text);
       return {

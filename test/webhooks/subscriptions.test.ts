@@ -12,7 +12,7 @@ import { startMailServer } from '../support/mail.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
+import { eventsTo, type Received, settledFeed, startReceiver } from '../support/receiver.ts';
 
 const receiver = await startReceiver();
 after(() => receiver.close());
@@ -45,6 +45,7 @@ onBothDrivers(
     const subscribe = async (body: object = {}, as = key) => {
       const at = `/${fresh('hook')}`;
       const input = { url: receiver.url + at, resources: ['leads'], ...body };
+      await settledFeed(instance());
       const answer = await instance().call(`POST ${path}`, { key: as, body: input });
       assert.equal(answer.status, 201, answer.text);
       const { id, secret } = answer.json as { id: number; secret: string };

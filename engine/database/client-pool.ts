@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { errors } from '../errors.ts';
 import type { SessionTarget } from './address.ts';
-import { FramedConnection } from './connection.ts';
+import { FramedConnection, type StatementQuery } from './connection.ts';
 import { cancelStatement, disconnect, pgInternals } from './pg-internals.ts';
 import { cancellingRequest } from './requests.ts';
 import { mismatchError, mismatchSql, type Route } from './route.ts';
@@ -35,15 +35,15 @@ const readPattern = /^\s*(?:select|with|explain|show)\b/i;
 const writePattern =
   /\b(?:insert|update|delete|merge|nextval|setval|for\s+(?:key\s+)?share|pg_\w*lock\w*)\b/i;
 
-/** Returns whether a statement only reads, so that it can be cancelled when its client disconnects. */
-const onlyReads = (text: string): boolean => readPattern.test(text) && !writePattern.test(text);
-
-/** Returns a query's text. */
-function textOf(query: unknown): string {
-  if (typeof query === 'string') return query;
-  const { text = '' } = (query ?? {}) as { readonly text?: string };
-  return text;
+/** Returns a query's text, and whether it only reads if this is known. */
+function statementOf(query: unknown): Pick<StatementQuery, 'text' | 'onlyReads'> {
+  if (typeof query === 'string') return { text: query };
+  const { text = '', onlyReads } = (query ?? {}) as Partial<StatementQuery>;
+  return { text, onlyReads };
 }
+
+/** Returns whether a statement of a query builder only reads, which only its text shows. */
+const seemsToRead = (text: string): boolean => readPattern.test(text) && !writePattern.test(text);
 
 /** A pool's connections. */
 export interface ClientPool {
@@ -179,7 +179,7 @@ export function createClientPool({
       const { query } = this;
       this.query = ((...args: unknown[]) => {
         const [queryArg] = args;
-        this.#startStatement(textOf(queryArg));
+        this.#startStatement(statementOf(queryArg));
         const result: unknown = Reflect.apply(query, this, args);
         if (!(result instanceof Promise)) return result;
         if (typeof queryArg === 'string' && beginPattern.test(queryArg)) return this.#finishBegin(result);
@@ -187,10 +187,10 @@ export function createClientPool({
       }) as typeof this.query;
     }
 
-    #startStatement(text: string): void {
+    #startStatement({ text, onlyReads = seemsToRead(text) }: ReturnType<typeof statementOf>): void {
       if (beginPattern.test(text)) this.#isWriting = !/read only\s*$/i.test(text);
       else if (text === 'commit' || text === 'rollback') this.#isWriting = false;
-      else if (!this.#isWriting && onlyReads(text)) this.#cancelOnDisconnect();
+      else if (!this.#isWriting && onlyReads) this.#cancelOnDisconnect();
       this.#statements++;
       this.#isRunning = true;
       if (statementTimeoutMs === 0) return;

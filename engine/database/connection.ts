@@ -64,12 +64,20 @@ const PgQuery = pg.Query as unknown as new (
   done: (error: Error | undefined) => void,
 ) => PgQuery;
 
+/** A statement as pg receives it. */
+export interface StatementQuery extends pg.QueryConfig {
+  /** Whether the statement only reads. Undefined if only its text shows this. */
+  readonly onlyReads?: boolean | undefined;
+}
+
 /** A query on a {@link FramedConnection} whose rows are records. */
 class RecordsQuery extends PgQuery {
+  readonly onlyReads: StatementQuery['onlyReads'];
   readonly #reader: RecordsReader;
 
-  constructor(config: pg.QueryConfig, reader: RecordsReader, done: (error: Error | undefined) => void) {
+  constructor(config: StatementQuery, reader: RecordsReader, done: (error: Error | undefined) => void) {
     super(config, done);
+    this.onlyReads = config.onlyReads;
     this.#reader = reader;
   }
 
@@ -85,7 +93,7 @@ class RecordsQuery extends PgQuery {
 /** Runs a statement whose rows are records. @param client must use a {@link FramedConnection} */
 export function queryRecords(
   client: pg.Client,
-  config: pg.QueryConfig,
+  config: StatementQuery,
   records: RecordWriter,
 ): Promise<TextRows> {
   const { output } = client.connection as FramedConnection;

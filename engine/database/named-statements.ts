@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Pool, PoolClient } from 'pg';
 import { HttpError } from '../errors.ts';
+import type { Lane } from '../sql/index.ts';
 import { queryRecords } from './connection.ts';
 import type { Primary, Runnable, TextRows } from './database.ts';
 import { sqlState } from './failures.ts';
@@ -39,11 +40,14 @@ export async function runNamed(pool: Pool, statement: Runnable): Promise<TextRow
   }
 }
 
+/** Returns whether a lane's statements only read. */
+const readsIn = (lane: Lane): boolean => lane !== 'write' && lane !== 'batch';
+
 /** Runs a statement on a connection. */
-async function runOn(client: PoolClient, { name, text, values, records }: Runnable): Promise<TextRows> {
+async function runOn(client: PoolClient, { name, text, values, records, lane }: Runnable): Promise<TextRows> {
   try {
     if (name !== '') recordUse(client, name);
-    const query = { name, text, values: [...values] };
+    const query = { name, text, values: [...values], onlyReads: lane && readsIn(lane) };
     return records === undefined
       ? (await client.query<(string | null)[]>({ ...query, rowMode: 'array' })).rows
       : await queryRecords(client, query, records);

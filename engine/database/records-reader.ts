@@ -35,11 +35,11 @@ export class RecordsReader {
     return [[this.#output.take(), ...this.#last(), ...this.#extraColumns]];
   }
 
-  #last(): readonly (string | null)[] {
+  #last(): TextRows[number] {
     const { last } = this.#records;
     if (last === undefined || this.#lastRow === undefined) return noColumns;
     const [bytes, at] = this.#lastRow;
-    return [String(this.#count), ...last.map((index) => columnAt(bytes, at, index))];
+    return [this.#count, ...last.map((index) => columnAt(bytes, at, index))];
   }
 }
 

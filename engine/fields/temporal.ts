@@ -28,10 +28,15 @@ export function parseTimestamp(text: string): { local: string; offset: string } 
   return { local: `${year}-${month}-${day}T${time}`, offset: offset.toUpperCase() };
 }
 
+/** Number of days in each month, without leap days. */
+const monthLengths = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
 /** Returns whether a date exists, in the years 0001 to 9999. */
-function isDay(year: string, month: string, day: string): boolean {
-  const date = new Date(`${year}-${month}-${day}T00:00:00Z`);
-  return year !== '0000' && !Number.isNaN(date.getTime()) && date.getUTCDate() === Number(day);
+function isDay(yearText: string, monthText: string, dayText: string): boolean {
+  const [year, month, day] = [Number(yearText), Number(monthText), Number(dayText)];
+  const isLeapYear = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  const length = month === 2 && isLeapYear ? 29 : (monthLengths[month - 1] ?? 0);
+  return year > 0 && day > 0 && day <= length;
 }
 
 /** Formats a time for PostgreSQL, in UTC. The offset can move the result into the year 0 or 10000. */

@@ -72,8 +72,10 @@ export class RequestInput implements EveryInput {
   readonly id: string;
   /** The custom fields of the caller's organization, or undefined if no resource has custom fields. */
   customFields: CustomFields | undefined;
-  /** The parsed body, or undefined until the operation reads it. */
+  /** The parsed body and headers, each undefined until the operation reads it. */
   parsedBody: Body | undefined;
+  parsedConditions: TagConditions | undefined;
+  parsedIdempotency: Idempotency | undefined;
   private readonly request: FastifyRequest;
   private readonly requirements: BodyRequirements | undefined;
 
@@ -92,6 +94,8 @@ export class RequestInput implements EveryInput {
     this.id = (request.params as { id?: string }).id ?? '';
     this.customFields = undefined;
     this.parsedBody = undefined;
+    this.parsedConditions = undefined;
+    this.parsedIdempotency = undefined;
     this.request = request;
     this.requirements = requirements;
   }
@@ -103,11 +107,13 @@ export class RequestInput implements EveryInput {
   }
 
   get conditions(): TagConditions | undefined {
-    return tagConditions(this.request.headers);
+    this.parsedConditions ??= tagConditions(this.request.headers);
+    return this.parsedConditions;
   }
 
   get idempotency(): Idempotency | undefined {
-    return idempotencyIn(this.request.headers, this.request.body as Buffer);
+    this.parsedIdempotency ??= idempotencyIn(this.request.headers, this.request.body as Buffer);
+    return this.parsedIdempotency;
   }
 }
 

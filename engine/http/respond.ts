@@ -113,8 +113,7 @@ function pageLinks({ query, page, next, previous }: PageResult, url: string): st
   // Cursors do not need to be encoded: they contain only letters, digits, "-", "_" and ".".
   const links = next === undefined ? [] : [linkTo(`cursor=${next}`, 'next')];
   if (previous !== undefined) links.push(linkTo(`cursor=${previous}`, 'prev'));
-  else if (query.cursor === undefined && page !== '1')
-    links.push(linkTo(`page=${BigInt(page) - 1n}`, 'prev'));
+  else if (query.cursor === undefined && page > 1n) links.push(linkTo(`page=${page - 1n}`, 'prev'));
   return [...links, linkTo('', 'first')].join(', ');
 }
 

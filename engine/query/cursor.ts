@@ -10,8 +10,8 @@ export type PageSide = 'after' | 'from' | 'before' | 'through';
 
 /** The position of a page in a list, relative to a record. */
 export interface CursorPosition {
-  /** Number of the page, as decimal text. */
-  readonly page: string;
+  /** Number of the page. */
+  readonly page: bigint;
   /** The record's sort keys, as parameters of the sort fields' types. Null if a field is null. */
   readonly keys: readonly (string | null)[];
   /** ID of the record, as decimal text. */
@@ -29,7 +29,9 @@ export interface UnverifiedCursor extends CursorPosition {
 
 /** Returns the signed part of a cursor. */
 export const positionText = ({ page, keys, id, side = 'after' }: CursorPosition): string =>
-  Buffer.from(JSON.stringify([page, ...keys, id, ...(side === 'after' ? [] : [side])])).toString('base64url');
+  Buffer.from(JSON.stringify([String(page), ...keys, id, ...(side === 'after' ? [] : [side])])).toString(
+    'base64url',
+  );
 
 /** The side of the neighboring page, whose records are all other records of the list. */
 const oppositeSides = { after: 'through', from: 'before', before: 'from', through: 'after' } as const;
@@ -69,7 +71,9 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
       values.every(isKey) &&
       typeof id === 'string' &&
       int64(id) !== undefined;
-    return isPosition ? { page, keys: values.filter(isKey), id, side, text, signature } : undefined;
+    return isPosition
+      ? { page: BigInt(page), keys: values.filter(isKey), id, side, text, signature }
+      : undefined;
   } catch {
     return undefined;
   }

@@ -18,8 +18,8 @@ export interface PageRule {
 
 /** The requested page. */
 export interface PageParameter {
-  /** Page number, starting at 1. It is unbounded and therefore stored as decimal text. */
-  readonly page: string;
+  /** Page number, starting at 1 and unbounded. */
+  readonly page: bigint;
   /** Number of records to skip. Undefined if the page is beyond the last page of any table. */
   readonly offset: number | undefined;
   readonly depth: 'first' | 'shallow' | 'deep';
@@ -37,12 +37,11 @@ export const page: QueryPart<PageRule, PageParameter> = {
     if (input !== undefined && query.cursor !== undefined) {
       issues.push(parameterIssue('page', 'cannot be combined with cursor'));
     }
-    const text = pageNumber(input, issues);
-    const number = Number(text);
+    const number = pageNumber(input, issues);
     return {
-      page: text,
-      offset: number > farthestPage ? undefined : (number - 1) * size,
-      depth: number === 1 ? 'first' : number < deepPage ? 'shallow' : 'deep',
+      page: number,
+      offset: number > farthestPage ? undefined : (Number(number) - 1) * size,
+      depth: number === 1n ? 'first' : number < deepPage ? 'shallow' : 'deep',
     };
   },
   shape: (parameter) =>
@@ -60,19 +59,19 @@ export const page: QueryPart<PageRule, PageParameter> = {
 const isFar = ({ offset = farOffset }: Pick<PageParameter, 'offset'>): boolean => offset >= farOffset;
 
 /**
- * Returns the page number as canonical decimal text. Values below 1 become 1.
+ * Returns the page number. Values below 1 become 1.
  * @param input value of the parameter `page`
  */
-export function pageNumber(input: Query[string], issues: FieldIssue[]): string {
-  if (input === undefined) return '1';
+export function pageNumber(input: Query[string], issues: FieldIssue[]): bigint {
+  if (input === undefined) return 1n;
   if (Array.isArray(input)) {
     issues.push(parameterIssue('page', 'must not be repeated'));
-    return '1';
+    return 1n;
   }
   if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
     issues.push(parameterIssue('page', 'must be an integer'));
-    return '1';
+    return 1n;
   }
-  const digits = input.replace(/^0+/, '');
-  return input.startsWith('-') || digits === '' ? '1' : digits;
+  const number = BigInt(input);
+  return number < 1n ? 1n : number;
 }

@@ -3,7 +3,14 @@ import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
 import { inputs, literal, type Placeholder, type Prepared, prepare } from '../sql/index.ts';
 import { allows } from './access.ts';
-import { assignIf, assignments, assignmentsOf, orCreator, type WriteValues } from './assignments.ts';
+import {
+  type Assignment,
+  assignIf,
+  assignments,
+  assignmentsOf,
+  orCreator,
+  type WriteValues,
+} from './assignments.ts';
 import {
   type BatchPlan,
   batchLimits,
@@ -63,10 +70,10 @@ import {
   decodeWritten,
   effectsOf,
   foundRow,
+  insertSql,
   prepareInsert,
   selectResult,
   statementName,
-  tableOf,
 } from './statements.ts';
 import { violations } from './violations.ts';
 
@@ -91,18 +98,18 @@ export const create: Operation<CreatePlan, CreateInput, CreatedResult> = {
       action: 'create',
       before: ($, source) => sequences.expressions($, source === undefined ? undefined : inputRows),
       change: ($, source) => {
-        const { into, values } = insertion(context, sequences, $, source !== undefined);
-        return `${into} ${source === undefined ? `values (${values})` : `select ${values} from ${source}`} ${returningSql(context, 'create', $, '')}`;
+        const assigned = assignedOnCreate(context, sequences, $, source !== undefined);
+        return `${insertSql(context, assigned, source)} ${returningSql(context, 'create', $, '')}`;
       },
     });
     const idempotent = prepare<CreatePlan>(statementName(context, 'create_once'), 'write', ($) => {
       organizationOf($);
-      const { into, values } = insertion(context, sequences, $);
+      const assigned = assignedOnCreate(context, sequences, $);
       const effects = effectsOf(context, 'create', $);
       return idempotentStatement($, {
         path: name,
         write: (source) =>
-          `${sequences.expressions($, undefined, source)}_written as (${into} select ${values} from ${source} ${returningSql(context, 'create', $, '')})${effects}`,
+          `${sequences.expressions($, undefined, source)}_written as (${insertSql(context, assigned, source)} ${returningSql(context, 'create', $, '')})${effects}`,
         result: selectResult(context, '_written', $, ['record', 'tag', 'record_id']),
         mark: `-${context.projection.mark}`,
       });
@@ -139,31 +146,19 @@ export const create: Operation<CreatePlan, CreateInput, CreatedResult> = {
 const inputRows: NewRows = { source: inputs, order: `${inputs}."_number"`, isShared: true };
 
 /**
- * Returns the INTO clause of an INSERT statement, and the SQL expressions for its values.
- * @param hasId whether the source provides the record's ID as "_id"
+ * Returns the values of a new record's columns.
+ * @param hasId whether the source of the rows provides the record's ID as "_id"
  */
-function insertion(
-  context: OperationContext,
+const assignedOnCreate = (
+  { stored }: OperationContext,
   sequences: CompiledSequences<CreatePlan>,
   placeholder: Placeholder<CreatePlan>,
   hasId = false,
-) {
-  const entries = [
-    ...(hasId ? [{ column: '"id"', value: '"_id"' }] : []),
-    ...withDefaults(
-      context.stored,
-      assignments(context.stored, 'create', placeholder),
-      placeholder,
-      isInBody(placeholder),
-    ),
-    ...sequences.assignments(placeholder, hasId ? inputRows : undefined),
-  ];
-  const columns = entries.map(({ column }) => column).join(', ');
-  return {
-    into: `insert into ${tableOf(context)} (${columns})`,
-    values: entries.map(({ value }) => value).join(', '),
-  };
-}
+): readonly Assignment[] => [
+  ...(hasId ? [{ column: '"id"', value: '"_id"' }] : []),
+  ...withDefaults(stored, assignments(stored, 'create', placeholder), placeholder, isInBody(placeholder)),
+  ...sequences.assignments(placeholder, hasId ? inputRows : undefined),
+];
 
 /** The plan for a POST request that creates or updates many records. */
 export interface CreateBatchPlan extends BatchPlan, IdempotentPlan {
@@ -340,12 +335,10 @@ function writeSql(
     orCreator(field, $, table.hasField(field), table.assignments(field)),
   );
   const sequences = compileSequences(stored.name, sequenceFields(stored));
-  const assignments = [
+  const assigned = [
     ...withDefaults(stored, written, $, table.hasField),
     ...sequences.assignments($, newItems),
   ];
-  const columns = assignments.map((assignment) => assignment.column).join(', ');
-  const values = assignments.map(({ value }) => value).join(', ');
   // Records are inserted in request order, so that their IDs ascend in that order. If concurrent requests can
   // write the same keys, records are inserted in key order to prevent deadlocks.
   const order =
@@ -358,7 +351,7 @@ function writeSql(
     ...(match === undefined ? [] : [updateMatchingSql(context, match, $)]),
     `_new as materialized (select _i.*, row_number() over (order by ${[...order, '_i._n'].join(', ')}) as _rank from _items _i${isNew})`,
     // IDs ascend in the order of the rows.
-    `${sequences.expressions($, newItems)}_written as (insert into ${tableOf(context)} (${columns}) select ${values} from _new _i order by _i._rank ${returningSql(context, 'create', $, '')})${effectsOf(context, 'create', $)}`,
+    `${sequences.expressions($, newItems)}_written as (${insertSql(context, assigned, '_new _i order by _i._rank')} ${returningSql(context, 'create', $, '')})${effectsOf(context, 'create', $)}`,
     '_ids as (select "id", row_number() over (order by "id") as _rank from _written)',
   ].join(', ');
 }

@@ -8,7 +8,7 @@ import {
 } from '../database/index.ts';
 import { errors, HttpError } from '../errors.ts';
 import { canWrite } from './access.ts';
-import { type Executor, type TransactionExecutor, transactionExecutor } from './executor.ts';
+import type { Executor, TransactionExecutor } from './executor.ts';
 import type {
   Caller,
   CompiledOperation,
@@ -20,6 +20,7 @@ import type {
 import { isRejection, rejectedItems } from './rejections.ts';
 import type { OperationResult } from './results.ts';
 import { outsideScope, type ReadAccess } from './rows.ts';
+import { retryingDeadlocks, runAtomically } from './transactions.ts';
 
 /**
  * Reserves capacity for records before they are created. Returns undefined if capacity is unlimited.
@@ -47,32 +48,12 @@ export const reserveRecords: (
  */
 const maxTries = 10;
 
-/** Maximum number of attempts if writes deadlock. */
-const maxDeadlocks = 4;
-
-/** Runs work in a transaction or a single statement, and repeats it if PostgreSQL rolls it back because of a deadlock. */
-export const retryingDeadlocks = <T>(work: () => Promise<T>, tries = 1): Promise<T> =>
-  work().catch((cause: unknown) => {
-    if (tries < maxDeadlocks && isDeadlock(cause instanceof HttpError ? cause.cause : cause))
-      return retryingDeadlocks(work, tries + 1);
-    throw cause;
-  });
-
 /** Runs the steps of a plan in one transaction. @throws HttpError for any failure */
-export async function runSteps<T>(
+export const runSteps = <T>(
   database: Database,
-  { organization, caller }: OperationPlan,
-  { lane, reserve, run }: TransactionSteps<T>,
-): Promise<T> {
-  // Counting uses another connection, so it must not run within the transaction.
-  const release = await reserve?.(database);
-  const context = { organization, access: 'write', lane, trace: caller.trace } as const;
-  return retryingDeadlocks(() =>
-    database.atomically((statement) => run(transactionExecutor(statement, database)), context),
-  )
-    .catch(rejectFailure)
-    .finally(release);
-}
+  plan: OperationPlan,
+  steps: TransactionSteps<T>,
+): Promise<T> => runAtomically(database, plan, steps).catch(rejectFailure);
 
 /** Runs the steps of a plan in the caller's transaction or, without one, in a transaction of their own. @throws HttpError for any failure */
 export const runStepsIn = <T>(

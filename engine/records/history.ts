@@ -195,7 +195,7 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
         const hasMore = pageRows.length === pageSize || last?.hasMore === true;
         if (signing === undefined || last === undefined || !hasMore)
           return { kind: 'history', changes, next: undefined };
-        const text = positionText({ page: '1', keys: [null], id: last.version });
+        const text = positionText({ page: 1n, keys: [null], id: last.version });
         const next = encodeCursor(text, signing.sign(signedText(plan, text)));
         return { kind: 'history', changes, next };
       },

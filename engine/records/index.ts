@@ -163,7 +163,7 @@ export {
 export { compileFindLock, type FindLock, type RecordLock } from './locks.ts';
 export { type MatchingStates, matchingStates } from './matching-states.ts';
 export { isBlank } from './merge.ts';
-export { mergeTables, undoDays } from './merge-tables.ts';
+export { mergeTables } from './merge-tables.ts';
 export {
   type BodyRequirements,
   type Caller,
@@ -233,5 +233,6 @@ export {
 } from './stored-rollups.ts';
 export { compileTransitionScopes, type TransitionScopes } from './transition-scopes.ts';
 export { trashedAt } from './trash-list.ts';
+export { undoDays } from './unmerge.ts';
 export { canReadAll, fullView, hasLimits, limitedView, type View } from './view.ts';
 export { type ChangeView, hidesCustomValues, limitsChanges, visibleChanges } from './visible-changes.ts';

@@ -99,7 +99,7 @@ export function neighbors(
 ): { readonly previous: string | undefined; readonly next: string | undefined } {
   const { signing, parsedQuery } = plan;
   const { after: position } = parsedQuery.sort;
-  const page = BigInt(position?.page ?? parsedQuery.page.page);
+  const page = position?.page ?? parsedQuery.page.page;
   const cursorOf = (
     neighbor: Omit<CursorPosition, 'page'> | undefined,
     step: 1n | -1n,
@@ -107,7 +107,7 @@ export function neighbors(
     if (signing === undefined || neighbor === undefined) return undefined;
     // Records added since the walk started can make it longer than the number of its first page.
     const number = page + step < 1n ? 1n : page + step;
-    const text = positionText({ ...neighbor, page: String(number) });
+    const text = positionText({ ...neighbor, page: number });
     return encodeCursor(text, signing.sign(signedText(plan, text)));
   };
   const opposite = position && { ...position, side: oppositeSide(position) };

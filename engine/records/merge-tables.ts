@@ -55,9 +55,6 @@ const merges = defineTable(
 /** The tables of merges. */
 export const mergeTables = [merges];
 
-/** Number of days for which a merge can be undone. */
-export const undoDays = 30;
-
 /** Two records, one of which is merged into the other. */
 export interface MergedPair extends RowScope {
   /** ID of the record that remains, as a decimal string. */

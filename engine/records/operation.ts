@@ -2,7 +2,7 @@ import type { Database, TextRows, Trace } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Actor, Effect, EffectCaller } from '../effects/index.ts';
 import type { HttpError } from '../errors.ts';
-import type { JsonSchema } from '../fields/index.ts';
+import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Statement } from '../sql/index.ts';
 import { type Action, everyGrant, type Grants, type Principal } from './access.ts';
@@ -70,6 +70,12 @@ export interface RecordInput extends OperationInput {
   readonly id: string;
   /** The conditions that the record must meet. */
   readonly conditions?: TagConditions | undefined;
+}
+
+/** The input of an operation that reads one record. */
+export interface ReadInput extends RecordInput {
+  /** The fields to return, in the order of the definition. By default, the query decides. */
+  readonly selection?: readonly Field[] | undefined;
 }
 
 /** The input of an operation on one record's history. */

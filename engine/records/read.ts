@@ -2,7 +2,7 @@ import { errors, type FieldIssue } from '../errors.ts';
 import { type RequestedProjection, recordQuery } from '../query/index.ts';
 import { cell, inputIndex, inputs, prepare, record, rowDecoder } from '../sql/index.ts';
 import { authorizeExpansion, expansionIssues, expansionLane } from './expanded.ts';
-import type { Operation, OperationContext, OperationInput, OperationPlan, RecordInput } from './operation.ts';
+import type { Operation, OperationContext, OperationInput, OperationPlan, ReadInput } from './operation.ts';
 import { type ConditionalPlan, entityTag, preconditionsOf, unmetPrecondition } from './preconditions.ts';
 import { projectedColumns, selectProjection, statementsByShape } from './projected-columns.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
@@ -29,7 +29,7 @@ export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
 const decodePart = rowDecoder({ json: cell.encoded });
 
 /** `GET /R/{id}`: returns the record, or 304 if the caller has the current version. */
-export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
+export const read: Operation<ReadPlan, ReadInput, RecordResult> = {
   method: 'GET',
   path: '/:id',
   action: 'read',
@@ -62,7 +62,8 @@ export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
         const { query } = input;
         const hasProjection =
           query !== undefined && projectionParameters.some((name) => query[name] !== undefined);
-        const projection = hasProjection ? projectionOf(context, input, issues) : undefined;
+        const requested = hasProjection ? projectionOf(context, input, issues) : undefined;
+        const projection = input.selection ? { selection: input.selection, expansion: [] } : requested;
         rejectRequest(issues);
         const conditions = preconditionsOf(context, input);
         return { ...basePlan(input), conditions, projection, id: recordId(context, input) };

@@ -23,8 +23,8 @@ import type { Principal } from './access.ts';
 import { type Assignment, assign, assignments, type WriteValues } from './assignments.ts';
 import { type Body, withoutLists, writableLists } from './body.ts';
 import { isInBody, withDefaults } from './default-values.ts';
-import { execute, reserveRecords, retryingDeadlocks } from './execute.ts';
-import { type TransactionExecutor, transactionExecutor } from './executor.ts';
+import { execute, reserveRecords } from './execute.ts';
+import type { TransactionExecutor } from './executor.ts';
 import { inHookTransaction } from './hooks.ts';
 import { namesOf, violatedUnique } from './indexes.ts';
 import { callerSql } from './link-tables.ts';
@@ -34,13 +34,15 @@ import type {
   OperationContext,
   OperationInput,
   OperationPlan,
+  TransactionSteps,
 } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { statementsByShape } from './projected-columns.ts';
 import type { OperationResult } from './results.ts';
 import { organizationOf, ownRowsSql, trashSql, visibleSql } from './rows.ts';
 import { compileSequences, sequenceFields } from './sequences.ts';
-import { type ById, byIdSql, effectsOf, tableOf } from './statements.ts';
+import { type ById, byIdSql, effectsOf, insertSql, tableOf } from './statements.ts';
+import { runAtomically } from './transactions.ts';
 import { violations } from './violations.ts';
 
 /** A resource's list filters, for use outside lists. */
@@ -160,16 +162,15 @@ export type RecordsWork<T, R extends ExistingRecords> = (records: R, run: Statem
  * Runs a function that can create a record, within a transaction as {@link changingRecords} does.
  * @throws HttpError 403 if the organization has reached its record limit
  */
-export async function creatingRecords<T>(
+export const creatingRecords = <T>(
   database: Database,
   resources: readonly RecordResource[],
   caller: Caller,
   work: RecordsWork<T, Records>,
-): Promise<T> {
-  // Counting uses another connection, so it must not run within the transaction.
-  const release = await reserveRecords(database, caller.principal.organization, 1);
-  return inTransaction(database, resources, caller, work).finally(release);
-}
+): Promise<T> =>
+  inTransaction(database, resources, caller, work, async () =>
+    reserveRecords(database, caller.principal.organization, 1),
+  );
 
 /**
  * Runs a function that changes existing records, within a transaction. Hooks before each write run with it, and hooks after the
@@ -187,28 +188,24 @@ function inTransaction<T>(
   resources: readonly RecordResource[],
   caller: Caller,
   work: RecordsWork<T, Records>,
+  reserve?: TransactionSteps['reserve'],
 ): Promise<T> {
-  const { organization } = caller.principal;
-  const context = { organization, access: 'write', lane: 'write', trace: caller.trace } as const;
+  const plan = { organization: caller.principal.organization, caller };
   const hooks = resources[0]?.context.hooks;
-  return retryingDeadlocks(() =>
-    database.atomically((run) => {
-      const executor = transactionExecutor(run, database);
+  return runAtomically(database, plan, {
+    lane: 'write',
+    ...(reserve && { reserve }),
+    run: (executor) => {
       let hasHookedWrites = false;
       const access = records(resources, caller, executor, () => {
         hasHookedWrites = true;
       });
+      const perform = () => work(access, executor.runWithoutSavepoint);
       return hooks === undefined
-        ? work(access, run)
-        : inHookTransaction(
-            executor,
-            { organization, caller },
-            hooks,
-            () => work(access, run),
-            () => hasHookedWrites,
-          );
-    }, context),
-  );
+        ? perform()
+        : inHookTransaction(executor, plan, hooks, perform, () => hasHookedWrites);
+    },
+  });
 }
 
 /**
@@ -344,9 +341,7 @@ function insertStatement(
       ...readOnlyFields.flatMap((field) => assignValue(field, $)),
       ...sequences.assignments($),
     ];
-    const columns = allAssignments.map(({ column }) => column).join(', ');
-    const values = allAssignments.map(({ value }) => value).join(', ');
-    return `with ${sequences.expressions($)}_written as (insert into ${tableOf(context)} (${columns}) values (${values}) returning *)${effectsOf(context, 'create', $)} select "id"::text from _written`;
+    return `with ${sequences.expressions($)}_written as (${insertSql(context, allAssignments)} returning *)${effectsOf(context, 'create', $)} select "id"::text from _written`;
   });
 }
 

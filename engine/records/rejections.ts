@@ -23,7 +23,7 @@ import {
 import { isMemberSql } from '../tables/index.ts';
 import { allows } from './access.ts';
 import { withDefaults } from './default-values.ts';
-import { type Attempt, type Executor, transactionExecutor } from './executor.ts';
+import type { Attempt, Executor } from './executor.ts';
 import { isStoredSql, type KeyedPlan } from './idempotency.ts';
 import {
   allPresentSql,
@@ -54,6 +54,7 @@ import {
   visibleSql,
 } from './rows.ts';
 import { tableOf } from './statements.ts';
+import { runAtomically } from './transactions.ts';
 import type { ExplainViolation } from './violations.ts';
 
 /** Returns whether the database rejected a write because of a reference or a unique field. */
@@ -377,9 +378,9 @@ export function rejectedItems<P extends OperationPlan>(
   { numbers, statement }: BatchSplitter<P>,
   violation?: ExplainViolation,
 ): Promise<ReadonlyMap<number, HttpError>> {
-  const failures = new Map<number, HttpError>();
-  const reportedRules = new Set<string>();
   const findFailures = async (attempt: Attempt) => {
+    const failures = new Map<number, HttpError>();
+    const reportedRules = new Set<string>();
     const search = async (itemNumbers: readonly number[]): Promise<void> => {
       if (failures.size >= maxFailures) return;
       const cause = await attempt(await statement(plan, itemNumbers));
@@ -406,9 +407,8 @@ export function rejectedItems<P extends OperationPlan>(
     return failures;
   };
   if ('tryStatements' in database) return database.tryStatements(findFailures);
-  const context = { organization: plan.organization, access: 'write', lane: 'batch' } as const;
-  return database.atomically(
-    (run) => transactionExecutor(run, database).tryStatements(findFailures),
-    context,
-  );
+  return runAtomically(database, plan, {
+    lane: 'batch',
+    run: (executor) => executor.tryStatements(findFailures),
+  });
 }

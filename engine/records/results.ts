@@ -39,8 +39,8 @@ export interface PageResult {
   readonly kind: 'page';
   /** The records as JSON, separated by commas. */
   readonly json: EncodedJson;
-  /** Page number as a decimal string. */
-  readonly page: string;
+  /** Page number. */
+  readonly page: bigint;
   /** Cursor of the next page; undefined on the last page. */
   readonly next: string | undefined;
   /** Cursor of the previous page; undefined on the first page, and on a page requested by its number. */

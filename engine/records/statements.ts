@@ -216,6 +216,20 @@ const joinInputs =
   (row, column = 'id') =>
     ` join ${inputs} on ${row}."organization_id" = ${organization} and ${row}.${quote(column)} = ${id}`;
 
+/**
+ * Returns an INSERT statement without RETURNING.
+ * @param source what the values are selected from; by default, they are the values of one record
+ */
+export function insertSql(
+  context: OperationContext,
+  assigned: readonly Assignment[],
+  source?: string,
+): string {
+  const columns = assigned.map(({ column }) => column).join(', ');
+  const values = assigned.map(({ value }) => value).join(', ');
+  return `insert into ${tableOf(context)} (${columns}) ${source === undefined ? `values (${values})` : `select ${values} from ${source}`}`;
+}
+
 /** Prepares an INSERT statement. If there are many inputs, they provide the new IDs as "_id". */
 export function prepareInsert<P extends OperationPlan>(
   context: OperationContext,

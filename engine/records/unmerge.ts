@@ -33,7 +33,7 @@ import {
   row,
   runExplained,
 } from './merge.ts';
-import { isKeptMerge, keptMerge, mergesTable, pairSql, undoDays } from './merge-tables.ts';
+import { isKeptMerge, keptMerge, mergesTable, pairSql } from './merge-tables.ts';
 import type { Operation, OperationContext, ProjectedResource, UpdateInput } from './operation.ts';
 import { restoreSql } from './restore.ts';
 import { etagHeader, type RecordResult } from './results.ts';
@@ -51,6 +51,9 @@ import {
 } from './statements.ts';
 import { recalculateSql, storedRollups } from './stored-rollups.ts';
 import type { ExplainViolation } from './violations.ts';
+
+/** Number of days for which a merge can be undone. */
+export const undoDays = 30;
 
 // Aliases of the values before the merge, and of the merge's row within them.
 const [before, after] = ['_before', '_after'];

@@ -1,5 +1,5 @@
-/** A value in a result row: text, bytes or null. */
-export type Cell = string | Buffer | null;
+/** A value in a result row: text, bytes, null, or the number of records that the reader of the rows counted. */
+export type Cell = string | number | Buffer | null;
 
 type Decode<T> = (cell: Cell) => T;
 
@@ -16,7 +16,7 @@ export const cell = {
   text: required(String),
   nullableText: (value: Cell): string | null => (value === null ? null : String(value)),
   /** Encoded records, which are not decoded. Empty if the column is null because no records exist. */
-  encoded: (value: Cell): string | Buffer => value ?? '',
+  encoded: (value: Cell): string | Buffer => (typeof value === 'number' ? String(value) : (value ?? '')),
   count: required(Number),
   /** A boolean that the statement converts to text. */
   flag: (value: Cell): boolean => String(value) === 'true',

@@ -472,6 +472,9 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     const notes = page.getByRole('region', { name: 'Timeline' }).locator('.text');
     await notes.getByText('Called again').waitFor();
     assert.deepEqual(await notes.allTextContents(), ['Called again', 'Called back']);
+    await page.reload();
+    await notes.getByText('Called again').waitFor();
+    assert.equal(await page.getByText('Note added.').count(), 0, 'the message is shown once');
   });
 
   test('a form with unsaved changes asks before it is left', async () => {

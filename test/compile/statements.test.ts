@@ -98,7 +98,7 @@ const principal = {
 } as const;
 const plan = { organization: '1', caller: { principal, requestId: 'r' } };
 
-const places = ['1', null].map((key) => ({ page: '2', keys: [key], id: '1', text: '', signature: '' }));
+const places = ['1', null].map((key) => ({ page: 2n, keys: [key], id: '1', text: '', signature: '' }));
 
 const whole: RequestedProjection = { selection: undefined, expansion: [] };
 
@@ -136,9 +136,9 @@ function* lists({ definition, operations }: ResourceView, trashed?: 'only'): Gen
   for (const field of sort.choices.size === 0 ? [sort.field] : sort.choices.values()) {
     for (const direction of ['asc', 'desc'] as const) {
       for (const [page, depth] of [
-        ['1', 'first'],
-        ['2', 'shallow'],
-        ['6', 'deep'],
+        [1n, 'first'],
+        [2n, 'shallow'],
+        [6n, 'deep'],
       ] as const) {
         for (const [words, conditions, after, counting, shown] of [
           ...some.map((each) => [[], each, undefined, undefined, whole] as const),
@@ -196,7 +196,7 @@ function* aggregates({ definition, operations }: ResourceView): Generator<Statem
         having: parts === conditions[0] ? having : [],
         timeZone: 'UTC',
         parsedQuery: {
-          page: { page: '1', offset: 0, depth: 'first' },
+          page: { page: 1n, offset: 0, depth: 'first' },
           sort: definition.sort,
           ...parts,
           ...whole,
@@ -218,7 +218,7 @@ function* bulkChanges({ context, definition }: ResourceView): Generator<Statemen
       ...(definition.search.length > 0 ? [{ filters: [], search: ['a', 'b'] }] : []),
     ]) {
       const parsedQuery = {
-        page: { page: '1', offset: 0, depth: 'first' as const },
+        page: { page: 1n, offset: 0, depth: 'first' as const },
         sort: definition.sort,
         ...parts,
         ...whole,
@@ -322,7 +322,7 @@ function* exportsOf({ definition, operations: { list } }: ResourceView): Generat
   if (exports === undefined) assert.fail('lists cannot be exported');
   const field = definition.sort.field;
   const query = {
-    ...{ page: { page: '1', offset: 0, depth: 'first' as const }, filters: [], search: [] },
+    ...{ page: { page: 1n, offset: 0, depth: 'first' as const }, filters: [], search: [] },
     ...{ sort: { field, direction: 'asc' as const }, ...whole },
   };
   for (const trashed of definition.trash === undefined ? [undefined] : [undefined, 'only' as const]) {
@@ -621,6 +621,13 @@ for (const resource of resources) {
           assert.ok(literals.has(literal), `${literal} in ${text}`);
         assert.doesNotMatch(text, /;|--|\/\*|\$\$/);
       }
+    });
+
+    test('write and lock only in the lanes of writes, because a client that disconnects cancels other statements', () => {
+      const writing = /\b(?:insert|update|delete|merge|nextval|setval|share|pg_\w*lock\w*)\b/i;
+      for (const { name, text, lane } of prepared)
+        if (lane !== 'write' && lane !== 'batch')
+          assert.doesNotMatch(text.replace(/"[^"]*"|'[^']*'/g, ''), writing, name);
     });
 
     test("have unique names within PostgreSQL's length limit", () => {

@@ -95,10 +95,10 @@ suite('a pooled connection', { concurrency: 1 }, () => {
   });
 
   /** Sends a list that waits for the lock on the table, for a client that can disconnect. */
-  const list = (scope: RequestScope) =>
+  const list = (scope: RequestScope, column = 'count') =>
     runInRequest(scope, () =>
       database.run(
-        { lane: 'list', name: '', text: 'select count(*)::text from held', values: [] },
+        { lane: 'list', name: '', text: `select count(*)::text as "${column}" from held`, values: [] },
         { organization: '1', access: 'read' },
       ),
     );
@@ -151,6 +151,18 @@ suite('a pooled connection', { concurrency: 1 }, () => {
     await list2;
     const { idle } = listConnections() ?? assert.fail();
     assert.equal(idle, 1, 'the connection was kept');
+  });
+
+  test('has its read cancelled when the client disconnects, also if a column is named like a statement that writes', async () => {
+    const reader = client();
+    await holding(async () => {
+      const cancelled = assert.rejects(list(reader, 'update'), { code: '57014' });
+      await waitingPid();
+      reader.disconnect();
+      await until(() => network.pending() === 1, 'the cancel request');
+      await network.deliver();
+      await cancelled;
+    });
   });
 
   test('is dropped if its cancel request is delivered so late that it would cancel the next statement', async () => {

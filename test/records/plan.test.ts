@@ -76,22 +76,22 @@ describe('page', () => {
   };
 
   for (const [given, expected] of [
-    ['1', { page: '1', offset: 0, depth: 'first' }],
-    ['2', { page: '2', offset: 20, depth: 'shallow' }],
-    ['5', { page: '5', offset: 80, depth: 'shallow' }],
-    ['6', { page: '6', offset: 100, depth: 'deep' }],
-    ['0', { page: '1', offset: 0, depth: 'first' }],
-    ['-0', { page: '1', offset: 0, depth: 'first' }],
-    ['-1', { page: '1', offset: 0, depth: 'first' }],
-    [`-1${'0'.repeat(30)}`, { page: '1', offset: 0, depth: 'first' }],
-    ['000', { page: '1', offset: 0, depth: 'first' }],
-    ['007', { page: '7', offset: 120, depth: 'deep' }],
-    ['1000000000000', { page: '1000000000000', offset: 19999999999980, depth: 'deep' }],
-    ['1000000000001', { page: '1000000000001', offset: undefined, depth: 'deep' }],
-    ['9007199254740993', { page: '9007199254740993', offset: undefined, depth: 'deep' }],
-    ['9223372036854775808', { page: '9223372036854775808', offset: undefined, depth: 'deep' }],
-    [`1${'0'.repeat(30)}`, { page: `1${'0'.repeat(30)}`, offset: undefined, depth: 'deep' }],
-    [`1${'0'.repeat(400)}`, { page: `1${'0'.repeat(400)}`, offset: undefined, depth: 'deep' }],
+    ['1', { page: 1n, offset: 0, depth: 'first' }],
+    ['2', { page: 2n, offset: 20, depth: 'shallow' }],
+    ['5', { page: 5n, offset: 80, depth: 'shallow' }],
+    ['6', { page: 6n, offset: 100, depth: 'deep' }],
+    ['0', { page: 1n, offset: 0, depth: 'first' }],
+    ['-0', { page: 1n, offset: 0, depth: 'first' }],
+    ['-1', { page: 1n, offset: 0, depth: 'first' }],
+    [`-1${'0'.repeat(30)}`, { page: 1n, offset: 0, depth: 'first' }],
+    ['000', { page: 1n, offset: 0, depth: 'first' }],
+    ['007', { page: 7n, offset: 120, depth: 'deep' }],
+    ['1000000000000', { page: 1000000000000n, offset: 19999999999980, depth: 'deep' }],
+    ['1000000000001', { page: 1000000000001n, offset: undefined, depth: 'deep' }],
+    ['9007199254740993', { page: 9007199254740993n, offset: undefined, depth: 'deep' }],
+    ['9223372036854775808', { page: 9223372036854775808n, offset: undefined, depth: 'deep' }],
+    [`1${'0'.repeat(30)}`, { page: 10n ** 30n, offset: undefined, depth: 'deep' }],
+    [`1${'0'.repeat(400)}`, { page: 10n ** 400n, offset: undefined, depth: 'deep' }],
   ] as const) {
     test(given.length > 40 ? `a number of ${given.length} digits` : given, () => {
       assert.deepEqual(page(given), expected);
@@ -99,10 +99,10 @@ describe('page', () => {
   }
 
   test('uses the first page if page is absent', () =>
-    assert.equal(listPlan(leads, input()).parsedQuery.page.page, '1'));
+    assert.equal(listPlan(leads, input()).parsedQuery.page.page, 1n));
 
   test('uses the first page if page is empty', () =>
-    assert.equal(listPlan(leads, input({ page: '' })).parsedQuery.page.page, '1'));
+    assert.equal(listPlan(leads, input({ page: '' })).parsedQuery.page.page, 1n));
 
   for (const given of [
     ' ',
@@ -146,12 +146,12 @@ describe('page', () => {
         const plan = listPlan(leads, input({ page: text }));
         const { list } = leads.operations;
         const { offset } = plan.parsedQuery.page;
-        assert.equal(plan.parsedQuery.page.page, String(expected));
+        assert.equal(plan.parsedQuery.page.page, expected);
         assert.equal(offset === undefined, expected > 10n ** 12n);
         if (offset !== undefined) assert.equal(BigInt(offset), (expected - 1n) * 20n);
         assert.equal(list.statement(plan) === undefined, offset === undefined, 'no statement is needed');
         const { page, json, next } = list.result(plan, []);
-        assert.deepEqual([page, json, next], [String(expected), '', undefined]);
+        assert.deepEqual([page, json, next], [expected, '', undefined]);
       }),
     );
   });

@@ -50,4 +50,6 @@ export async function logIn(page: Page, email: string, password = 'a long enough
   await page
     .getByRole('button', { name: 'Log out', exact: true, includeHidden: true })
     .waitFor({ state: 'attached' });
+  // Keyboard shortcuts work after the page's script has run.
+  await page.waitForLoadState();
 }

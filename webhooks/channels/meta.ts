@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { ExactNumber } from '../../engine/fields/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import type { Channel, ChannelEvent, ProviderRequest } from './channel.ts';
 import { channelsTexts } from './texts/index.ts';
@@ -41,13 +42,10 @@ export const jsonObject = (value: unknown): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
 export const jsonList = (value: unknown): readonly Json[] =>
   Array.isArray(value) ? value.map(jsonObject) : [];
-/**
- * Returns a string or number as a string. Preserves how numbers are written, including exact numbers stored
- * as JSON. Returns an empty string for anything else.
- */
+/** Returns a string or number as a string, as it was sent. Returns an empty string for anything else. */
 export function jsonText(value: unknown): string {
   if (typeof value === 'number') return String(value);
-  const text = typeof value === 'string' ? value : jsonObject(value).source;
+  const text = value instanceof ExactNumber ? value.source : value;
   return typeof text === 'string' ? text.toWellFormed().replaceAll('\0', '') : '';
 }
 

@@ -1,3 +1,4 @@
+import { documentText } from '../../engine/fields/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import { type ChannelEvent, type Channels, channelLabel, type Integration } from '../channels/index.ts';
 import { indexable } from '../endpoint/index.ts';
@@ -74,7 +75,7 @@ export async function store(
           organization_id: organization,
           integration_id: id,
           event_id: indexable(event.id),
-          payload: JSON.stringify(event.data),
+          payload: documentText(event.data),
           done_at: null,
         })),
       )

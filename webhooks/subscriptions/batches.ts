@@ -1,6 +1,6 @@
 // Batches: collects the events of a subscription, which are then sent in one request.
 import type { FastifyInstance } from 'fastify';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
 import { arrayText } from '../../engine/sql/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
@@ -46,7 +46,7 @@ const isDue = `s.batch_events > 0 and s.state = 'on' and s.paused_until <= now()
  * Returns SQL for the deliveries that match a condition on `d`, each with its place in the order of the change log. Changes
  * to the same record are in the order of its versions, which can differ from the order in which they were queued.
  */
-const orderedEvents = (condition: string): string => `
+const orderedEvents = (condition: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   ranked as materialized (
     select d.id, d.object, d.object_id, row_number() over (order by d.id) as place,
       row_number() over (partition by d.object, d.object_id order by d.id) as queued,
@@ -105,11 +105,9 @@ async function createBatch(tables: Tables, organization: string, id: string): Pr
     where ${subscription} for update skip locked`.execute(tables);
   if (locked.rows.length === 0) return false;
   const { rows } = await sql`
-    with ${sql.raw(
-      orderedEvents(`(d.organization_id, d.subscription_id) in (select s.organization_id, s.id from crm_event_subscriptions s
-      where s.organization_id = ${BigInt(organization)} and s.id = ${BigInt(id)} and ${isDue})
-      and d.status = 'waiting' and d.next_at = ${collectedAt}`),
-    )},
+    with ${orderedEvents(sql`(d.organization_id, d.subscription_id) in (select s.organization_id, s.id from crm_event_subscriptions s
+      where ${subscription} and ${sql.raw(isDue)})
+      and d.status = 'waiting' and d.next_at = ${sql.raw(collectedAt)}`)},
     chosen as (
       select o.id from ordered o order by o.place
       limit (select s.batch_events from crm_event_subscriptions s where ${subscription})),
@@ -134,9 +132,9 @@ export async function batchMembers(
   tables: Tables,
   batch: ClaimedItem<DeliveryClaim>,
 ): Promise<readonly ClaimedItem<DeliveryClaim>[]> {
-  const condition = `d.organization_id = ${BigInt(batch.organization)} and d.batch_id = ${BigInt(batch.id)}`;
+  const isMember = sql`d.organization_id = ${batch.organization}::bigint and d.batch_id = ${batch.id}::bigint`;
   const { rows } = await sql<MemberRow & { id: string; event_id: string }>`
-    with ${sql.raw(orderedEvents(condition))}
+    with ${orderedEvents(isMember)}
     select d.id, d.event_id, d.position, d.object, d.object_id, d.version, d.action, d.changed,
       replace((d.at at time zone 'UTC')::text, ' ', 'T') || 'Z' as at
     from ordered o join crm_event_deliveries d on d.organization_id = ${batch.organization}::bigint and d.id = o.id

@@ -256,7 +256,6 @@ function eventBuilder(
     const recordId = String(row.object_id);
     const change = await reader.change(database, caller, recordId, row.position);
     const { action } = change ?? row;
-    const queuedNames = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
     if (row.filter_when !== 'matches' || row.transitions !== '') {
       if (change === undefined) throw new Withheld('missingChange');
       reader.assertTransitions(row.transitions, change);
@@ -271,7 +270,7 @@ function eventBuilder(
       `"resource":${JSON.stringify(row.object)}`,
       `"id":${row.object_id}`,
       `"version":${row.version}`,
-      `"changed":${change?.changed ?? JSON.stringify(queuedNames)}`,
+      `"changed":${change?.changed ?? visibleNames(row.changed, reader)}`,
       ...(change === undefined
         ? []
         : [`"previous":${change.previous ?? 'null'}`, `"after":${change.after ?? 'null'}`]),
@@ -285,6 +284,10 @@ function eventBuilder(
     };
   };
 }
+
+/** Returns the names of a queued change's fields that the profile sees, as JSON. */
+const visibleNames = (changed: string, { loggedNames }: RecordReader): string =>
+  JSON.stringify((JSON.parse(changed) as string[]).filter((name) => loggedNames.has(name)));
 
 type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 
@@ -342,11 +345,8 @@ function rejectOutdated([issue]: readonly FieldIssue[]): void {
 function readerOf({ name, context, operations, definition }: ResourceView): RecordReader {
   // Reads must not use replicas, because replicas can be out of date.
   const { plan, statement, result } = operations.read;
-  const hiddenFields = definition.fields.filter(({ sensitive }) => sensitive);
-  const visibleNames = definition.fields
-    .filter((field) => !hiddenFields.includes(field))
-    .map(({ name }) => name);
-  const query = hiddenFields.length === 0 ? {} : { fields: visibleNames.join(',') };
+  const visibleFields = definition.fields.filter(({ sensitive }) => !sensitive);
+  const selection = visibleFields.length === definition.fields.length ? undefined : visibleFields;
   const filters = matching(context);
   const changes = compileChangeStates(context);
   const isLimited = limitsChanges({ resources: [context], action: 'read' });
@@ -393,7 +393,7 @@ function readerOf({ name, context, operations, definition }: ResourceView): Reco
         const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
         if (rows.length === 0) throw new Skipped('noMatch');
       }
-      const readPlan = plan({ caller, query, id });
+      const readPlan = plan({ caller, selection, id });
       const rows = await execute(database, { statement }, readPlan);
       return rows.length === 0 ? undefined : String(result(readPlan, rows).json);
     },

@@ -9,7 +9,7 @@ import {
   selectChangedNames,
   visibleChanges,
 } from '../../engine/records/index.ts';
-import { arrayText, literal, prepare } from '../../engine/sql/index.ts';
+import { arrayText, cell, literal, prepare, rowDecoder } from '../../engine/sql/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { ensureEpoch, nowSql } from '../../plugins/change-log/index.ts';
 import { collectedAt } from './batches.ts';
@@ -37,6 +37,16 @@ const pendingChanges = prepare<undefined>(
     from "crm_event_subscriptions" s cross join _now n where s."state" = 'on'`,
 );
 
+const decodePending = rowDecoder({
+  organization: cell.text,
+  id: cell.text,
+  isSameDatabase: cell.flag,
+  hasChanges: cell.flag,
+});
+
+/** An enabled subscription, as returned by {@link pendingChanges}. */
+type PendingSubscription = ReturnType<typeof decodePending>;
+
 /** SQL condition that is true if more deliveries can be queued for subscription `s`. */
 const hasRoom = `not exists (select from crm_event_deliveries d
   where d.organization_id = s.organization_id and d.subscription_id = s.id and d.status = 'waiting'
@@ -62,25 +72,24 @@ export function startFanOut(
   const skippedUntil = new Map<string, number>();
   const poll = async (): Promise<void> => {
     if (performance.now() < idleUntil) return;
-    const rows = (await database.run(pendingChanges.bind(undefined))).map((row) => row.map(String));
-    if (rows.length === 0) idleUntil = performance.now() + idlePollMs;
-    if (rows.some(([, , same]) => same !== 'true')) return ensureEpoch(database, true);
+    const subscriptions = (await database.run(pendingChanges.bind(undefined))).map((row) =>
+      decodePending(row),
+    );
+    if (subscriptions.length === 0) idleUntil = performance.now() + idlePollMs;
+    if (subscriptions.some(({ isSameDatabase }) => !isSameDatabase)) return ensureEpoch(database, true);
     const now = performance.now();
     for (const [id, until] of skippedUntil) if (until < now) skippedUntil.delete(id);
-    let pending: PendingSubscription[] = rows.filter(
-      ([, id, , hasNews]) => hasNews === 'true' && !skippedUntil.has(String(id)),
-    );
+    let pending = subscriptions.filter(({ id, hasChanges }) => hasChanges && !skippedUntil.has(id));
     while (pending.length > 0 && !isStopping) {
       const batch = pending.slice(0, batchSize);
       pending = pending.slice(batchSize);
-      for (const [view, subscriptions] of await viewsOf(batch)) {
+      for (const [view, group] of await viewsOf(batch)) {
         const { count, read, unfinished } = await transaction(database, (tables) =>
-          fanOut(tables, subscriptions, view),
+          fanOut(tables, group, view),
         );
         if (count > 0) onQueued();
-        for (const [, id] of subscriptions)
-          if (!read.has(String(id))) skippedUntil.set(String(id), now + skipMs);
-        pending.push(...subscriptions.filter(([, id]) => unfinished.includes(String(id))));
+        for (const { id } of group) if (!read.has(id)) skippedUntil.set(id, now + skipMs);
+        pending.push(...group.filter(({ id }) => unfinished.includes(id)));
       }
     }
   };
@@ -107,9 +116,6 @@ export function startFanOut(
     },
   };
 }
-
-/** An enabled subscription: its organization, its ID, and more columns of {@link pendingChanges}. */
-type PendingSubscription = readonly string[];
 
 /** SQL for the changes that a subscription's profile sees. */
 interface SubscriptionView {
@@ -138,13 +144,11 @@ function subscriptionViews(
     const { rows } = await sql<{ id: string; object: string; action: string }>`
       select s.id, g.object, g.action from crm_event_subscriptions s
       join crm_grants g on g.organization_id = s.organization_id and g.profile_id = s.profile_id
-      where s.id = any(${arrayText(batch.map(([, id]) => String(id)))}::bigint[])`.execute(
-      tablesOf(database),
-    );
+      where s.id = any(${arrayText(batch.map(({ id }) => id))}::bigint[])`.execute(tablesOf(database));
     const grantsById = Map.groupBy(rows, ({ id }) => id);
     const groups = new Map<string, [SubscriptionView, PendingSubscription[]]>();
     for (const subscription of batch) {
-      const grants = compileGrants(grantsById.get(String(subscription[1])) ?? []);
+      const grants = compileGrants(grantsById.get(subscription.id) ?? []);
       const views = resources.map(({ viewFor }) => viewFor(grants));
       const key = views[0]?.context.view ?? '';
       const group = groups.get(key) ?? [key === '' ? full : limitedView(views), []];
@@ -208,8 +212,8 @@ async function fanOut(
   const { rows: lockedRows } = await sql<{ id: string }>`
     with fast as materialized (select set_config('synchronous_commit', 'off', true))
     select s.id from fast cross join crm_event_subscriptions s
-    join unnest(${arrayText(batch.map(([organization]) => String(organization)))}::bigint[],
-      ${arrayText(batch.map(([, id]) => String(id)))}::bigint[]) k(organization, id)
+    join unnest(${arrayText(batch.map(({ organization }) => organization))}::bigint[],
+      ${arrayText(batch.map(({ id }) => id))}::bigint[]) k(organization, id)
       on s.organization_id = k.organization and s.id = k.id
     where s.state = 'on' and ${sql.raw(hasRoom)} for update of s skip locked`.execute(tables);
   const read = new Set(lockedRows.map(({ id }) => id));

@@ -25,6 +25,7 @@ function announceTitle() {
 
 /** Enhances the elements of a page. */
 function enhancePage() {
+  forgetMessage();
   enhanceSecrets();
   enhanceMenus();
   enhanceValues();
@@ -41,6 +42,14 @@ function enhancePage() {
   shortcuts?.addEventListener('click', ({ target }) => {
     if (target === shortcuts) shortcuts.close();
   });
+}
+
+/** Removes the message about an action from the URL, so that it is not shown again when the page is reloaded. */
+function forgetMessage() {
+  const url = new URL(location.href);
+  if (!url.searchParams.has('done')) return;
+  for (const name of ['done', 'at']) url.searchParams.delete(name);
+  history.replaceState(history.state, '', url);
 }
 
 function enhanceSecrets() {

@@ -194,10 +194,10 @@ const grouped = groups();
 const entries = grouped.map(entryOf);
 const tests = run({
   files: entries,
-  execArgv: [
-    import.meta.resolve('tsx'),
-    ...['low-cost', 'cpu-time'].map((name) => new URL(`support/${name}.ts`, import.meta.url).href),
-  ].flatMap((module) => ['--import', module]),
+  execArgv: ['low-cost', 'cpu-time'].flatMap((name) => [
+    '--import',
+    new URL(`support/${name}.ts`, import.meta.url).href,
+  ]),
   // Two more than the number of cores, because many tests wait for other processes. A third additional
   // process would only use more CPU time.
   concurrency: availableParallelism() + 2,

@@ -10,6 +10,7 @@ import {
   type ModuleAction,
 } from '../../engine/records/index.ts';
 import { cancelVisibleJob, findJob } from './jobs.ts';
+import { retentionDays } from './retention.ts';
 import { isInternal } from './types.ts';
 
 const url = `${apiPrefix}${jobsPath}/:id`;
@@ -84,7 +85,7 @@ export function jobsFragment(actions: readonly ModuleAction[]): Fragment {
         get: operation(
           'getJob',
           'Get a job',
-          'Returns a job that the caller started, or whose action the caller could perform on the same record. Jobs are deleted after 7 days.',
+          `Returns a job that the caller started, or whose action the caller could perform on the same record. Jobs are deleted after ${retentionDays} days.`,
           'The job.',
         ),
       },

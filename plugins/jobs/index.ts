@@ -1,15 +1,14 @@
 // Jobs: runs actions of modules, and work of other parts of the instance, in the background, and shows the progress.
 // May import engine, admin-ui/shell.
 
-import { sql } from 'kysely';
-import { deleteExpired, type Module, startRetention } from '../../engine/modules/index.ts';
+import { type Module, startRetention } from '../../engine/modules/index.ts';
 import { jobTables } from '../../engine/records/index.ts';
-import type { Tables } from '../../engine/tables/index.ts';
 import { actionJobTypes, jobActions } from './action-jobs.ts';
 import { jobRoutes, jobsFragment } from './api.ts';
 import { jobCheck } from './check.ts';
 import { jobMetrics } from './metrics.ts';
 import { jobsPage } from './page.ts';
+import { jobsRetention } from './retention.ts';
 import { runJobs } from './run.ts';
 import type { JobServices } from './types.ts';
 
@@ -18,20 +17,6 @@ export { progressOfJob, stateOfJob } from './page.ts';
 export { scheduleIssue } from './schedule.ts';
 export { jobsTexts } from './texts/index.ts';
 export { internalName, type JobType, maxResult, permittedCaller, type RunningJob } from './types.ts';
-
-/** Retention period of jobs, in days. */
-const retentionDays = 7;
-
-/** Deletes a batch of old jobs, also of actions that no longer exist. @returns the number of deleted jobs */
-export const jobsRetention = (tables: Tables): Promise<number> =>
-  deleteExpired(
-    tables,
-    'crm_jobs',
-    ['organization_id', 'id'],
-    sql`created_at < now() - ${retentionDays}::int * interval '1 day' and state <> 'running'
-      and (finished_at is null or finished_at < now() - ${retentionDays}::int * interval '1 day')`,
-    'created_at',
-  );
 
 /** Jobs: actions of modules, and work of other parts of the instance, that run in the background. */
 export const jobsModule: Module<JobServices, unknown, Pick<JobServices, 'database'>> = {

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
 import type { Metrics } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { retentionDays } from './retention.ts';
 
 /** States that are reported. Completed and canceled jobs need no attention. */
 const states = ['queued', 'running', 'failed'] as const;
@@ -12,7 +13,7 @@ export const jobMetrics = (database: Database): Metrics => ({
   families: {
     crm_jobs: {
       type: 'gauge',
-      help: 'Number of jobs by state: queued, running, or failed during the last 7 days.',
+      help: `Number of jobs by state: queued, running, or failed during the last ${retentionDays} days.`,
     },
   },
   read: async (report) => {

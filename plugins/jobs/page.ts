@@ -14,6 +14,7 @@ import {
   type TextIn,
 } from '../admin-ui/shell/index.ts';
 import { jobActions } from './action-jobs.ts';
+import { retentionDays } from './retention.ts';
 import { nextRun } from './schedule.ts';
 import { jobsTexts } from './texts/index.ts';
 import { type JobServices, jobTypeOf, labelWithoutType } from './types.ts';
@@ -138,7 +139,7 @@ export function jobsPage(app: FastifyInstance, services: JobServices): void {
       { title: later('started'), cell: ({ createdAt }) => ({ time: createdAt }), by: 'j.id' },
       { title: later('finished'), cell: ({ finishedAt }) => ({ time: finishedAt }) },
     ],
-    empty: later('none'),
+    empty: later('none', { days: String(retentionDays) }),
   });
   addObjects(app, services, [jobs]);
 }

@@ -22,5 +22,5 @@ export default {
   nextRun: '{action} läuft das nächste Mal am {time}.',
   steps: '{done} von {total}',
   missing: 'Der Auftrag {id} existiert nicht.',
-  none: 'Aufträge sind Aktionen und Importe, die im Hintergrund laufen. Sie erscheinen hier 7 Tage lang.',
+  none: 'Aufträge sind Aktionen und Importe, die im Hintergrund laufen. Sie erscheinen hier {days} Tage lang.',
 } as const satisfies TranslationOf<typeof en>;

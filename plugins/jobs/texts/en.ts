@@ -21,5 +21,5 @@ export default {
   nextRun: '{action} runs next on {time}.',
   steps: '{done} of {total}',
   missing: 'Job {id} does not exist.',
-  none: 'Jobs are actions and imports that run in the background. They appear here for 7 days.',
+  none: 'Jobs are actions and imports that run in the background. They appear here for {days} days.',
 } as const satisfies Catalogue;

@@ -92,6 +92,24 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     assert.equal(replayed(await post('scope', body)), 'true');
   });
 
+  test('a user can use the same key in each of their organizations', async () => {
+    const gamma = await instance().organization('gamma');
+    const person = await makePerson(instance(), [{ organization }, { organization: gamma }]);
+    const { token } = await logIn(instance(), person);
+    const answers = [];
+    for (const path of ['alpha', 'gamma', 'alpha', 'gamma'].map((slug) => `${leads}?org=${slug}`))
+      answers.push(await post('two-organizations', { description: 'each' }, path, token));
+    assert.deepEqual(
+      answers.map((answer) => [answer.status, replayed(answer), answer.json.organization_id]),
+      [
+        [201, null, Number(organization.id)],
+        [201, null, Number(gamma.id)],
+        [201, 'true', Number(organization.id)],
+        [201, 'true', Number(gamma.id)],
+      ],
+    );
+  });
+
   test('a key belongs to a user or to an API key, even if both have the same ID', async () => {
     const number = await alignIds(instance(), ['crm_users', 'crm_api_keys']);
     const person = await makePerson(instance(), [{ organization }]);

@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { listRows } from '../../engine/tables/rows.ts';
+import { keyAccesses } from '../../plugins/access/api-keys/key-access.ts';
 import { keyRows, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
 import { changeProfile, createProfile } from '../../plugins/access/profiles/profiles.ts';
@@ -272,6 +273,27 @@ onBothDrivers('API keys', (instance) => {
       });
     }
   });
+
+  for (const access of keyAccesses)
+    test(`a rotated key keeps its access: ${access}`, async () => {
+      const old = await organization.makeKey({ access });
+      const { plaintext } = await transaction(instance().database, (tables) =>
+        rotateKey(tables, by(), 'crm_', { organization: organization.id, id: old.id, overlapMs: 60_000 }),
+      );
+      const abilitiesOf = async (key: string) => {
+        const call = async (request: string, body?: unknown) =>
+          (await instance().call(request, { key, ...(body !== undefined && { body }) })).status;
+        const { json } = await instance().call('GET /auth/me', { key });
+        const { profile, access } = json.key as Record<string, unknown>;
+        return {
+          ...{ profile, access, grants: json.grants },
+          ...{ reads: await call('GET /api/v1/leads'), creates: await call('POST /api/v1/leads', {}) },
+        };
+      };
+      const abilities = await abilitiesOf(old.key);
+      assert.deepEqual([abilities.reads, abilities.creates], [200, access === 'write' ? 201 : 403]);
+      assert.deepEqual(await abilitiesOf(plaintext), abilities);
+    });
 
   for (const definition of definitions) {
     test(`${definition.name}: five actions with each kind of grant`, async () => {

@@ -19,6 +19,7 @@ fields:
   size: { type: integer, nullable: true }
   active: { type: boolean }
   price: { type: money, currency: any, nullable: true }
+  seen_at: { type: timestamp, nullable: true }
   margin: { type: number, nullable: true, group: finance }
   words: { type: list, of: string }
   parent_id: { type: reference, to: firms, nullable: true }
@@ -470,6 +471,27 @@ onBothDrivers(
       assert.equal((await read(`visits/${added}`)).firm_id, id);
       const restored = await read(`firms/${from}`);
       assert.deepEqual([restored.name, restored.parent_id, restored.visited], ['Other', null, 1]);
+    });
+
+    test('undoing a merge keeps a value of which only a part has been changed since', async () => {
+      const [first, second] = [await firm(), await firm()];
+      for (const [filled, entered] of [
+        [{ price: { amount: 5, currency: 'EUR' } }, { price: { amount: 7, currency: 'EUR' } }],
+        [{ price: { amount: 5, currency: 'EUR' } }, { price: { amount: 5, currency: 'USD' } }],
+        [{ seen_at: '2026-03-01T10:00:00+02:00' }, { seen_at: '2026-03-01T11:00:00+02:00' }],
+        [{ seen_at: '2026-03-01T10:00:00+02:00' }, { seen_at: '2026-03-01T09:00:00+01:00' }],
+        [{ about: { resource: 'firms', id: first } }, { about: { resource: 'firms', id: second } }],
+      ] satisfies readonly (readonly [object, object])[]) {
+        const [id, from] = [await firm(), await firm(filled)];
+        const valuesIn = (record: Json) =>
+          Object.fromEntries(Object.keys(entered).map((name) => [name, record[name]]));
+        assert.deepEqual(valuesIn(await merged(`firms/${id}`, from)), filled);
+        await ok(`PATCH /firms/${id}`, entered);
+        const answer = await undo(`firms/${id}`, from);
+        assert.equal(answer.status, 200, answer.text);
+        assert.deepEqual(valuesIn(answer.json as Json), entered);
+        assert.deepEqual(valuesIn(await read(`firms/${from}`)), filled);
+      }
     });
 
     test('a merge that cannot be undone is rejected with the reason, and nothing is written', async () => {

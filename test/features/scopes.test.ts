@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
-import { limitedKey } from '../support/limited.ts';
+import { limitedKey, limitedPerson } from '../support/limited.ts';
 import { logIn, makePerson, type Person } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -152,6 +152,33 @@ onBothDrivers(
         'update is not limited, but read is',
       );
       assert.equal((await send('bob', `PATCH /leads/${web}`, { description: 'Seen' })).status, 200);
+    });
+
+    test('a grant to delete all records does not include records that the caller cannot read', async () => {
+      const { id: user, key } = await limitedPerson(instance(), acme, [
+        ...['leads:list', 'leads:read:own', 'leads:update', 'leads:delete'],
+      ]);
+      const call = (request: string, body?: unknown, more = {}) =>
+        instance().call(request.replace(' /', ' /api/v1/'), { key, headers: more, body });
+      const email = 'unread@example.com';
+      const [mine, unread] = [
+        await lead(null, { owner_id: Number(user), email: 'read@example.com' }),
+        await lead(people.admin, { email }),
+      ];
+      const missing = await call('DELETE /leads/999999');
+      const single = await call(`DELETE /leads/${unread}`);
+      assert.deepEqual([single.status, single.json.error], [404, missing.json.error]);
+      const batch = await call('DELETE /leads/batch', { ids: [unread], on_error: 'continue' });
+      assert.deepEqual(
+        (batch.json as unknown as Json).results.map(({ status }) => status),
+        [404],
+      );
+      const counted = await call(`DELETE /leads?email=${email}`, undefined, { prefer: 'bulk' });
+      assert.deepEqual([counted.status, counted.json.count], [200, 0], counted.text);
+      const merged = await call(`POST /leads/${mine}/merge`, { from: unread });
+      assert.deepEqual([merged.status, merged.json.code], [400, 'missing_reference']);
+      assert.equal((await ok('admin', `GET /leads/${unread}`)).email, email);
+      assert.equal((await call(`DELETE /leads/${mine}`)).status, 200);
     });
 
     test('a write that would leave the scope is refused and writes nothing', async () => {

@@ -69,6 +69,26 @@ describe(`records on the command line (${driver})`, () => {
     );
   });
 
+  test('a repeated --filter exports the records with any of its values', async () => {
+    await crmJson(['org', 'create', 'filtered'], environment);
+    const statuses = ['New', 'Lost', 'Won', 'a=b'];
+    writeFileSync(file('statuses.ndjson'), statuses.map((status) => `{"status":"${status}"}\n`).join(''));
+    await crmJson(['import', 'leads', file('statuses.ndjson'), '--org', 'filtered'], environment);
+    const exported = async (...filters: readonly string[]) => {
+      const args = ['sort=id', ...filters].flatMap((filter) => ['--filter', filter]);
+      const { stdout } = await crm(
+        ['export', 'leads', '--org', 'filtered', '--format', 'ndjson', ...args],
+        environment,
+      );
+      return stdout
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { status: string }).status);
+    };
+    assert.deepEqual(await exported('status=New', 'status=Won'), ['New', 'Won']);
+    assert.deepEqual(await exported('status=Won', 'status=a=b', 'status=New'), ['New', 'Won', 'a=b']);
+  });
+
   describe('errors', () => {
     before(() => {
       writeFileSync(file('there.csv'), 'last_name,lead_score\na,1\nb,x\n');

@@ -10,6 +10,7 @@ import { type Answer, type Instance, type Organization, startInstance } from '..
 import { activityOf } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { within } from '../support/promised.ts';
 import { exactRecord } from '../support/reading.ts';
 import { partsOf } from '../support/scheduled.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -150,9 +151,12 @@ describe('batched writes', () => {
       await ready();
       const { alone } = counts;
       const id = idOf(await post(key, {}));
-      const answers = await Promise.all(
-        Array.from({ length: 30 }, (_, index) =>
-          instance.call(`PATCH /api/v1/leads/${id}`, { key, body: { lead_score: index } }),
+      const answers = await within(
+        60_000,
+        Promise.all(
+          Array.from({ length: 30 }, (_, index) =>
+            instance.call(`PATCH /api/v1/leads/${id}`, { key, body: { lead_score: index } }),
+          ),
         ),
       );
       assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));

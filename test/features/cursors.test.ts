@@ -144,6 +144,24 @@ onBothDrivers(
       assert.deepEqual(await list('-last_name'), await list('last_name&dir=desc'));
     });
 
+    test('among several keys, the field of the default order sorts ascending unless it has a "-"', async () => {
+      const { key } = await instance().organization('defaults');
+      // The default order of leads is by created_at, newest first.
+      const made: string[] = [];
+      for (const rating of ['Cold', 'Hot', 'Cold', 'Hot'])
+        made.push(await post('/api/v1/leads', JSON.stringify({ rating }), key));
+      const [a, b, c, d] = made;
+      for (const [sort, expected] of [
+        ['created_at', [d, c, b, a]],
+        ['rating,created_at', [a, c, b, d]],
+        ['rating,-created_at', [c, a, d, b]],
+        ['-rating,created_at', [b, d, a, c]],
+        ['created_at,rating', [a, b, c, d]],
+        ['-created_at,rating', [d, c, b, a]],
+      ] as const)
+        assert.deepEqual(ids(dataOf(await get(`/api/v1/leads?sort=${sort}`, key))), expected, sort);
+    });
+
     test('rejects sort keys that are unknown, repeated, too many, or combined with dir', async () => {
       const dir =
         'dir cannot be combined with several fields or "-" in sort. Write "-" before each field that sorts in descending order.';

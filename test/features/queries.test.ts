@@ -112,6 +112,11 @@ onBothDrivers(
         ['any', { any: [when('stage', 'eq', 'Won'), when('amount', 'gte', 30)] }, 'c d'],
         ['not', { not: when('stage', 'eq', 'New') }, 'c d e'],
         ['not of a comparison matches records without a value', { not: when('amount', 'gte', 20) }, 'a c e'],
+        [
+          'not of all matches records that fail one of the conditions',
+          { not: { all: [when('stage', 'eq', 'New'), when('amount', 'gte', 15)] } },
+          'a c d e',
+        ],
         ['not of any', { not: { any: [when('stage', 'eq', 'New'), when('amount', 'lt', 10)] } }, 'c d'],
         ['not of not', { not: { not: when('amount', 'gte', 20) } }, 'b d'],
         [

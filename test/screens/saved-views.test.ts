@@ -204,6 +204,25 @@ onBothDrivers('saved views', (instance) => {
     assert.equal((await visitor.get(leads)).status, 200);
   });
 
+  test('the default view stays the default when other views are saved and changed', async () => {
+    const visitor = await visitorWith(['list', 'read', 'create']);
+    const defaultName = async () => {
+      const opened = await follow(visitor, await visitor.get(leads));
+      return tabsIn(opened).find(({ isCurrent }) => isCurrent)?.name;
+    };
+    await save(visitor, 'rating=Hot', { name: 'Default', default: 'true' });
+    const other = await save(visitor, 'rating=Cold', { name: 'Other', default: '' });
+    assert.equal(await defaultName(), 'Default');
+    const renamed = await follow(
+      visitor,
+      await submit(visitor, other, 'edit', { name: 'Renamed', default: '' }),
+    );
+    assert.ok(tabNamed(renamed, 'Renamed').isCurrent);
+    assert.equal(await defaultName(), 'Default');
+    await follow(visitor, await submit(visitor, renamed, 'delete'));
+    assert.equal(await defaultName(), 'Default');
+  });
+
   test('fields that do not exist are ignored with a hint', async () => {
     const saved = await save(admin, 'rating=Hot', { name: 'Old' });
     await sql`update crm_saved_views set query = 'rating=Hot&budget[gt]=5&sort=budget&dir=asc&columns=budget&columns=company&stage=x'

@@ -195,6 +195,25 @@ onBothDrivers(
       assert.match((await admin.get(`${leads}?${query}`)).text, /1–3 of 3/, 'restored only once');
     });
 
+    test('more selected records than the confirmation names are deleted together', async () => {
+      const records = Array.from({ length: 25 }, (_, index) => ({ last_name: `Lot ${index + 10}` }));
+      const made = await instance().call('POST /api/v1/leads/batch', { key: acme.key, body: { records } });
+      const ids = (made.json.results as readonly { id: number }[]).map(({ id }) => String(id));
+      const query = 'q=lot';
+      const selection = new URLSearchParams({ at: query, query });
+      for (const id of ids) selection.append('id', id);
+      const question = await admin.get(`${leads}/delete?${selection}`);
+      assert.equal(titleOf(question), 'Delete 25 leads?');
+      assert.match(question.text, /<li>and 5 more<\/li>/);
+      const confirmed = [...question.text.matchAll(/name="id" value="(\d+)"/g)].map(([, id = '']) => id);
+      assert.deepEqual(confirmed, ids);
+      const form = formTo(question, `${leads}/delete`);
+      const after = await follow(await admin.post(`${leads}/delete`, { ...form?.values, id: confirmed }));
+      assert.equal(messageOf(after), '25 leads deleted.');
+      for (const id of ids)
+        assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
+    });
+
     test('all records that match the filters of the list are deleted, and no others', async () => {
       const company = 'Everything';
       const records = Array.from({ length: 30 }, (_, index) => ({ last_name: `E${index + 10}`, company }));

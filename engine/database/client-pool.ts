@@ -187,10 +187,10 @@ export function createClientPool({
       }) as typeof this.query;
     }
 
-    #startStatement({ text, onlyReads = seemsToRead(text) }: ReturnType<typeof statementOf>): void {
+    #startStatement({ text, onlyReads }: ReturnType<typeof statementOf>): void {
       if (beginPattern.test(text)) this.#isWriting = !/read only\s*$/i.test(text);
       else if (text === 'commit' || text === 'rollback') this.#isWriting = false;
-      else if (!this.#isWriting && onlyReads) this.#cancelOnDisconnect();
+      else if (!this.#isWriting && (onlyReads ?? seemsToRead(text))) this.#cancelOnDisconnect();
       this.#statements++;
       this.#isRunning = true;
       if (statementTimeoutMs === 0) return;

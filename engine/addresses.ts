@@ -214,7 +214,11 @@ export async function pinnedLookup(
  * @param options must contain the `lookup` from {@link pinnedLookup}
  * @throws an error if the connection fails or is closed before that; the signal's reason if it is aborted first
  */
-export const sendRequest = (url: URL, options: RequestOptions, body?: string): Promise<IncomingMessage> =>
+export const sendRequest = (
+  url: URL,
+  options: RequestOptions,
+  body?: string | Buffer,
+): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     const send = url.protocol === 'http:' ? httpRequest : httpsRequest;
     send(url, options)

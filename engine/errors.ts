@@ -338,7 +338,7 @@ export const errorEntries = {
   lineTooLong: {
     status: 400,
     code: 'line_too_long',
-    meaning: 'A line of the body is longer than 1 MiB.',
+    meaning: 'A line of the body is too long.',
     detail: (limit: number) => ({ text: `Line is longer than ${limit} bytes` }),
   },
   invalidFields: {
@@ -714,7 +714,7 @@ export const errorEntries = {
   cascadeTooLarge: {
     status: 409,
     code: 'cascade_too_large',
-    meaning: 'The delete would remove more than 10,000 records, so nothing was deleted.',
+    meaning: 'The delete would remove too many records, so nothing was deleted.',
     hint: 'Delete some of the records that depend on it first.',
     detail: (limit: number) => ({
       text: `The delete would remove more than ${new Intl.NumberFormat('en').format(limit)} records`,
@@ -724,7 +724,7 @@ export const errorEntries = {
   mergeTooLarge: {
     status: 409,
     code: 'merge_too_large',
-    meaning: 'The merge would move more than 10,000 references, so nothing was merged.',
+    meaning: 'The merge would move too many references, so nothing was merged.',
     hint: 'Move some of the references first.',
     detail: (limit: number) => ({
       text: `More than ${new Intl.NumberFormat('en').format(limit)} records refer to the other record`,
@@ -745,14 +745,14 @@ export const errorEntries = {
   mergeNotUndoable: {
     status: 409,
     code: 'merge_not_undoable',
-    meaning: 'The merge cannot be undone, for example because it was more than 30 days ago.',
+    meaning: 'The merge cannot be undone, for example because it was too long ago.',
     detail: (reason: MergeReason) => ({ text: `The merge cannot be undone: ${mergeReasonText(reason)}` }),
   },
   /** More than `limit` records match the filters of a bulk change. */
   bulkTooLarge: {
     status: 409,
     code: 'bulk_too_large',
-    meaning: 'More than 10,000 records match the filters, so nothing can be written.',
+    meaning: 'Too many records match the filters, so nothing can be written.',
     hint: 'Add filters.',
     detail: (limit: number) => ({
       text: `More than ${new Intl.NumberFormat('en').format(limit)} records match the filters`,

@@ -19,7 +19,7 @@ import {
 import { literal } from '../../engine/sql/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { describeLostGrant, findLostGrants, type LostGrant } from '../../plugins/access/profiles/index.ts';
-import { findUsage, type KeyUsage } from '../../plugins/api/usage/index.ts';
+import { findUsage, type KeyUsage, usageDays } from '../../plugins/api/usage/index.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { modelOf } from '../instance.ts';
 import { neededFields } from '../modules.ts';
@@ -107,6 +107,7 @@ function shownChecks(checks: readonly PlannedCheck[]) {
 }
 
 const incompatibleTitle = 'Stored values incompatible with the new definitions';
+const usageTitle = `API keys that used removed names in the last ${usageDays} days`;
 const replacedTitle = 'Stored values that the migration replaces';
 
 /**
@@ -133,7 +134,7 @@ export function planText(
     ...(api.length === 0
       ? []
       : ['\nAPI clients:', indent(formatTable(['change', 'of', '', ''], api.map(apiLine)))]),
-    ...(keys.length === 0 ? [] : ['\nAPI keys that used removed names in the last 30 days:']),
+    ...(keys.length === 0 ? [] : [`\n${usageTitle}:`]),
     ...keys.map((usage) => `  ${keyLine(usage)}`),
     ...(grants.length === 0 ? [] : [`\n${lostGrantsTitle}`]),
     ...grants.map((grant) => `  ${describeLostGrant(grant)}`),
@@ -238,9 +239,7 @@ function planMarkdown({
     ...(partners.length === 0
       ? []
       : ['', '**Needed by**', '', ...list(partners.map(({ file, name }) => `\`${file}\` needs ${name}`))]),
-    ...(keys.length === 0
-      ? []
-      : ['', '**API keys that used removed names in the last 30 days**', '', ...list(keys.map(keyLine))]),
+    ...(keys.length === 0 ? [] : ['', `**${usageTitle}**`, '', ...list(keys.map(keyLine))]),
     ...(grants.length === 0
       ? []
       : ['', `**${lostGrantsTitle}**`, '', ...list(grants.map(describeLostGrant))]),

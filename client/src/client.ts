@@ -471,7 +471,7 @@ export class Records<R extends ResourceTypes> {
     this.#aggregateKinds = resources[name]?.aggregates ?? {};
   }
 
-  /** Returns a page of up to 20 records. */
+  /** Returns a page of records. */
   list<
     const F extends FieldOf<R> | TrashField<T> = FieldOf<R>,
     const E extends ExpansionOf<R> = never,
@@ -508,7 +508,7 @@ export class Records<R extends ResourceTypes> {
     yield* walk((cursor) => this.list<F, E, T>({ ...query, ...(cursor !== undefined && { cursor }) }));
   }
 
-  /** Returns a page of up to 20 records that meet any combination of conditions. */
+  /** Returns a page of records that meet any combination of conditions. */
   query<
     const F extends FieldOf<R> | TrashField<T> = FieldOf<R>,
     const E extends ExpansionOf<R> = never,

@@ -78,7 +78,7 @@ export {
   supportsRule,
 } from './rules.ts';
 export { isStorable } from './string.ts';
-export { completeTimestamp, isDate, parseInstant, parseTimestamp } from './temporal.ts';
+export { completeTimestamp, isDate, isTimestamp, parseInstant } from './temporal.ts';
 export {
   type ColumnDefinition,
   type Comparisons,

@@ -10,49 +10,70 @@ import { type FieldOptions, type FieldType, trimmedText } from './type.ts';
 const local = (sql: string) => `replace((${sql})::text, ' ', 'T')`;
 const interval = (offset: string) => `replace(${offset}, 'Z', '+00:00')::interval`;
 
+const minuteMs = 60_000;
+const dayMs = 86_400_000;
+
 const rfc3339 =
-  /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+  /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))$/;
+
+/** A valid timestamp. */
+interface Timestamp {
+  /** Local time without its fraction, in milliseconds since 1970-01-01T00:00:00 in the same time zone. */
+  readonly localMs: number;
+  /** Microseconds of the second without trailing zeros, or an empty string. */
+  readonly fraction: string;
+  /** UTC offset in upper case. */
+  readonly offset: string;
+  readonly offsetMs: number;
+}
 
 /**
  * Parses an RFC 3339 timestamp (section 5.6) in the years 0001 to 9999, without leap seconds.
- * @returns the local time with microsecond precision and the original UTC offset, or undefined if it is invalid
+ * @returns the timestamp with microsecond precision and its original UTC offset, or undefined if it is invalid
  */
-export function parseTimestamp(text: string): { local: string; offset: string } | undefined {
+function parseTimestamp(text: string): Timestamp | undefined {
   const match = rfc3339.exec(text);
   if (match === null) return undefined;
-  const [, year = '', month = '', day = '', hour = '', minute = '', second = '', fraction = '', offset = ''] =
-    match;
-  if (!isDay(year, month, day) || hour > '23' || minute > '59' || second > '59') return undefined;
-  const digits = fraction.slice(0, 6).replace(/0+$/, '');
-  const time = `${hour}:${minute}:${second}${digits === '' ? '' : `.${digits}`}`;
-  return { local: `${year}-${month}-${day}T${time}`, offset: offset.toUpperCase() };
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match.slice(1, 7).map(Number);
+  const [fraction = '', offset = '', sign, offsetHours, offsetMinutes] = match.slice(7);
+  if (!isDay(year, month, day) || hour > 23 || minute > 59 || second > 59) return undefined;
+  const shift = (Number(offsetHours ?? 0) * 60 + Number(offsetMinutes ?? 0)) * minuteMs;
+  return {
+    localMs: new Date(0).setUTCFullYear(year, month - 1, day) + ((hour * 60 + minute) * 60 + second) * 1000,
+    fraction: fraction.slice(0, 6).replace(/0+$/, ''),
+    offset: offset.toUpperCase(),
+    offsetMs: sign === '-' ? -shift : shift,
+  };
 }
+
+/** Returns whether a string is an RFC 3339 timestamp, see {@link timestampType}. */
+export const isTimestamp = (text: string): boolean => parseTimestamp(text) !== undefined;
 
 /** Number of days in each month, without leap days. */
 const monthLengths = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** Returns whether a date exists, in the years 0001 to 9999. */
-function isDay(yearText: string, monthText: string, dayText: string): boolean {
-  const [year, month, day] = [Number(yearText), Number(monthText), Number(dayText)];
+function isDay(year: number, month: number, day: number): boolean {
   const isLeapYear = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   const length = month === 2 && isLeapYear ? 29 : (monthLengths[month - 1] ?? 0);
   return year > 0 && day > 0 && day <= length;
 }
 
-/** Formats a time for PostgreSQL, in UTC. The offset can move the result into the year 0 or 10000. */
-function utcText({ local, offset }: { local: string; offset: string }): string {
-  const [seconds = '', fraction = '0'] = local.split('.');
-  const [, sign = '', hours = '0', minutes = '0'] = /^([+-])(\d\d):(\d\d)$/.exec(offset) ?? [];
-  const shift = (Number(hours) * 60 + Number(minutes)) * 60_000 * (sign === '-' ? -1 : 1);
-  const utc = new Date(Date.parse(`${seconds}Z`) - shift).toISOString();
-  const text = `${utc.replace(/^\+0/, '').slice(0, -5)}.${fraction}Z`;
+/** Returns the date and time of milliseconds since 1970, without an offset. The year has six digits and a sign if it is 10000. */
+const timeText = (ms: number): string => new Date(ms).toISOString().slice(0, -5);
+const fractionText = ({ fraction }: Timestamp): string => (fraction === '' ? '' : `.${fraction}`);
+
+/** Formats a timestamp for PostgreSQL, in UTC. The offset can move the result into the year 0 or 10000. */
+function utcText(timestamp: Timestamp): string {
+  const { localMs, offsetMs } = timestamp;
+  const text = `${timeText(localMs - offsetMs).replace(/^\+0/, '')}${fractionText(timestamp)}Z`;
   return text.startsWith('0000') ? `0001${text.slice(4)} BC` : text;
 }
 
 const day = /^(\d{4})-(\d\d)-(\d\d)$/;
 const parseDate = (text: string): string | undefined => {
   const match = day.exec(text);
-  return match !== null && isDay(match[1] ?? '', match[2] ?? '', match[3] ?? '') ? text : undefined;
+  return match !== null && isDay(Number(match[1]), Number(match[2]), Number(match[3])) ? text : undefined;
 };
 
 /**
@@ -92,8 +113,6 @@ const assignTimestamp = ([time = '', offset = '']: readonly string[]): readonly 
   `${offset}::text`,
 ];
 
-const dayMs = 86_400_000;
-
 /**
  * A point in time. Writable fields store the original UTC offset in a second column, because the API does not convert
  * time zones. Fields set by the server are in UTC.
@@ -109,7 +128,9 @@ export const timestampType: FieldType = {
   ],
   write: (value) => {
     const parsed = parseTimestamp(value as string);
-    return parsed === undefined ? [null, null] : [parsed.local, parsed.offset];
+    return parsed === undefined
+      ? [null, null]
+      : [`${timeText(parsed.localMs)}${fractionText(parsed)}`, parsed.offset];
   },
   assign: assignTimestamp,
   read: ([column = '', offset]) => {
@@ -155,10 +176,7 @@ export const timestampType: FieldType = {
   shift: (value, days) => {
     const parsed = parseTimestamp(value);
     if (parsed === undefined) return value;
-    const shifted = new Date(Date.parse(`${parsed.local}Z`) + days * dayMs)
-      .toISOString()
-      .replace(/\.000Z$/, '');
-    return `${shifted.replace(/Z$/, '')}${parsed.offset}`;
+    return `${timeText(parsed.localMs + days * dayMs)}${fractionText(parsed)}${parsed.offset}`;
   },
   operand: 'timestamp',
   localTime: (column, zone) => `${column} at time zone ${zone()}`,

@@ -8,7 +8,7 @@ import { type TextFormatName, textFormatOf } from './formats.ts';
 import { amountOf, isMoney } from './money.ts';
 import { type RuleOptions, rulesOf } from './rules.ts';
 import { isStorable } from './string.ts';
-import { isDate, parseTimestamp } from './temporal.ts';
+import { isDate, isTimestamp } from './temporal.ts';
 import type { FieldOptions, FieldType, JsonSchema } from './type.ts';
 
 /** The properties of a field that validation depends on. */
@@ -120,7 +120,7 @@ export const validator = new Validator({
       return (value: string) => value === '' || compiled.matcher(value).find();
     },
   })
-  .addFormat('rfc3339', (value) => parseTimestamp(value) !== undefined)
+  .addFormat('rfc3339', isTimestamp)
   .addFormat('calendarDate', isDate);
 
 /** Returns the JSON Schema of a value in a body. Null counts as absent unless the field is required. */

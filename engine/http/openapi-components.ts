@@ -1,10 +1,22 @@
 import { errorCodes, errors, type HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
-import { retentionHours } from '../records/index.ts';
+import {
+  batchLimits,
+  maxBulk,
+  maxBulkBytes,
+  maxDeleted,
+  maxMoved,
+  maxQueryBytes,
+  retentionHours,
+  undoDays,
+} from '../records/index.ts';
 import { problemJson } from './reply.ts';
 
 /** Shared components of the OpenAPI document: error responses, headers, parameters. */
+
+/** Formats a limit. */
+const number = (limit: number): string => limit.toLocaleString('en');
 
 const exampleId = '5f1c0a9e-6d0b-4c4e-9f39-0d2a6c1b7e55';
 
@@ -184,7 +196,7 @@ export const responses = {
   MergeRejected: errorResponse(
     'The records cannot be merged: too many records refer to the other record, records would have the same values in unique fields, a locked record would change, or a field cannot change from its current value to the new one.',
     [
-      errors.mergeTooLarge(10_000),
+      errors.mergeTooLarge(maxMoved),
       errors.mergeConflict('orders', ['customer_id', 'number']),
       errors.duplicate(['email']),
       errors.locked('order'),
@@ -193,9 +205,9 @@ export const responses = {
     preferenceApplied,
   ),
   UnmergeRejected: errorResponse(
-    'The merge cannot be undone: the records were not merged in the last 30 days, the other record is not in the trash anymore, the fields have changed since, records would have the same values in unique fields, a locked record would change, or a field cannot change back to its previous value.',
+    `The merge cannot be undone: the records were not merged in the last ${undoDays} days, the other record is not in the trash anymore, the fields have changed since, records would have the same values in unique fields, a locked record would change, or a field cannot change back to its previous value.`,
     [
-      errors.mergeNotUndoable({ kind: 'tooOld', days: 30 }),
+      errors.mergeNotUndoable({ kind: 'tooOld', days: undoDays }),
       errors.mergeConflict('orders', ['customer_id', 'number']),
       errors.duplicate(['email']),
       errors.locked('order'),
@@ -204,13 +216,13 @@ export const responses = {
     preferenceApplied,
   ),
   BulkRejected: errorResponse(
-    'Nothing was written: more than 10,000 records match the filters, or their number has changed since `confirm` was issued.',
-    [errors.bulkTooLarge(10_000), errors.countChanged()],
+    `Nothing was written: more than ${number(maxBulk)} records match the filters, or their number has changed since \`confirm\` was issued.`,
+    [errors.bulkTooLarge(maxBulk), errors.countChanged()],
     preferenceApplied,
   ),
   BulkDeleteRejected: errorResponse(
-    'Nothing was deleted: more than 10,000 records match the filters, their number has changed since `confirm` was issued, or more than 10,000 records would be deleted.',
-    [errors.bulkTooLarge(10_000), errors.countChanged(), errors.cascadeTooLarge(10_000)],
+    `Nothing was deleted: more than ${number(maxBulk)} records match the filters, their number has changed since \`confirm\` was issued, or more than ${number(maxDeleted)} records would be deleted.`,
+    [errors.bulkTooLarge(maxBulk), errors.countChanged(), errors.cascadeTooLarge(maxDeleted)],
     preferenceApplied,
   ),
   StillRunningOrRejected: errorResponse(
@@ -219,10 +231,10 @@ export const responses = {
     { ...preferenceApplied, ...retryAfter(false) },
   ),
   Referenced: errorResponse(
-    'Nothing was deleted, because other records refer to the record, or to records that would be deleted with it, or because more than 10,000 records would be deleted.',
+    `Nothing was deleted, because other records refer to the record, or to records that would be deleted with it, or because more than ${number(maxDeleted)} records would be deleted.`,
     [
       errors.referenced('order', [{ resource: 'invoices', field: 'order_id', count: 2, isMore: false }]),
-      errors.cascadeTooLarge(10_000),
+      errors.cascadeTooLarge(maxDeleted),
     ],
     preferenceApplied,
   ),
@@ -258,7 +270,7 @@ export const responses = {
     preferenceApplied,
   ),
   TooLarge: errorResponse(
-    "The body exceeds the path's limit: 1 MiB by default, 8 MiB for a batch, 256 KiB for a query, 8 KiB for a bulk change, 16 KiB under `/auth`, or the instance's limit for imports.",
+    `The body exceeds the path's limit: 1 MiB by default, ${batchLimits.maxBytes / 1024 / 1024} MiB for a batch, ${maxQueryBytes / 1024} KiB for a query, ${maxBulkBytes / 1024} KiB for a bulk change, 16 KiB under \`/auth\`, or the instance's limit for imports.`,
     [errors.tooLarge(1024 * 1024)],
   ),
   Failure: failure(),

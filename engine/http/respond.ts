@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { pageSize, type Query } from '../query/index.ts';
 import type { ListInput, OperationResult, PageResult } from '../records/index.ts';
 import { allocate } from '../sql/index.ts';
+import { canCompress } from './compression.ts';
 import { quotedTag } from './entity-tags.ts';
 
 /** Properties of a response that do not depend on the operation's result. */
@@ -32,8 +33,11 @@ export function respond(
     return reply.removeHeader('content-type').send(request.method === 'HEAD' ? Readable.from([]) : undefined);
   }
   const body = bodyOf(request, reply, result, context);
-  // Node sends a short string together with the headers, but needs a second write for bytes.
-  return body.length < shortBody ? String(body) : body;
+  // Node sends a short string together with the headers, but needs a second write for bytes. Compression needs bytes.
+  const isSentAsText =
+    body.length < shortBody &&
+    !(request.headers['accept-encoding'] !== undefined && canCompress(request, reply, body.length));
+  return isSentAsText ? String(body) : body;
 }
 
 /** Sets the response headers and returns the body. */

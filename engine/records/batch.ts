@@ -36,6 +36,10 @@ export const maxItems = 1000;
 /** Size limits for a batch request's body. */
 export const batchLimits = { maxBytes: 8 * 1024 * 1024, maxValues: 100_000 } as const;
 
+const mebibyte = 1024 * 1024;
+/** The limits of a batch of records, for descriptions. */
+export const batchSize = `Up to ${maxItems.toLocaleString('en')} records and ${batchLimits.maxBytes / mebibyte} MiB.`;
+
 /** A plan that writes many records in one statement. */
 export interface BatchPlan extends OperationPlan, ItemValues {
   /** Whether a single failed item prevents all items from being written. */

@@ -49,10 +49,10 @@ import { violations } from './violations.ts';
 export const maxBulk = 10_000;
 
 /** Maximum size, in bytes, of the body of a bulk change: its share of a batch's body, because every record is sent with it. */
-const maxBytes = 8 * 1024;
+export const maxBulkBytes = 8 * 1024;
 
-/** Period for which a confirmation is valid, in milliseconds. */
-const validMs = 5 * 60_000;
+/** Period for which a confirmation is valid, in minutes. */
+const validMinutes = 5;
 
 /** The input of a bulk change. */
 type BulkInput = ListInput &
@@ -93,7 +93,7 @@ export const bulkPatch: Operation<BulkPlan, BulkInput, BulkResult> = {
   status: 200,
   isBatch: true,
   sampleBody: {},
-  body: { types: mergePatchTypes, maxBytes },
+  body: { types: mergePatchTypes, maxBytes: maxBulkBytes },
   compile: (context) => {
     const { definition } = context;
     const rules = patchRules(context);
@@ -123,7 +123,7 @@ export const bulkPatch: Operation<BulkPlan, BulkInput, BulkResult> = {
       operationId: `bulkPatch${resource.pluralName}`,
       summary: `Change fields of all ${wordsOf(resource)} that match filters`,
       body: {
-        description: 'The fields to change, at most 8 KiB (JSON merge patch, RFC 7396).',
+        description: `The fields to change, at most ${maxBulkBytes / 1024} KiB (JSON merge patch, RFC 7396).`,
         schema: `${resource.recordName}Patch`,
       },
     }),
@@ -173,7 +173,7 @@ const describeBulk = (
   description: Pick<OperationDescription, 'operationId' | 'summary' | 'body'>,
 ): OperationDescription => ({
   ...description,
-  note: `Without \`confirm\`, the request only counts the records and returns \`confirm\`, which is valid for 5 minutes for the same caller, filters and body. With \`confirm\`, all of them are written in one transaction, or none. At most ${maxBulk.toLocaleString('en')} records. Unknown and empty parameters and unknown fields are rejected, and at least one filter is required. Also requires the \`list\` grant.`,
+  note: `Without \`confirm\`, the request only counts the records and returns \`confirm\`, which is valid for ${validMinutes} minutes for the same caller, filters and body. With \`confirm\`, all of them are written in one transaction, or none. At most ${maxBulk.toLocaleString('en')} records. Unknown and empty parameters and unknown fields are rejected, and at least one filter is required. Also requires the \`list\` grant.`,
   parameters: [...describeConditions(definition), confirmDescription],
   success: {
     description: 'The number of records that match or, with `confirm`, were written.',
@@ -312,7 +312,7 @@ export function confirmation(
   now = Date.now(),
 ): string | undefined {
   if (signing === undefined) return undefined;
-  const text = Buffer.from(JSON.stringify([count, now + validMs])).toString('base64url');
+  const text = Buffer.from(JSON.stringify([count, now + validMinutes * 60_000])).toString('base64url');
   return encodeCursor(text, signing.sign(`${request}${text}`));
 }
 

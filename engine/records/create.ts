@@ -16,6 +16,7 @@ import {
   batchLimits,
   batchPlan,
   batchResult,
+  batchSize,
   envelopeOf,
   explainItems,
   lockedItemsSql,
@@ -251,8 +252,7 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
     operationId: `batchCreate${pluralName}`,
     summary: `Create or update many ${definition.name.replaceAll('_', ' ')}`,
     body: {
-      description:
-        'Up to 1,000 records and 8 MiB. With `match`, existing records with the same values in these fields are updated as with PATCH, which also requires the `update` grant.',
+      description: `${batchSize} With \`match\`, existing records with the same values in these fields are updated as with PATCH, which also requires the \`update\` grant.`,
       schema: `${recordName}Batch`,
     },
     success: {

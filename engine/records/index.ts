@@ -50,9 +50,9 @@ export {
 } from './actions.ts';
 export { groupsOf, measuresOf, valueSchemas } from './aggregate-names.ts';
 export { maxGroups } from './aggregate-sql.ts';
-export { maxItems } from './batch.ts';
+export { batchLimits, maxItems } from './batch.ts';
 export { type Body, bodyRules, writableLists } from './body.ts';
-export { maxBulk } from './bulk.ts';
+export { maxBulk, maxBulkBytes } from './bulk.ts';
 export {
   hasPreviousVersionSql,
   loggedFieldNames,
@@ -162,7 +162,7 @@ export {
 } from './lock-triggers.ts';
 export { compileFindLock, type FindLock, type RecordLock } from './locks.ts';
 export { type MatchingStates, matchingStates } from './matching-states.ts';
-export { isBlank } from './merge.ts';
+export { isBlank, maxMoved } from './merge.ts';
 export { mergeTables } from './merge-tables.ts';
 export {
   type BodyRequirements,
@@ -193,7 +193,7 @@ export {
 } from './operations.ts';
 export { type OrganizationRecords, organizationRecords } from './organization-records.ts';
 export { type Projection, projection } from './projection.ts';
-export { namedParameters } from './query.ts';
+export { maxQueryBytes, namedParameters } from './query.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export {
   changingRecords,

@@ -68,7 +68,7 @@ export interface MergePlan extends WriteById, MergedPair {
 const customKeys = ({ customKeys }: MergePlan) => customKeys;
 
 /** Maximum number of references that a merge can move. */
-const maxMoved = 10_000;
+export const maxMoved = 10_000;
 
 /** Alias of the record that is merged into another. */
 const merged = '_m';

@@ -7,6 +7,7 @@ import {
   batchLimits,
   batchPlan,
   batchResult,
+  batchSize,
   envelopeOf,
   explainItems,
   idOf,
@@ -160,8 +161,7 @@ export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<Ba
     operationId: `batchPatch${pluralName}`,
     summary: `Change fields of many ${definition.name.replaceAll('_', ' ')}`,
     body: {
-      description:
-        'Up to 1,000 records and 8 MiB. Each record contains its `id` and the fields to change. Other fields are not changed.',
+      description: `${batchSize} Each record contains its \`id\` and the fields to change. Other fields are not changed.`,
       schema: `${recordName}BatchPatch`,
     },
     success: {

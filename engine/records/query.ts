@@ -32,7 +32,7 @@ const nameKeys = ['fields', 'expand'] as const;
 const queryKeys = ['where', ...textKeys, ...nameKeys] as const;
 
 /** Maximum size of the body in bytes: 50 conditions, each with 50 values of about 100 characters. */
-const maxBytes = 256 * 1024;
+export const maxQueryBytes = 256 * 1024;
 
 const isTexts = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
@@ -153,7 +153,7 @@ export const query: Operation<ListPlan, QueryInput, QueryResult> = {
   status: 200,
   responseHeaders: { 'X-Total-Count': list.responseHeaders?.['X-Total-Count'] ?? {} },
   formats: formatNames,
-  body: { maxBytes },
+  body: { maxBytes: maxQueryBytes },
   bodyNames: { current: withCurrentNames, parameters: namedParameters },
   sampleBody: {},
   compile: (context) => {

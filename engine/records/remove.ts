@@ -218,7 +218,7 @@ export const removeBatch: Operation<DeleteBatchPlan, BodyInput, BatchResult, Pro
   describe: ({ pluralName, definition, deleteRules }) => ({
     operationId: `batchDelete${pluralName}`,
     summary: `Delete many ${definition.name.replaceAll('_', ' ')}`,
-    body: { description: 'Up to 1,000 IDs.', schema: 'BatchIds' },
+    body: { description: `Up to ${maxItems.toLocaleString('en')} IDs.`, schema: 'BatchIds' },
     success: {
       description: `The result for each record, in request order. ${
         definition.trash

@@ -128,6 +128,11 @@ interface PersonalData {
   readonly columns: readonly string[];
   /** How to erase a person's data: `delete` the row, or `clear` the columns. */
   readonly erasure: 'delete' | 'clear';
+  /**
+   * SQL expressions for columns that are set when the others are cleared, by column, for example so that work in progress does not
+   * store the data again.
+   */
+  readonly alsoSet?: Readonly<Record<string, string>>;
   /** Columns that identify the record to which a row belongs, if rows contain data of one record. */
   readonly record?: {
     readonly resource: string;

@@ -10,7 +10,7 @@ export const hookCheck: DoctorCheck<{ readonly database: Database }> = {
   run: async ({ database }) => {
     const { rows } = await sql<{ module: string; slug: string; attempts: number; error: string }>`
       select p.module, o.slug, p.attempts, p.error from crm_hook_places p join crm_organizations o on o.id = p.organization_id
-      where p.attempts > 2 order by p.attempts desc limit 20`.execute(tablesOf(database));
+      where p.attempts > 2 order by p.attempts desc, o.slug, p.module limit 20`.execute(tablesOf(database));
     return rows.map(({ module, slug, attempts, error }) => ({
       location: `module ${module}, organization ${slug}`,
       message: `afterCommit has failed ${attempts} times for the same change: ${error}`,

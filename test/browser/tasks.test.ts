@@ -10,6 +10,7 @@ import type { Organization } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
+import { patienceMs } from '../support/promised.ts';
 import { eventsTo, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { steps } from '../support/steps.ts';
@@ -400,6 +401,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
 
   test('import 500 rows with semicolons and foreign column names: 4 clicks', async () => {
     const { acme, page } = await enter();
+    world().instance.app.importWaitMs = patienceMs;
     await go(page, acme, 'data/leads');
     const rows = Array.from(
       { length: 500 },

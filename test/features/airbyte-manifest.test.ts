@@ -7,6 +7,7 @@ import { parse } from 'yaml';
 import { airbyteManifest } from '../../app/commands/airbyte-manifest.ts';
 import type { OpenApiDocument } from '../../plugins/api/explorer/document.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { settledFeed } from '../support/receiver.ts';
 import { definitions, oneOfEach } from '../support/records.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -148,6 +149,7 @@ onBothDrivers(
       );
       assert.deepEqual(await read('deletions'), []);
       await instance().call(`DELETE /api/v1/leads/${second.json.id}`, { key });
+      await settledFeed(instance());
       const deletions = await read('deletions');
       assert.deepEqual(
         deletions.map(({ resource, id, action }) => [resource, id, action]),

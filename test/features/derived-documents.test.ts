@@ -100,6 +100,7 @@ onBothDrivers(
       const lead = await instance().call('POST /api/v1/leads', { key, body: { email: 'a@example.com' } });
       await instance().call(`PATCH /api/v1/leads/${lead.json.id}`, { key, body: { company: 'A' } });
       await instance().call(`DELETE /api/v1/leads/${lead.json.id}`, { key });
+      await settledFeed(instance());
       const { data } = (await instance().call('GET /events', { key })).json;
       const changes = data as readonly Json[];
       assert.deepEqual(

@@ -1,7 +1,7 @@
 // Which dates exist, compared with JavaScript's calendar.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isDate } from '../../engine/fields/temporal.ts';
+import { isDate, isTimestamp, timestampType } from '../../engine/fields/temporal.ts';
 
 const padded = (value: number, length = 2) => String(value).padStart(length, '0');
 
@@ -25,4 +25,43 @@ test('every date of ordinary years, leap years and centuries', () => {
 
 test('the year 0 does not exist', () => {
   for (const day of ['01-01', '02-29', '12-31']) assert.equal(isDate(`0000-${day}`), false);
+});
+
+test('timestamps in UTC, as written, and on another day', () => {
+  const expected = {
+    '2026-03-01T09:30:00Z': ['2026-03-01T09:30:00Z', '2026-03-02T09:30:00Z'],
+    '2026-03-01t09:30:00.250z': ['2026-03-01T09:30:00.25Z', '2026-03-02T09:30:00.25Z'],
+    '2026-02-28T23:30:00.25-05:30': ['2026-03-01T05:00:00.25Z', '2026-03-01T23:30:00.25-05:30'],
+    '2024-02-29T00:00:00.1234567+14:00': ['2024-02-28T10:00:00.123456Z', '2024-03-01T00:00:00.123456+14:00'],
+    '0099-12-31T23:59:59Z': ['0099-12-31T23:59:59Z', '0100-01-01T23:59:59Z'],
+    // An offset can lead to the years 0 and 10000.
+    '0001-01-01T00:00:00+23:59': ['0001-12-31T00:01:00Z BC', '0001-01-02T00:00:00+23:59'],
+    '9999-12-31T23:59:59-23:59': ['10000-01-01T23:58:59Z', undefined],
+  };
+  for (const [text, [utc, nextDay]] of Object.entries(expected)) {
+    assert.equal(timestampType.parse?.(text), utc, text);
+    if (nextDay !== undefined) assert.equal(timestampType.shift?.(text, 1), nextDay, text);
+    const written = timestampType.write?.(text) ?? [];
+    assert.equal(
+      written.join(''),
+      text
+        .toUpperCase()
+        .replace(/(\.\d{6})\d+/, '$1')
+        .replace(/(\.\d*?)0+(?=\D)/, '$1'),
+      text,
+    );
+  }
+});
+
+test('timestamps that do not exist', () => {
+  for (const text of [
+    '2026-02-29T00:00:00Z',
+    '2026-03-01T24:00:00Z',
+    '2026-03-01T23:60:00Z',
+    '2026-03-01T23:59:60Z',
+    '2026-03-01T00:00:00+24:00',
+    '2026-03-01T00:00:00',
+    '2026-03-01 00:00:00Z',
+  ])
+    assert.equal(isTimestamp(text), false, text);
 });

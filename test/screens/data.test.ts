@@ -8,6 +8,7 @@ import { everyType, stored } from '../support/every-type.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { fresh, makePerson } from '../support/people.ts';
+import { patienceMs } from '../support/promised.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const data = '/setup/o/acme/data';
@@ -45,6 +46,7 @@ onBothDrivers(
     let acme: Organization;
     let admin: Visitor;
     before(async () => {
+      instance().app.importWaitMs = patienceMs;
       acme = await instance().organization('acme');
       admin = await signIn(instance(), administratorOf(acme));
     });

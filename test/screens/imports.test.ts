@@ -21,6 +21,7 @@ import { type Answer, type Organization, onBothDrivers } from '../support/instan
 import { limitedPerson } from '../support/limited.ts';
 import { command, fresh, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
+import { patienceMs } from '../support/promised.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 /** A file that takes many seconds, and its number of lines. */
@@ -67,6 +68,7 @@ onBothDrivers(
     let leads: string;
     // The jobs of an organization run one after another.
     beforeEach(async () => {
+      instance().app.importWaitMs = 1500;
       acme = await instance().organization(fresh('acme'));
       admin = await signIn(instance(), administratorOf(acme));
       leads = `/setup/o/${acme.slug}/data/leads`;
@@ -115,6 +117,7 @@ onBothDrivers(
       from generate_series(1, ${number}::int)`.execute(tablesOf(instance().database));
 
     test('a small file is imported before the response, which leads to the list', async () => {
+      instance().app.importWaitMs = patienceMs;
       const answer = await confirm('last_name\nSmall\n');
       assert.equal(answer.headers.get('location'), `${leads}?done=records-imported`, problemOf(answer));
       assert.match(readable((await admin.get(`${leads}?done=records-imported`)).text), /1 record.* imported/);
@@ -219,6 +222,7 @@ onBothDrivers(
     });
 
     test('a file that is submitted twice at the same time is imported once', async () => {
+      instance().app.importWaitMs = patienceMs;
       const key = fresh('key');
       const answers = await Promise.all([1, 2].map(() => confirm('last_name\nTwice\n', admin, key)));
       assert.deepEqual(answers.map(({ status }) => status).toSorted(), [303, 400]);
@@ -235,6 +239,7 @@ onBothDrivers(
       await sql`delete from crm_jobs where organization_id = ${acme.id}::bigint`.execute(
         tablesOf(instance().database),
       );
+      instance().app.importWaitMs = patienceMs;
       const imported = await admin.post(again.action, { ...again.values, step: 'import' });
       assert.equal(imported.headers.get('location'), `${leads}?done=records-imported`, problemOf(imported));
     });

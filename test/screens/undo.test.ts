@@ -4,6 +4,7 @@ import { before, describe, test } from 'node:test';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
+import { patienceMs } from '../support/promised.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const data = '/setup/o/acme/data';
@@ -238,6 +239,9 @@ onBothDrivers(
     });
 
     describe('an import', () => {
+      before(() => {
+        instance().app.importWaitMs = patienceMs;
+      });
       const accounts = `${data}/accounts`;
       const names = async (prefix: string) => {
         const { json } = await instance().call(`GET /api/v1/accounts?q=${prefix}&sort=name`, {

@@ -180,7 +180,7 @@ describe('host names', () => {
     const resolve = async () =>
       (answers[lookups++] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
     const posting = poster(() => here, resolve, longestMs);
-    const posted = await posting.post(`http://hook.example:${port}${path}`, '{}', {});
+    const posted = await posting.post(`http://hook.example:${port}${path}`, Buffer.from('{}'), {});
     posting.close();
     return { ...posted, lookups, requests };
   };
@@ -217,7 +217,7 @@ describe('host names', () => {
       50,
     );
     assert.equal(
-      sentence((await posting.post(`http://hook.example:${port}/`, '{}', {})).failure),
+      sentence((await posting.post(`http://hook.example:${port}/`, Buffer.from('{}'), {})).failure),
       'no response in time',
     );
     posting.close();

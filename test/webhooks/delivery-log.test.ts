@@ -10,7 +10,9 @@ import {
   reasonFor,
   withAttempt,
 } from '../../webhooks/queue/attempts.ts';
+import { createSettler } from '../../webhooks/queue/claim.ts';
 import { reasonSentence, translatedReason } from '../../webhooks/queue/reasons.ts';
+import { deliveryQueue } from '../../webhooks/subscriptions/deliveries.ts';
 import { deliveryReasons } from '../../webhooks/subscriptions/reasons.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -157,6 +159,37 @@ onBothDrivers(
         attempts.map(({ ms }) => ms),
         Array.from({ length: maxAttempts }, (_, index) => maxAttempts + 5 - index),
       );
+    });
+
+    test('is not stored again after an erasure by an attempt that was in progress', async () => {
+      const held = Promise.withResolvers<void>();
+      const hook = await subscribe((response) => void held.promise.then(() => response.writeHead(400).end()));
+      const email = `${fresh('person')}@quill.example`;
+      const id = await write('POST leads', { last_name: 'Quillfeather', email });
+      await until(() => hook.received().length === 1, 'the request');
+      const args = ['person', 'forget', '--org', 'acme', '--records', `leads?email=${email}`];
+      await runCommand(instance(), [...args, '--erase']);
+      const [row] = await rows(hook.id);
+      assert.ok(row);
+      // What the service does when the receiver responds.
+      const item = {
+        id: row.id,
+        organization: acme.id,
+        owner: String(hook.id),
+        eventId: '',
+        ageMs: 0,
+        row: {},
+      };
+      const outcome = { failure: { code: 'internal' }, retryMs: 0, values: { request_body: 'Quillfeather' } };
+      const time = { at: '2026-01-01T00:00:00Z', ms: 1 };
+      const settle = createSettler(() => tablesOf(instance().database), deliveryQueue);
+      await settle({ ...item, attempts: 1 }, outcome, time);
+      held.resolve();
+      assert.deepEqual(
+        (await rows(hook.id)).map(({ request_body, attempt_log }) => [request_body, attempt_log]),
+        [['', '']],
+      );
+      assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key })).status, 404);
     });
 
     test('is erased with the record, even if it contains none of the texts, and also in a batch', async () => {

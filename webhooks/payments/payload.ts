@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { errors } from '../../engine/errors.ts';
-import { ExactNumber, parseTimestamp } from '../../engine/fields/index.ts';
+import { ExactNumber, isTimestamp } from '../../engine/fields/index.ts';
 import type { Body } from '../../engine/records/index.ts';
 import { indexable, type LeadTraits } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
@@ -101,5 +101,5 @@ function fractionDigits(currency: string): number {
  */
 function closeDate(text: string): string {
   if (/^\d{9,11}$/.test(text)) return new Date(Number(text) * 1000).toISOString();
-  return parseTimestamp(text) === undefined ? new Date().toISOString() : text;
+  return isTimestamp(text) ? text : new Date().toISOString();
 }

@@ -36,6 +36,7 @@ import {
   ownedBy,
   ownerRows,
   type QueueItem,
+  recentDays,
   replayAll,
   replayItem,
   states,
@@ -250,7 +251,7 @@ export function addDeliveriesToHome(
     const heading =
       total === maxRecent
         ? t('last', { title, number: numbers.format(maxRecent) })
-        : t('lastDays', { title });
+        : t('lastDays', { title, days: String(recentDays) });
     return {
       charts: [{ title: heading, href: urlOf(slug, {}), label: t('status'), countLabel: t('number'), rows }],
     };

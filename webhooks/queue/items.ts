@@ -232,8 +232,10 @@ export async function countItems(
 
 /** Maximum number of items that {@link countRecent} counts. */
 export const maxRecent = 1000;
+/** Number of days for which {@link countRecent} counts. */
+export const recentDays = 7;
 
-/** Counts an organization's newest items by status: at most {@link maxRecent}, received in the last seven days. */
+/** Counts an organization's newest items by status: at most {@link maxRecent}, received in the last {@link recentDays} days. */
 export async function countRecent(
   tables: Tables,
   queue: Queue,
@@ -242,6 +244,8 @@ export async function countRecent(
   const { rows } = await sql<{ status: string; count: string }>`
     select status, count(*)::text as count from (select i.status, i.received_at from ${sql.table(queue.table)} i
       where i.organization_id = ${organization}::bigint and ${sql.raw(isItem)} order by i.id desc limit ${sql.lit(maxRecent)}) _r
-    where received_at >= now() - interval '7 days' group by status`.execute(tables);
+    where received_at >= now() - ${sql.lit(recentDays)}::int * interval '1 day' group by status`.execute(
+    tables,
+  );
   return new Map(rows.map(({ status, count }) => [status, Number(count)]));
 }

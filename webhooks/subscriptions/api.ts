@@ -28,6 +28,7 @@ import { checkSelection, readSubscriptionInput, type SubscriptionInput } from '.
 import {
   changeSubscription,
   createSubscription,
+  overlapHours,
   type ReplayRange,
   removeSubscription,
   replaySubscription,
@@ -194,8 +195,7 @@ export const operations: readonly ApiOperation[] = [
     action: 'update',
     operationId: 'rotateSubscriptionSecret',
     summary: "Rotate an event subscription's secret",
-    description:
-      'Replaces the signing secret. For 24 hours, events are also signed with the previous secret, so that the receiver can switch over.',
+    description: `Replaces the signing secret. For ${overlapHours} hours, events are also signed with the previous secret, so that the receiver can switch over.`,
     success: { description: 'The new secret.', schema: 'SubscriptionSecret' },
     handle: async ({ organization, actor, transact, load }, { sealing }) => {
       const { id } = await load();

@@ -140,14 +140,14 @@ export function deliverer(
     const isBatch = row.action === 'batch';
     const isArray = isBatch || row.batch_events > 0;
     const id = isBatch ? `batch_${owner}_${item.eventId}` : idOf(item);
-    let body: string;
+    let body: Buffer;
     let secrets: string[];
     try {
       const source = `${withoutSlash(publicUrl())}${subscriptionsPath}/${owner}`;
       const render = async (event: ClaimedItem<DeliveryClaim>): Promise<string> =>
         (isArray ? format.element : format.body)(await eventOf(event), { id: idOf(event), source });
       const elements = isBatch ? await batchElements(database, item, render) : [await render(item)];
-      body = isArray ? `[${elements.join(',')}]` : elements.join();
+      body = Buffer.from(isArray ? `[${elements.join(',')}]` : elements.join());
       secrets = await Promise.all([row.secret, row.previous_secret].map(sealing.open));
     } catch (cause) {
       return unsent(item, cause);
@@ -162,11 +162,10 @@ export function deliverer(
       ...signature,
     });
     const { request, response, status, body: response_body, bytes: received } = result;
-    const content = Buffer.from(body);
     const outcome = {
-      values: { request, response, url: row.url, request_body: bodyStart(content), response_body },
+      values: { request, response, url: row.url, request_body: bodyStart(body), response_body },
       request: {
-        sent: content.length,
+        sent: body.length,
         ...(status !== undefined && { status }),
         ...(received !== undefined && { received }),
       },

@@ -274,7 +274,7 @@ async function fanOut(
           fields,
           `l.organization_id, l.subscription_id, l.generation, case when l.is_batched then ${collectedAt} else now() end, l.id::text, l.transaction::text || '-' || l.id::text, l.object, l.object_id, l.version, l.action, l.at`,
         ),
-      )} order by l.transaction, l.id
+      )} order by l.transaction, l.id, l.subscription_id
       on conflict (organization_id, subscription_id, event_id) do update
         set status = 'waiting', attempts = 0, next_at = excluded.next_at, error = '', done_at = null, batch_id = null,
           generation = excluded.generation

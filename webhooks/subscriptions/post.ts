@@ -31,7 +31,7 @@ export interface PostResult {
 export interface Poster {
   readonly post: (
     url: string,
-    body: string,
+    body: Buffer,
     headers: Readonly<Record<string, string>>,
   ) => Promise<PostResult>;
   readonly close: () => void;
@@ -92,7 +92,7 @@ export function poster(
       const headers = {
         'user-agent': 'crm-events',
         ...extraHeaders,
-        'content-length': String(Buffer.byteLength(body)),
+        'content-length': String(body.length),
       };
       const baseResult = {
         ...{ request: head('POST', headers), response: '', body: '', bytes: undefined },

@@ -26,19 +26,19 @@ const prefix = 'whsec_';
 const makeSigningSecret = (): string => prefix + randomBytes(32).toString('base64');
 
 /**
- * Returns the headers defined by Standard Webhooks (standardwebhooks.com), with a signature for each secret.
+ * Returns the headers defined by Standard Webhooks (standardwebhooks.com), with a signature of the body for each secret.
  * @param at Unix time in milliseconds
  */
 export function signatureHeaders(
   id: string,
-  body: string,
+  body: Buffer,
   secrets: readonly string[],
   at: number = Date.now(),
 ): Readonly<Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string>> {
   const timestamp = String(Math.floor(at / 1000));
   const signatures = secrets.map((secret) => {
     const key = Buffer.from(secret.slice(prefix.length), 'base64');
-    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
   });
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }

@@ -188,6 +188,8 @@ const deliveries = queueTable(
       label: 'requests and responses of sent events',
       columns: ['request', 'response', 'error', 'attempt_log', 'url', 'request_body', 'response_body'],
       erasure: 'clear',
+      // The outcome of an attempt in progress is ignored, because it contains the request.
+      alsoSet: { attempts: `attempts + (status = 'waiting')::int` },
       record: { resource: 'object', id: 'object_id', container: 'batch_id' },
     },
   },

@@ -24,6 +24,7 @@ export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
       .where('k.expires_at', '>', new Date(now))
       .where('k.expires_at', '<', new Date(now + expiryNoticeMs))
       .orderBy('k.expires_at')
+      .orderBy('k.id')
       .limit(maxListed)
       .execute();
     return keys.map(({ slug, id, name, last_four, expires_at, last_used_at }) => {

@@ -2,7 +2,7 @@ import { Option } from '@commander-js/extra-typings';
 import type { Database } from '../../../engine/database/index.ts';
 import type { AuditConfig } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
-import { isDate, isRowId, parseTimestamp } from '../../../engine/fields/index.ts';
+import { isDate, isRowId, isTimestamp } from '../../../engine/fields/index.ts';
 import {
   type CommandLine,
   formatTable,
@@ -16,6 +16,9 @@ import { profileId } from '../profiles/index.ts';
 import type { KeyConfig } from './authentication.ts';
 import { keyAccesses } from './key-access.ts';
 import { createKey, keyRows, revokeKey, rotateKey } from './keys.ts';
+
+/** Maximum time for which the old key stays valid after a rotation, in hours. */
+const maxOverlapHours = 720;
 
 /** Adds the `key` commands. */
 export function keyCommands(
@@ -123,14 +126,14 @@ export function keyCommands(
       'replace an API key, keeping its name, profile, access, member and expiry; the new key is printed once',
     )
     .addOption(organizationOption())
-    .option('--overlap <hours>', 'how long the old key stays valid, from 0 to 720 hours', '24')
+    .option('--overlap <hours>', `how long the old key stays valid, from 0 to ${maxOverlapHours} hours`, '24')
     .addOption(jsonResult())
     .action((id, options) =>
       inOrganization(line, options, async ({ tables, actor, organization, instance: { config } }) => {
         assertKeyId(id);
         const { overlap } = options;
-        if (!/^\d{1,3}$/.test(overlap) || +overlap > 720)
-          throw new UserError(`--overlap must be from 0 to 720 hours, not "${overlap}"`);
+        if (!/^\d{1,3}$/.test(overlap) || +overlap > maxOverlapHours)
+          throw new UserError(`--overlap must be from 0 to ${maxOverlapHours} hours, not "${overlap}"`);
         const previous = { organization, id, overlapMs: +overlap * 3_600_000 };
         const created = await rotateKey(tables, actor, config.keyPrefix, previous);
         const { name, plaintext, lastFour } = created;
@@ -158,7 +161,7 @@ function assertKeyId(id: string): void {
 function parseExpiry(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const at = new Date(text);
-  if (!isDate(text) && parseTimestamp(text) === undefined) {
+  if (!isDate(text) && !isTimestamp(text)) {
     throw new UserError(`"${text}" is not a time. Use 2027-01-31 or 2027-01-31T12:00:00Z.`);
   }
   if (at.getTime() <= Date.now()) throw new UserError(`${text} is in the past`);

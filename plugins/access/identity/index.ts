@@ -46,6 +46,7 @@ export {
   createMailedResets,
   createMemberReset,
   redeemReset,
+  resetHours,
 } from './resets.ts';
 export { hasSecondFactor, type SecondFactorPolicy, secondFactorsOf } from './second-factors.ts';
 export {

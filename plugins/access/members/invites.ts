@@ -38,7 +38,8 @@ interface NewInvite {
   readonly code: string;
 }
 
-const inviteMs = 7 * 86_400_000;
+/** Number of days for which an invitation is valid. */
+export const inviteDays = 7;
 
 /**
  * Creates an invitation. The link identifies the invitation and the code unlocks it, so that URLs do not contain
@@ -76,7 +77,7 @@ export async function invite(
       name: invitation.name === undefined ? null : personName(invitation.name),
       profile_id: profile,
       invited_by_id: actor.kind === 'user' ? actor.id : null,
-      expires_at: new Date(Date.now() + inviteMs),
+      expires_at: new Date(Date.now() + inviteDays * 86_400_000),
       mailed,
       used_at: null,
     })

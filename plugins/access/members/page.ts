@@ -13,20 +13,21 @@ import {
   type SecretNotice,
 } from '../../admin-ui/shell/index.ts';
 import { linkWithCode, type Mailer, mailTemplate } from '../../operations/mail/index.ts';
-import { createMemberReset, findUsers, maxPersonName, personLines } from '../identity/index.ts';
+import { createMemberReset, findUsers, maxPersonName, personLines, resetHours } from '../identity/index.ts';
 import { chosenProfile, profileChoice } from '../profiles/index.ts';
 import {
   cancelInvite,
   closedInvite,
   type Invite,
   invite,
+  inviteDays,
   inviteRows,
   replaceUnmailedCode,
 } from './invites.ts';
 import { changeMember, type MemberInfo, memberRows, missingMember, removeMember } from './members.ts';
 import { membersTexts } from './texts/index.ts';
 
-/** View data: `organization` (name), `link` and `code`. */
+/** View data: `organization` (name), `link`, `code` and `days`, for which the code is valid. */
 const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'), plainText);
 
 interface MemberServices {
@@ -125,7 +126,7 @@ const members = defineObject<MemberInfo, MemberServices>({
           // Without an account, the invited person probably has the same language as the inviter.
           const known = (await findUsers(tablesOf(database), email)).map(({ language }) => language);
           const language = languages.find((candidate) => known.includes(candidate)) ?? context.language;
-          const data = { organization: name, link: linkWithCode(link, code), code };
+          const data = { organization: name, link: linkWithCode(link, code), code, days: inviteDays };
           const mail = inviteMail(email, language, data);
           if (await mailer.send(mail)) return { done: 'invite-mailed', name: email };
         }
@@ -138,7 +139,10 @@ const members = defineObject<MemberInfo, MemberServices>({
             ...(mailed && { problem: t('mailFailed') }),
             made: linkAndCode(
               t,
-              { title: t('invitationFor', { email }), text: t('invitationOnce') },
+              {
+                title: t('invitationFor', { email }),
+                text: t('invitationOnce', { days: String(inviteDays) }),
+              },
               ['link', 'invitation-code'],
               [link, code],
             ),
@@ -191,7 +195,7 @@ const members = defineObject<MemberInfo, MemberServices>({
         );
         const made = linkAndCode(
           t,
-          { title: t('resetLinkFor', { email }), text: t('resetLinkOnce') },
+          { title: t('resetLinkFor', { email }), text: t('resetLinkOnce', { hours: String(resetHours) }) },
           ['reset-link', 'reset-code'],
           [`${app.site.origin(request)}/setup/reset/${publicId}`, code],
         );

@@ -11,7 +11,14 @@ import {
 } from './rate-limit.ts';
 import { rateLimitingTables } from './tables.ts';
 
-export { attempts, countForWorkers, createLoginLimiter, failureCounter, networkOf } from './attempts.ts';
+export {
+  attempts,
+  countForWorkers,
+  createLoginLimiter,
+  failureCounter,
+  networkOf,
+  windowMinutes,
+} from './attempts.ts';
 export { type RateLimitingConfig, rateLimitingVariables } from './rate-limit.ts';
 
 /** Limits requests from keys and users, if configured. */

@@ -42,10 +42,10 @@ function pageTexts(request: FastifyRequest) {
 }
 
 /**
- * Time after a login within which second factors can be changed, in milliseconds. Limited, so that access to
+ * Time after a login within which second factors can be changed, in minutes. Limited, so that access to
  * an unattended browser is not enough.
  */
-const recentMs = 15 * 60_000;
+const recentMinutes = 15;
 
 /** The secret of an authenticator app that is being set up, with the user's ID. */
 interface Offer {
@@ -58,14 +58,15 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
   const sealer = sealing(secrets);
   const offers = tickets<Offer>(secrets, 'authenticator app', 60);
   addDoneTexts(app, {
-    'log-in-again': later('logInAgain'),
+    'log-in-again': later('logInAgain', { minutes: String(recentMinutes) }),
     'app-set-up': later('appAdded'),
     'app-removed': later('appRemoved'),
     'passkey-added': later('passkeyAdded'),
     'passkey-removed': later('passkeyRemoved'),
   });
 
-  const isRecent = (request: FastifyRequest) => Date.now() - personOf(request).session.startedAt < recentMs;
+  const isRecent = (request: FastifyRequest) =>
+    Date.now() - personOf(request).session.startedAt < recentMinutes * 60_000;
   const requireRecentLogin = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     if (isRecent(request)) return undefined;
     return reply.redirect(

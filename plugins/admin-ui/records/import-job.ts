@@ -17,6 +17,13 @@ const maxMinutes = 60;
 /** How long an import can continue when its process stops, in milliseconds. Shorter than the time in which a process must stop. */
 const graceMs = 4000;
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** How long the response to a form waits for the end of the import, in milliseconds. */
+    importWaitMs: number;
+  }
+}
+
 /** Adds the jobs that import records of each resource. */
 export function addImportJobs(
   app: FastifyInstance,
@@ -38,6 +45,7 @@ export function addImportJobs(
     errorJson: importErrorJson,
   });
   app.jobs.types.push(...resources.map(typeOf));
+  app.decorate('importWaitMs', 1500);
 }
 
 /** Imports the records of a job's file. @returns the result as JSON. @throws HttpError for any failure */

@@ -115,14 +115,14 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
   );
 }
 
-/** How long the response to a form waits for the end of the import, in milliseconds, and how often it looks. */
-const [waitMs, lookMs] = [1500, 50];
+/** How often the response to a form looks whether the import has ended, in milliseconds. */
+const lookMs = 50;
 
 /** Starts an import. An import that soon completes without errors leads to the list, and all others to the job's page. */
 async function startImport(context: DataRequest, file: ImportRequest) {
   const { request, reply, resource, calls, path, t } = context;
   const id = await calls.startImport(resource, file);
-  const end = performance.now() + waitMs;
+  const end = performance.now() + request.server.importWaitMs;
   let job = await calls.job(id);
   while (isUnfinished(job) && performance.now() < end) {
     await pause(lookMs);

@@ -13,7 +13,7 @@ import {
   runOperation,
   type TransactionExecutor,
 } from '../../../engine/records/index.ts';
-import { type BulkCall, maxUnconfirmed } from './confirmations.ts';
+import { type BulkCall, lifetimeMinutes, maxUnconfirmed } from './confirmations.ts';
 import { compactor, textLengths } from './records.ts';
 import { type Arguments, permit, type ToolCall, type ToolResult } from './tool.ts';
 
@@ -88,7 +88,7 @@ export async function writeRecords(
       records: previews.map(({ before, after }) => ({ id: before.id, ...preview(before, after) })),
       ...(ids.length > maxUnconfirmed && {
         confirm: confirmations.issue(bulkCall(previews.map(({ tag }) => tag))),
-        note: 'Show the changes to your user. If the user agrees, call the tool with "confirm" within 10 minutes.',
+        note: `Show the changes to your user. If the user agrees, call the tool with "confirm" within ${lifetimeMinutes} minutes.`,
       }),
     };
   }

@@ -5,8 +5,8 @@ import type { Body, CallerIdentity, TextSigner } from '../../../engine/records/i
 /** Maximum number of records that a call writes without a confirmation. */
 export const maxUnconfirmed = 10;
 
-/** Lifetime of a confirmation, in milliseconds. */
-const lifetimeMs = 10 * 60_000;
+/** Lifetime of a confirmation, in minutes. */
+export const lifetimeMinutes = 10;
 
 /** Issues and verifies confirmations for calls that write many records. */
 export interface Confirmations {
@@ -40,7 +40,7 @@ export function signedConfirmations({ sign, verify }: TextSigner): Confirmations
     JSON.stringify([organization, actor, tool, resource, ids, documentText(body), tags, end]);
   return {
     issue: (call) => {
-      const end = String(Date.now() + lifetimeMs);
+      const end = String(Date.now() + lifetimeMinutes * 60_000);
       return `${end}${separator}${sign(signedText(call, end))}`;
     },
     verify: (call, confirmation) => {

@@ -10,7 +10,7 @@ import { lastUsed } from '../../access/last-used/index.ts';
 import { usageTables } from './tables.ts';
 import { usageRetention } from './usage.ts';
 
-export { findUsage, type KeyUsage } from './usage.ts';
+export { findUsage, type KeyUsage, usageDays } from './usage.ts';
 
 /** Records which API keys use which resources and fields. Each name is written to the database once a day. */
 export const usageModule: Module<{ readonly database: Database }> = {

@@ -3,7 +3,7 @@ import { deleteExpired } from '../../../engine/modules/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
 /** Number of days after which usage is ignored. */
-const usageDays = 30;
+export const usageDays = 30;
 
 /** A resource or field that a key can use. */
 export interface UsedName {

@@ -2,7 +2,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { backupFailure, lastBackups } from './runs.ts';
-import type { BackupSettings } from './schedule.ts';
+import { type BackupSettings, retryMinutes } from './schedule.ts';
 
 /**
  * Reports a backup that failed or is late. If no backups are scheduled, the instance may be backed up by
@@ -27,7 +27,7 @@ export const backupCheck: DoctorCheck<{
           {
             location,
             message: `the last backup failed: ${runs.lastRun?.error}; ${since}`,
-            advice: 'Fix the cause. A scheduled backup is retried within 15 minutes.',
+            advice: `Fix the cause. A scheduled backup is retried within ${retryMinutes} minutes.`,
           },
         ];
       case 'late':

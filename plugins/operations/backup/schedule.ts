@@ -30,7 +30,7 @@ export interface ScheduleServices {
 /** Interval at which to check whether a backup is due, in milliseconds. */
 const checkMs = 60_000;
 /** Delay before a failed backup is retried, in minutes. */
-const retryMinutes = 15;
+export const retryMinutes = 15;
 /** Advisory lock key. Other programs are unlikely to use it in the same database. */
 const lockKey = 7_263_140_562n;
 

@@ -17,11 +17,11 @@ import {
   changeCustomField,
   createCustomField,
   findCustomField,
-  keptDays,
   listCustomFields,
   setDeleted,
 } from './custom-fields.ts';
 import { readChange, readNewField } from './input.ts';
+import { keptDays } from './purge.ts';
 
 /** Adds the `fields` commands. */
 export function customFieldCommands(

@@ -9,9 +9,6 @@ import type { CustomFieldInput } from './input.ts';
 /** Maximum number of custom fields of a resource in an organization, including deleted ones. */
 const maxFields = 100;
 
-/** Number of days for which the values of a deleted custom field are kept. */
-export const keptDays = 30;
-
 /** A custom field of an organization. */
 export interface CustomField extends CustomFieldInput {
   readonly id: string;
@@ -127,7 +124,7 @@ export async function changeCustomField(
   await record(tables, actor, organization, 'update', id);
 }
 
-/** Deletes a custom field, or restores it. Its values are kept for {@link keptDays} days. */
+/** Deletes a custom field, or restores it. Its values are kept for a time. */
 export async function setDeleted(
   tables: Tables,
   actor: Actor,

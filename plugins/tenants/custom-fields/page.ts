@@ -23,8 +23,9 @@ import {
   type Text,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
-import { changeCustomField, createCustomField, keptDays, setDeleted } from './custom-fields.ts';
+import { changeCustomField, createCustomField, setDeleted } from './custom-fields.ts';
 import { readChange, readNewField } from './input.ts';
+import { keptDays } from './purge.ts';
 import { customFieldsTexts } from './texts/index.ts';
 
 const { later } = customFieldsTexts;

@@ -3,8 +3,9 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import { customName } from '../../../engine/fields/index.ts';
 import { type RetentionRule, retentionBatch } from '../../../engine/modules/index.ts';
 import { ignoringLocksSql } from '../../../engine/records/index.ts';
-import { keptDays } from './custom-fields.ts';
 
+/** Number of days for which the values of a deleted custom field are kept. */
+export const keptDays = 30;
 const expired = sql`deleted_at < now() - ${sql.lit(keptDays)}::int * interval '1 day'`;
 
 /**

@@ -202,8 +202,11 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
         tables,
       );
     }
-    for (const [table, { columns, erasure, key }] of personalDataTables) {
-      const assignments = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
+    for (const [table, { columns, erasure, alsoSet = {}, key }] of personalDataTables) {
+      const assignments = sql.join([
+        ...columns.map((column) => sql`${sql.ref(column)} = ''`),
+        ...Object.entries(alsoSet).map(([column, value]) => sql`${sql.ref(column)} = ${sql.raw(value)}`),
+      ]);
       for (const keyBatch of chunks(keys.get(table) ?? [], rowsPerStatement)) {
         const condition = sql`t.organization_id = ${input.organization}::bigint and ${keyCondition(key, keyBatch)} and ${hasPersonalData(table, texts, erased)}`;
         await (erasure === 'delete'
@@ -393,7 +396,7 @@ async function lookupTexts(
     sql<
       Record<string, string | null>
     >`select ${sql.join(columns)} from ${sql.table(searchable.resource.name)} t
-      where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(ids)}::bigint[])`,
+      where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(ids)}::bigint[]) order by t.id`,
   );
   return rows.flatMap((row) => Object.values(row).filter((value) => typeof value === 'string'));
 }

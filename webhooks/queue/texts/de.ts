@@ -26,7 +26,7 @@ export default {
   delivered: 'Zugestellt',
   failed: 'Fehlgeschlagen',
   last: '{title}: die letzten {number}',
-  lastDays: '{title}: die letzten 7 Tage',
+  lastDays: '{title}: die letzten {days} Tage',
   status: 'Status',
   number: 'Anzahl',
   failedCount: '{title}: {count} fehlgeschlagen.',

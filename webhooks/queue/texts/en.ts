@@ -22,7 +22,7 @@ export default {
   delivered: 'Delivered',
   failed: 'Failed',
   last: '{title}: the last {number}',
-  lastDays: '{title}: the last 7 days',
+  lastDays: '{title}: the last {days} days',
   status: 'Status',
   number: 'Number',
   failedCount: '{title}: {count} failed.',

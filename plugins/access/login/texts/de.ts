@@ -15,7 +15,7 @@ export default {
   passkeyUnknown:
     'Dieser Passkey ist hier nicht registriert oder die Seite ist abgelaufen. Versuchen Sie es erneut.',
   logInWithPasskey: 'Mit einem Passkey anmelden',
-  tooManyAttempts: 'Zu viele Versuche. Versuchen Sie es in 15 Minuten erneut.',
+  tooManyAttempts: 'Zu viele Versuche. Versuchen Sie es in {minutes} Minuten erneut.',
   severalUsers:
     'Mehrere Benutzer haben diese E-Mail-Adresse. Wählen Sie die Organisation aus und geben Sie das Passwort erneut ein.',
   wrongPassword: 'Die E-Mail-Adresse oder das Passwort ist falsch.',

@@ -12,7 +12,7 @@ export default {
   passkeyFailed: 'Your browser could not use a passkey. Try again, or log in with your password.',
   passkeyUnknown: 'This passkey is not registered here, or the page has expired. Try again.',
   logInWithPasskey: 'Log in with a passkey',
-  tooManyAttempts: 'Too many attempts. Try again in 15 minutes.',
+  tooManyAttempts: 'Too many attempts. Try again in {minutes} minutes.',
   severalUsers:
     'Several users have this email address. Choose the organization and enter the password again.',
   wrongPassword: 'Wrong email or password',

@@ -26,7 +26,7 @@ export default {
   mailFailed: 'Die E-Mail konnte nicht gesendet werden. Senden Sie den Link und den Code selbst.',
   invitationFor: 'Einladung für {email}',
   invitationOnce:
-    'Senden Sie den Link und den Code. Der Code wird nur einmal angezeigt. Die Einladung kann innerhalb von 7 Tagen einmal verwendet werden.',
+    'Senden Sie den Link und den Code. Der Code wird nur einmal angezeigt. Die Einladung kann innerhalb von {days} Tagen einmal verwendet werden.',
   link: 'Link',
   code: 'Code',
   copyLink: 'Link kopieren',
@@ -53,7 +53,7 @@ export default {
   createResetLink: 'Link erstellen',
   resetLinkFor: 'Link zum Zurücksetzen des Passworts für {email}',
   resetLinkOnce:
-    'Senden Sie den Link und den Code. Der Code wird nur einmal angezeigt. Der Link kann innerhalb von 24 Stunden einmal verwendet werden.',
+    'Senden Sie den Link und den Code. Der Code wird nur einmal angezeigt. Der Link kann innerhalb von {hours} Stunden einmal verwendet werden.',
   remove: 'Entfernen',
   removeName: '{email} entfernen',
   removeMember: 'Mitglied entfernen',
@@ -71,5 +71,5 @@ export default {
   openPage: 'Öffnen Sie diese Seite:',
   enterCode: 'Falls die Seite nach einem Code fragt, geben Sie {code} ein.',
   invitationValidity:
-    'Der Code kann innerhalb von 7 Tagen einmal verwendet werden. Wenn Sie {organization} nicht kennen, ignorieren Sie diese E-Mail.',
+    'Der Code kann innerhalb von {days} Tagen einmal verwendet werden. Wenn Sie {organization} nicht kennen, ignorieren Sie diese E-Mail.',
 } as const satisfies TranslationOf<typeof en>;

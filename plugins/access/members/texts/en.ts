@@ -25,7 +25,7 @@ export default {
   mailFailed: 'The email could not be sent. Send the link and the code yourself.',
   invitationFor: 'Invitation for {email}',
   invitationOnce:
-    'Send the link and the code. The code is shown only once. The invitation can be used once, within 7 days.',
+    'Send the link and the code. The code is shown only once. The invitation can be used once, within {days} days.',
   link: 'Link',
   code: 'Code',
   copyLink: 'Copy link',
@@ -51,7 +51,7 @@ export default {
   createResetLink: 'Create reset link',
   resetLinkFor: 'Reset link for {email}',
   resetLinkOnce:
-    'Send the link and the code. The code is shown only once. The link can be used once, within 24 hours.',
+    'Send the link and the code. The code is shown only once. The link can be used once, within {hours} hours.',
   remove: 'Remove',
   removeName: 'Remove {email}',
   removeMember: 'Remove member',
@@ -69,5 +69,5 @@ export default {
   openPage: 'Open this page:',
   enterCode: 'If the page asks for a code, enter {code}.',
   invitationValidity:
-    'The code can be used once, within 7 days. If you do not know {organization}, ignore this email.',
+    'The code can be used once, within {days} days. If you do not know {organization}, ignore this email.',
 } as const satisfies Catalogue;

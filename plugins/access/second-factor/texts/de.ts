@@ -6,7 +6,7 @@ export default {
   secondFactor: 'Zweiter Faktor',
   you: 'Ihr Konto',
   logInAgain:
-    'Melden Sie sich erneut an. Zweite Faktoren können nur innerhalb von 15 Minuten nach der Anmeldung geändert werden.',
+    'Melden Sie sich erneut an. Zweite Faktoren können nur innerhalb von {minutes} Minuten nach der Anmeldung geändert werden.',
   appAdded: 'Authentifizierungs-App eingerichtet. Alle anderen Sitzungen wurden beendet.',
   appRemoved: 'Authentifizierungs-App entfernt.',
   passkeyAdded: '{} hinzugefügt. Alle anderen Sitzungen wurden beendet.',

@@ -4,7 +4,7 @@ import type { Catalogue } from '../../../admin-ui/shell/index.ts';
 export default {
   secondFactor: 'Second factor',
   you: 'You',
-  logInAgain: 'Log in again. Second factors can only be changed within 15 minutes of logging in.',
+  logInAgain: 'Log in again. Second factors can only be changed within {minutes} minutes of logging in.',
   appAdded: 'Authenticator app set up. All other sessions have been logged out.',
   appRemoved: 'Authenticator app removed.',
   passkeyAdded: '{} added. All other sessions have been logged out.',

@@ -7,7 +7,7 @@ import {
   hasCustomFields,
   refersToMany,
 } from '../fields/index.ts';
-import { listParameters, type OperatorName, operatorOf } from '../query/index.ts';
+import { farOffset, listParameters, type OperatorName, operatorOf } from '../query/index.ts';
 import {
   type Caller,
   commandCaller,
@@ -247,9 +247,6 @@ const bodyFor = (
   record: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> =>
   sampleBody ?? (isBatch ? { records: [{ ...record, id: 1 }], ids: [1] } : record);
-
-/** Number of records that precede a very distant page. */
-const farOffset = 10_000;
 
 /** Returns the queries of an operation that have distinct statements. */
 function queriesOf(

@@ -6,6 +6,7 @@ import {
   maxBulk,
   maxBulkBytes,
   maxDeleted,
+  maxExactCount,
   maxMoved,
   maxQueryBytes,
   retentionHours,
@@ -348,8 +349,7 @@ export const parameters = {
   Prefer: {
     name: 'Prefer',
     in: 'header',
-    description:
-      '`handling=strict` rejects unknown and read-only keys and unknown parameters. Otherwise they are ignored, so a mistyped filter returns every record. For lists, `count=exact` returns the total number of records in `X-Total-Count`, and `count=estimated` returns an estimate if it exceeds 10,000.',
+    description: `\`handling=strict\` rejects unknown and read-only keys and unknown parameters. Otherwise they are ignored, so a mistyped filter returns every record. For lists, \`count=exact\` returns the total number of records in \`X-Total-Count\`, and \`count=estimated\` returns an estimate if it exceeds ${number(maxExactCount)}.`,
     schema: { type: 'string', examples: ['handling=strict', 'handling=strict, count=exact'] },
   },
 };

@@ -39,7 +39,7 @@ export {
   unknownFieldMessage,
 } from './filters.ts';
 export { type OperatorName, operatorOf } from './operators.ts';
-export { pageNumber, pageSize } from './page.ts';
+export { farOffset, farthestPage, pageNumber, pageSize } from './page.ts';
 export {
   type CallerSql,
   type NamedField,

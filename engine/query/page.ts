@@ -6,9 +6,9 @@ export const pageSize = 20;
 /** First page for which a list reads only index keys until it reaches the rows to fetch. */
 export const deepPage = 6;
 /** Number of skipped records above which reading the index costs as much as a scan. */
-const farOffset = 10_000;
+export const farOffset = 10_000;
 /** Page number beyond the last page of any table. */
-const farthestPage = 10 ** 12;
+export const farthestPage = 10 ** 12;
 
 /** Pagination of a resource's lists. */
 export interface PageRule {

@@ -66,7 +66,7 @@ import {
   type NewRows,
   type SequenceValues,
   sequenceFields,
-} from './sequences.ts';
+} from './sequence-numbers.ts';
 import {
   decodeWritten,
   effectsOf,

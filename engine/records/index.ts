@@ -150,6 +150,7 @@ export {
 } from './jobs.ts';
 export { type Delimiter, delimiters } from './lines.ts';
 export { hidesReferences, isLinkTable, linkTable } from './link-tables.ts';
+export { maxExactCount } from './list.ts';
 export { compileLock, compileLockForWrite, type LockForWrite } from './lock.ts';
 export {
   ignoreLocksSql,
@@ -222,7 +223,7 @@ export {
   replayedHeader,
 } from './results.ts';
 export { type CallerScope, trashSql, visibleLimitSql, visibleSql } from './rows.ts';
-export { sequenceFields, sequenceName, sequenceTables } from './sequences.ts';
+export { sequenceFields, sequenceName, sequenceTables } from './sequence-numbers.ts';
 export {
   combinedColumns,
   recalculateSql,

@@ -21,7 +21,7 @@ import {
 import type { Body } from './body.ts';
 import type { ItemTable } from './items.ts';
 import { scopeField } from './rows.ts';
-import { sequenceFields } from './sequences.ts';
+import { sequenceFields } from './sequence-numbers.ts';
 
 /** Returns the names of fields that are unique together. */
 export const namesOf = (unique: Unique): string[] => unique.map(({ name }) => name);

@@ -58,7 +58,7 @@ const decodeTotal = ({ parsedQuery }: ListPlan, row: TextRows[number]): number =
 const decodeExplained = rowDecoder({ line: cell.text });
 
 /** Maximum number of records to count exactly when an estimate is requested. */
-const maxExactCount = 10_000;
+export const maxExactCount = 10_000;
 
 /**
  * Returns the column with the number of records on all pages.

@@ -24,7 +24,7 @@ import type {
   RecordResult,
 } from './results.ts';
 import type { ReadAccess, VisibleResource } from './rows.ts';
-import type { SequenceValues } from './sequences.ts';
+import type { SequenceValues } from './sequence-numbers.ts';
 import type { ExplainViolation } from './violations.ts';
 
 /** The author of a write, as recorded in the organization's change log. */

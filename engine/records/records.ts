@@ -40,7 +40,7 @@ import type { CompiledOperations } from './operations.ts';
 import { statementsByShape } from './projected-columns.ts';
 import type { OperationResult } from './results.ts';
 import { organizationOf, ownRowsSql, trashSql, visibleSql } from './rows.ts';
-import { compileSequences, sequenceFields } from './sequences.ts';
+import { compileSequences, sequenceFields } from './sequence-numbers.ts';
 import { type ById, byIdSql, effectsOf, insertSql, tableOf } from './statements.ts';
 import { runAtomically } from './transactions.ts';
 import { violations } from './violations.ts';

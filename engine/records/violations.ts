@@ -4,7 +4,7 @@ import { errors, type HttpError } from '../errors.ts';
 import { constraints } from './constraints.ts';
 import { uniqueIndexName } from './indexes.ts';
 import { type LockedResources, lockViolation } from './lock-triggers.ts';
-import { sequenceFields } from './sequences.ts';
+import { sequenceFields } from './sequence-numbers.ts';
 import { invalidTransition } from './transitions.ts';
 
 /** Returns the error for a rejected write, or undefined if no rule, transition, sequence or lock rejected it. */

@@ -26,7 +26,7 @@ import {
 } from '../../engine/records/index.ts';
 import { compileChildrenLock } from '../../engine/records/locks.ts';
 import { compileMergeSteps } from '../../engine/records/merge.ts';
-import { sequenceTables } from '../../engine/records/sequences.ts';
+import { sequenceTables } from '../../engine/records/sequence-numbers.ts';
 import { compileUnmergeSteps } from '../../engine/records/unmerge.ts';
 import { trashedColumn, versionColumn } from '../../engine/sql/names.ts';
 import type { Statement } from '../../engine/sql/statement.ts';

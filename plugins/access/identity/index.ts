@@ -69,7 +69,7 @@ export {
   startSession,
   userPrincipal,
 } from './sessions.ts';
-export { tokens } from './tokens.ts';
+export { clockTolerance, tokens } from './tokens.ts';
 export {
   type AuthenticatedUser,
   addExistingUser,

@@ -12,7 +12,7 @@ const type = 'at+jwt';
 /** Maximum length of an issued token, in characters. */
 const maxLength = 1024;
 /** Tolerated clock difference between nodes, in seconds. */
-const tolerance = 5;
+export const clockTolerance = 5;
 
 /**
  * A token's claims. They contain neither grants nor organizations, so that revoking a grant or membership
@@ -44,7 +44,7 @@ export function tokens(secrets: InstanceSecrets): Tokens {
     issuer,
     audience,
     typ: type,
-    clockTolerance: tolerance,
+    clockTolerance,
     requiredClaims: ['sub', 'iat', 'exp', 'jti', 'ver'],
   };
   const keyFor = ({ kid: requestedKid }: JWTHeaderParameters) => {
@@ -68,7 +68,7 @@ export function tokens(secrets: InstanceSecrets): Tokens {
       try {
         const { payload } = await jwtVerify<{ ver: unknown }>(token, keyFor, options);
         const { sub, jti, ver, iat = 0 } = payload;
-        const isInFuture = iat > Date.now() / 1000 + tolerance;
+        const isInFuture = iat > Date.now() / 1000 + clockTolerance;
         if (sub === undefined || jti === undefined || typeof ver !== 'number' || isInFuture) return undefined;
         if (!isLoginId(jti)) return undefined;
         return { user: sub, jti, version: ver };

@@ -3,16 +3,13 @@ import type { Fragment } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, type FieldIssue } from '../../../engine/errors.ts';
 import { authorize, json, jsonId, rejectOtherMethods } from '../../../engine/http/index.ts';
-import { pageNumber, pageSize, type Query } from '../../../engine/query/index.ts';
+import { farthestPage, pageNumber, pageSize, type Query } from '../../../engine/query/index.ts';
 import { membersObject, type Principal } from '../../../engine/records/index.ts';
 import { listRows, type RowSource, tablesOf } from '../../../engine/tables/index.ts';
 import { type MemberInfo, memberRows } from './members.ts';
 
 /** An organization's members in the order of the API, which does not depend on names and email addresses. */
 const membersById: RowSource<MemberInfo> = { ...memberRows, order: 'u.id' };
-
-/** Page number beyond the last page of any organization. */
-const farthestPage = 10 ** 12;
 
 /** Registers the route that lists an organization's members. */
 export function memberRoutes(app: FastifyInstance, { database }: { readonly database: Database }): void {

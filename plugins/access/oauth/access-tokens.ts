@@ -4,6 +4,7 @@ import { jwtVerify } from 'jose/jwt/verify';
 import { isRowId } from '../../../engine/fields/index.ts';
 import { apiPrefix } from '../../../engine/http/index.ts';
 import type { KeyToken } from '../api-keys/index.ts';
+import { clockTolerance } from '../identity/index.ts';
 import { generatePublicId, type InstanceSecrets } from '../secrets/index.ts';
 import { mcpPath } from './services.ts';
 
@@ -14,8 +15,6 @@ const type = 'at+jwt';
 export const accessTokenSeconds = 600;
 /** Maximum length of an issued token, in characters. It contains the client's ID, which is a URL. */
 const maxLength = 2048;
-/** Tolerated clock difference between nodes, in seconds. */
-const tolerance = 5;
 
 /** Signs and verifies access tokens (RFC 9068). */
 export interface AccessTokens {
@@ -45,7 +44,7 @@ export function accessTokens(secrets: InstanceSecrets): AccessTokens {
     verify: async (issuer, token) => {
       if (token.length > maxLength) return undefined;
       const options = {
-        ...{ algorithms: [algorithm], issuer, audience: issuer, typ: type, clockTolerance: tolerance },
+        ...{ algorithms: [algorithm], issuer, audience: issuer, typ: type, clockTolerance },
         requiredClaims: ['sub', 'client_id', 'organization', 'connection', 'iat', 'exp', 'jti'],
       };
       for (const key of keys) {

@@ -4,6 +4,7 @@ import { fieldLabel } from '../../../engine/fields/index.ts';
 import {
   type BoardPage,
   type Form,
+  factsPerCard,
   field as fieldOf,
   hueAt,
   localeOf,
@@ -21,9 +22,6 @@ import type { DataRequest, DataRoutes } from './routes.ts';
 import { undoablePosition } from './undo.ts';
 import { editedField } from './value-form.ts';
 import { displayValue, inText, textOf } from './values.ts';
-
-/** Number of facts on a card. */
-const factsPerCard = 2;
 
 /** Registers a resource's board, and the form that moves a record to another column. */
 export function boardPages({ get, post }: DataRoutes): void {

@@ -3,7 +3,7 @@ import { recordLabel, resourceLabel } from '../../../engine/definition/index.ts'
 import { HttpError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel, humanize, refersToUser } from '../../../engine/fields/index.ts';
 import { conditionParameters } from '../../../engine/query/index.ts';
-import { maxBulk } from '../../../engine/records/index.ts';
+import { maxBulk, maxExactCount } from '../../../engine/records/index.ts';
 import type { SavedView } from '../saved-views/index.ts';
 import {
   type AddedFilter,
@@ -227,9 +227,6 @@ function selectionOf(
   ];
   return actions.length === 0 ? undefined : { query: String(parameters), actions };
 }
-
-/** Counts above this value are estimates. */
-const maxExactCount = 10_000;
 
 /** Describes which records a page shows, and how many the list has. @param size number of records on each full page */
 export const countText = (

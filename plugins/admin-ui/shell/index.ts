@@ -59,6 +59,7 @@ export { recentMemberships, rememberOrganization } from './recent.ts';
 export {
   addDoneTexts,
   type DoneMessage,
+  factsPerCard,
   listData,
   redirectDone,
   render,

@@ -260,7 +260,7 @@ function fullText({ text, below }: DisplayValue): string | undefined {
 }
 
 /** Number of facts on a card, which replaces a row on phones. */
-const factsPerCard = 2;
+export const factsPerCard = 2;
 
 /** Returns whether a row has its own page. On phones, its card shows only the most important values. */
 const isCard = ([title]: readonly DisplayValue[]): boolean => title?.href !== undefined;

@@ -13,8 +13,8 @@ import {
   runOperation,
   type TransactionExecutor,
 } from '../../../engine/records/index.ts';
+import { compactor, textLengths } from './compact-records.ts';
 import { type BulkCall, lifetimeMinutes, maxUnconfirmed } from './confirmations.ts';
-import { compactor, textLengths } from './records.ts';
 import { type Arguments, permit, type ToolCall, type ToolResult } from './tool.ts';
 
 const locks = new WeakMap<ResourceView['context'], LockForWrite>();

@@ -11,8 +11,8 @@ import {
   visibleCustomFields,
 } from '../../../engine/records/index.ts';
 import { limitedFields, transitionSentences } from '../explorer/index.ts';
+import { defaultFields } from './compact-records.ts';
 import { proposalsNote } from './proposals.ts';
-import { defaultFields } from './records.ts';
 import { customFieldsFor, isAllowed, type ToolCall, type ToolResult } from './tool.ts';
 
 /** Returns the actions that the caller can perform on a resource's records, each with the scopes to which it is limited. */

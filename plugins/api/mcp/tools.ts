@@ -13,9 +13,6 @@ import {
   runOperation,
 } from '../../../engine/records/index.ts';
 import { changePreview, titlePreview, writeRecords } from './bulk.ts';
-import { maxUnconfirmed } from './confirmations.ts';
-import { describeResource, describeResources } from './describe.ts';
-import { describeProposals } from './proposals.ts';
 import {
   apiFields,
   compactor,
@@ -23,7 +20,10 @@ import {
   expandedReferences,
   historyEntry,
   textLengths,
-} from './records.ts';
+} from './compact-records.ts';
+import { maxUnconfirmed } from './confirmations.ts';
+import { describeResource, describeResources } from './describe.ts';
+import { describeProposals } from './proposals.ts';
 import {
   type Arguments,
   customFieldsFor,

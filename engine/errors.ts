@@ -745,7 +745,7 @@ export const errorEntries = {
   mergeNotUndoable: {
     status: 409,
     code: 'merge_not_undoable',
-    meaning: 'The merge cannot be undone, for example because it was too long ago.',
+    meaning: 'The merge cannot be undone, for example because the records were merged too long ago.',
     detail: (reason: MergeReason) => ({ text: `The merge cannot be undone: ${mergeReasonText(reason)}` }),
   },
   /** More than `limit` records match the filters of a bulk change. */

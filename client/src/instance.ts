@@ -245,7 +245,7 @@ export class Subscriptions {
     }
   }
 
-  /** Creates a new secret for a subscription. For some hours, events are also signed with the previous secret. */
+  /** Creates a new secret for a subscription. For a limited time, events are also signed with the previous secret. */
   rotateSecret(id: Id, options: CallOptions = {}): Promise<{ readonly secret: string }> {
     return this.#call('POST', id, '/secrets', options, 'refused');
   }

@@ -20,7 +20,7 @@ const rfc3339 =
 interface Timestamp {
   /** Local time without its fraction, in milliseconds since 1970-01-01T00:00:00 in the same time zone. */
   readonly localMs: number;
-  /** Microseconds of the second without trailing zeros, or an empty string. */
+  /** Up to six digits of the second's fraction without trailing zeros, or an empty string. */
   readonly fraction: string;
   /** UTC offset in upper case. */
   readonly offset: string;
@@ -59,7 +59,7 @@ function isDay(year: number, month: number, day: number): boolean {
   return year > 0 && day > 0 && day <= length;
 }
 
-/** Returns the date and time of milliseconds since 1970, without an offset. The year has six digits and a sign if it is 10000. */
+/** Formats milliseconds since 1970 as a date and time without an offset. Years after 9999 have a sign and six digits. */
 const timeText = (ms: number): string => new Date(ms).toISOString().slice(0, -5);
 const fractionText = ({ fraction }: Timestamp): string => (fraction === '' ? '' : `.${fraction}`);
 

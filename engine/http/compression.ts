@@ -86,11 +86,12 @@ export const compression = fastifyPlugin(
     if (!compress) return;
     let encoders = 0;
     app.addHook('onSend', async (request, reply, payload) => {
+      if (request.method !== 'GET' || reply.statusCode !== 200 || reply.hasHeader('etag')) return payload;
       if (reply.hasHeader('content-encoding') || !isCompressible(reply.getHeader('content-type')))
         return payload;
       if (!(typeof payload === 'string' || Buffer.isBuffer(payload))) return payload;
       const size = Buffer.byteLength(payload);
-      if (!canCompress(request, reply, size)) return payload;
+      if (size < minSize || size > maxSize) return payload;
       const coding = negotiate(request, reply);
       if (coding === undefined || encoders === maxEncoders) return payload;
       encoders++;
@@ -107,18 +108,6 @@ export const compression = fastifyPlugin(
   },
   { name: 'compression', fastify: '5.x' },
 );
-
-/** Returns whether a response with a body of this size, in bytes, is compressed if its type can be and the client accepts it. */
-export const canCompress = (
-  { method }: Pick<FastifyRequest, 'method'>,
-  reply: FastifyReply,
-  size: number,
-): boolean =>
-  size >= minSize &&
-  size <= maxSize &&
-  method === 'GET' &&
-  reply.statusCode === 200 &&
-  !reply.hasHeader('etag');
 
 function sharedBody(bytes: Buffer): SharedBody {
   const bodies = new Map<Coding, Promise<Buffer>>();

@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { pageSize, type Query } from '../query/index.ts';
 import type { ListInput, OperationResult, PageResult } from '../records/index.ts';
 import { allocate } from '../sql/index.ts';
-import { canCompress } from './compression.ts';
 import { quotedTag } from './entity-tags.ts';
 
 /** Properties of a response that do not depend on the operation's result. */
@@ -14,9 +13,6 @@ interface ResponseContext {
   /** Returns the resource's URL, for use in links. */
   readonly url: () => string;
 }
-
-/** Body length, in bytes, below which sending a string is faster than sending bytes. */
-const shortBody = 2048;
 
 /** Sends the result of an operation. @returns the body, or the reply if it was already sent */
 export function respond(
@@ -32,12 +28,7 @@ export function respond(
     // unless the body is a stream.
     return reply.removeHeader('content-type').send(request.method === 'HEAD' ? Readable.from([]) : undefined);
   }
-  const body = bodyOf(request, reply, result, context);
-  // Node sends a short string together with the headers, but needs a second write for bytes. Compression needs bytes.
-  const isSentAsText =
-    body.length < shortBody &&
-    !(request.headers['accept-encoding'] !== undefined && canCompress(request, reply, body.length));
-  return isSentAsText ? String(body) : body;
+  return bodyOf(request, reply, result, context);
 }
 
 /** Sets the response headers and returns the body. */

@@ -37,8 +37,8 @@ export const maxItems = 1000;
 export const batchLimits = { maxBytes: 8 * 1024 * 1024, maxValues: 100_000 } as const;
 
 const mebibyte = 1024 * 1024;
-/** The limits of a batch of records, for descriptions. */
-export const batchSize = `Up to ${maxItems.toLocaleString('en')} records and ${batchLimits.maxBytes / mebibyte} MiB.`;
+/** Sentence with the limits of a batch of records, for API descriptions. */
+export const batchLimitText = `Up to ${maxItems.toLocaleString('en')} records and ${batchLimits.maxBytes / mebibyte} MiB.`;
 
 /** A plan that writes many records in one statement. */
 export interface BatchPlan extends OperationPlan, ItemValues {

@@ -14,9 +14,9 @@ import {
 import {
   type BatchPlan,
   batchLimits,
+  batchLimitText,
   batchPlan,
   batchResult,
-  batchSize,
   envelopeOf,
   explainItems,
   lockedItemsSql,
@@ -252,7 +252,7 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
     operationId: `batchCreate${pluralName}`,
     summary: `Create or update many ${definition.name.replaceAll('_', ' ')}`,
     body: {
-      description: `${batchSize} With \`match\`, existing records with the same values in these fields are updated as with PATCH, which also requires the \`update\` grant.`,
+      description: `${batchLimitText} With \`match\`, existing records with the same values in these fields are updated as with PATCH, which also requires the \`update\` grant.`,
       schema: `${recordName}Batch`,
     },
     success: {

@@ -5,9 +5,9 @@ import {
   allFoundSql,
   type BatchPlan,
   batchLimits,
+  batchLimitText,
   batchPlan,
   batchResult,
-  batchSize,
   envelopeOf,
   explainItems,
   idOf,
@@ -161,7 +161,7 @@ export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<Ba
     operationId: `batchPatch${pluralName}`,
     summary: `Change fields of many ${definition.name.replaceAll('_', ' ')}`,
     body: {
-      description: `${batchSize} Each record contains its \`id\` and the fields to change. Other fields are not changed.`,
+      description: `${batchLimitText} Each record contains its \`id\` and the fields to change. Other fields are not changed.`,
       schema: `${recordName}BatchPatch`,
     },
     success: {

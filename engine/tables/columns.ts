@@ -121,18 +121,22 @@ export const resourcePaths = (entity: EntitySchema): readonly string[] =>
   resourcePathsByTable.get(entity) ?? [];
 
 /** The columns of a table that can contain personal data, and how to erase the data. */
-interface PersonalData {
+type PersonalData = PersonalColumns &
+  (
+    | { /** The row is deleted. */ readonly erasure: 'delete'; readonly alsoSet?: undefined }
+    | {
+        /** The columns are cleared. */
+        readonly erasure: 'clear';
+        /** SQL expressions for additional columns to set, keyed by column. */
+        readonly alsoSet?: Readonly<Record<string, string>>;
+      }
+  );
+
+interface PersonalColumns {
   /** Name of the rows in messages. */
   readonly label: string;
   /** Text columns to search and clear. */
   readonly columns: readonly string[];
-  /** How to erase a person's data: `delete` the row, or `clear` the columns. */
-  readonly erasure: 'delete' | 'clear';
-  /**
-   * SQL expressions for columns that are set when the others are cleared, by column, for example so that work in progress does not
-   * store the data again.
-   */
-  readonly alsoSet?: Readonly<Record<string, string>>;
   /** Columns that identify the record to which a row belongs, if rows contain data of one record. */
   readonly record?: {
     readonly resource: string;
@@ -143,9 +147,9 @@ interface PersonalData {
 }
 
 /** A table's personal data, and its primary key columns after the organization, with their PostgreSQL types. */
-interface KeyedTable extends PersonalData {
+type KeyedTable = PersonalData & {
   readonly key: readonly (readonly [column: string, type: string])[];
-}
+};
 
 const personalDataByTable = new Map<keyof TableRows, KeyedTable>();
 

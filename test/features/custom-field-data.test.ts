@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { purgeFields, purgeValues } from '../../plugins/tenants/custom-fields/purge.ts';
+import { purgeFields, purgeValues } from '../../plugins/tenants/custom-fields/retention.ts';
 import { exportOrganization } from '../../plugins/tenants/organizations/export.ts';
 import { runCommand } from '../support/command-line.ts';
 import { settled } from '../support/erasures.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { purgeFields, purgeValues } from '../../plugins/tenants/custom-fields/purge.ts';
+import { purgeFields, purgeValues } from '../../plugins/tenants/custom-fields/retention.ts';
 import { exportOrganization } from '../../plugins/tenants/organizations/export.ts';
 import { deleteOrganization } from '../../plugins/tenants/organizations/remove.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -9,6 +9,7 @@ import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
 import { unescapeFormulas } from '../../plugins/admin-ui/records/csv-cells.ts';
 import { countRecords } from '../../plugins/admin-ui/records/import-file.ts';
+import { defaultImportWaitMs } from '../../plugins/admin-ui/records/import-job.ts';
 import {
   type ImportResult,
   importResultJson,
@@ -68,7 +69,7 @@ onBothDrivers(
     let leads: string;
     // The jobs of an organization run one after another.
     beforeEach(async () => {
-      instance().app.importWaitMs = 1500;
+      instance().app.importWaitMs = defaultImportWaitMs;
       acme = await instance().organization(fresh('acme'));
       admin = await signIn(instance(), administratorOf(acme));
       leads = `/setup/o/${acme.slug}/data/leads`;

@@ -83,7 +83,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'plugins/change-log/feed.ts': [3, `${outside}; endStatement is ${ofPlatform}`],
   'plugins/change-log/lag.ts': [1, ofPlatform],
   'plugins/change-log/stream.ts': [1, 'finds new changes without their content'],
-  'plugins/tenants/custom-fields/purge.ts': [1, ofModules],
+  'plugins/tenants/custom-fields/retention.ts': [1, ofModules],
   'plugins/tenants/erasure/erasure.ts': [5, ofModules],
   'plugins/tenants/erasure/scan.ts': [1, ofModules],
   'plugins/tenants/quotas/record-quotas.ts': [1, 'counts all records, as documented'],

@@ -30,6 +30,7 @@ interface Logged {
   readonly id: string;
   readonly action: string;
   readonly status: string;
+  readonly attempts: number;
   readonly error: string;
   readonly attempt_log: string;
   readonly url: string;
@@ -66,7 +67,7 @@ onBothDrivers(
     };
     const rows = async (id: number) =>
       (
-        await sql<Logged>`select id, action, status, error, attempt_log, url, request, request_body, response_body
+        await sql<Logged>`select id, action, status, attempts, error, attempt_log, url, request, request_body, response_body
           from crm_event_deliveries where subscription_id = ${id}::bigint order by id`.execute(
           tablesOf(instance().database),
         )
@@ -164,32 +165,31 @@ onBothDrivers(
     test('is not stored again after an erasure by an attempt that was in progress', async () => {
       const held = Promise.withResolvers<void>();
       const hook = await subscribe((response) => void held.promise.then(() => response.writeHead(400).end()));
-      const email = `${fresh('person')}@quill.example`;
-      const id = await write('POST leads', { last_name: 'Quillfeather', email });
-      await until(() => hook.received().length === 1, 'the request');
-      const args = ['person', 'forget', '--org', 'acme', '--records', `leads?email=${email}`];
-      await runCommand(instance(), [...args, '--erase']);
-      const [row] = await rows(hook.id);
-      assert.ok(row);
-      // What the service does when the receiver responds.
-      const item = {
-        id: row.id,
-        organization: acme.id,
-        owner: String(hook.id),
-        eventId: '',
-        ageMs: 0,
-        row: {},
-      };
-      const outcome = { failure: { code: 'internal' }, retryMs: 0, values: { request_body: 'Quillfeather' } };
-      const time = { at: '2026-01-01T00:00:00Z', ms: 1 };
-      const settle = createSettler(() => tablesOf(instance().database), deliveryQueue);
-      await settle({ ...item, attempts: 1 }, outcome, time);
-      held.resolve();
-      assert.deepEqual(
-        (await rows(hook.id)).map(({ request_body, attempt_log }) => [request_body, attempt_log]),
-        [['', '']],
-      );
-      assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key })).status, 404);
+      try {
+        const email = `${fresh('person')}@quill.example`;
+        const id = await write('POST leads', { last_name: 'Quillfeather', email });
+        await until(() => hook.received().length === 1, 'the request');
+        // The next event waits for the first one.
+        await write(`PATCH leads/${id}`, { company: 'Quill' });
+        await until(async () => (await rows(hook.id)).length === 2, 'the next event');
+        const args = ['person', 'forget', '--org', 'acme', '--records', `leads?email=${email}`];
+        await runCommand(instance(), [...args, '--erase']);
+        const [row] = await rows(hook.id);
+        assert.ok(row);
+        // What the service does when the receiver responds.
+        const claimed = { id: row.id, organization: acme.id, owner: String(hook.id), attempts: 1 };
+        const settle = createSettler(() => tablesOf(instance().database), deliveryQueue);
+        await settle(
+          { ...claimed, eventId: '', ageMs: 0, row: {} },
+          { failure: { code: 'internal' }, retryMs: 0, values: { request_body: 'Quillfeather' } },
+          { at: '2026-01-01T00:00:00Z', ms: 1 },
+        );
+        const [first, next] = await rows(hook.id);
+        assert.deepEqual([first?.request_body, first?.attempt_log], ['', '']);
+        assert.deepEqual([first?.attempts, next?.attempts], [2, 0]);
+      } finally {
+        held.resolve();
+      }
     });
 
     test('is erased with the record, even if it contains none of the texts, and also in a batch', async () => {

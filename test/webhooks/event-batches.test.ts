@@ -183,6 +183,7 @@ onBothDrivers(
         assert.deepEqual([idOf(retried), retried.text], [idOf(first), first.text]);
       await collect(id, 1);
       await settle(url, 'done', 2);
+      assert.equal(await collected(id), 1);
       const oldest = (await deliveries(url)).at(-1);
       const replayed = await call(`POST ${url}/replay`, { body: { from: oldest?.id } });
       assert.equal(replayed.json.queued, 1, replayed.text);

@@ -169,8 +169,8 @@ type SettledItem = readonly [
 ];
 
 /**
- * Records the outcomes of claimed items. Ignores items that were replayed or claimed by another node, because their
- * `attempts` have changed.
+ * Records the outcomes of claimed items. Ignores items that were replayed, claimed by another node or erased, because
+ * their `attempts` have changed.
  * @returns whether other items became ready
  */
 async function settle(tables: Tables, queue: Queue, settled: readonly SettledItem[]): Promise<boolean> {

@@ -188,8 +188,9 @@ const deliveries = queueTable(
       label: 'requests and responses of sent events',
       columns: ['request', 'response', 'error', 'attempt_log', 'url', 'request_body', 'response_body'],
       erasure: 'clear',
-      // The outcome of an attempt in progress is ignored, because it contains the request.
-      alsoSet: { attempts: `attempts + (status = 'waiting')::int` },
+      // The outcome of an attempt in progress contains the request. If `attempts` has changed, it is not recorded, and
+      // the event is sent again.
+      alsoSet: { attempts: `attempts + (status = 'waiting' and attempts > 0)::int` },
       record: { resource: 'object', id: 'object_id', container: 'batch_id' },
     },
   },

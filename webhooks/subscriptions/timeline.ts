@@ -45,15 +45,15 @@ async function listDeliveries(request: TimelineRequest): Promise<readonly Versio
       group by i.at, i.version order by i.at desc, i.version desc limit ${limit}::int) _v
     cross join lateral (
       select max(_s.count) as count, json_agg(json_build_object('id', _s.id, 'url', _s.url, 'status', _s.status,
-        'attempts', _s.attempts, 'error', _s.error, 'latest', _s.latest, 'isSent', _s.is_sent) order by _s.rank, _s.place) as deliveries
+        'attempts', _s.attempts, 'error', _s.error, 'latest', _s.latest, 'isSent', _s.is_sent) order by _s.rank, _s.subscription_id) as deliveries
       from (select count(*) over () as count, _i.id::text as id, g.url, _i.status, _i.attempts, _i.error,
-          ${sql.raw(latestAttempt('_i'))} as latest, starts_with(_i.request, 'POST') as is_sent, i.subscription_id as place,
+          ${sql.raw(latestAttempt('_i'))} as latest, starts_with(_i.request, 'POST') as is_sent, i.subscription_id,
           case _i.status when 'dead' then 1 when 'waiting' then 2 else 3 end as rank
         from crm_event_deliveries i
         join crm_event_subscriptions g on g.organization_id = i.organization_id and g.id = i.subscription_id
         join crm_event_deliveries _i on _i.organization_id = i.organization_id and _i.id = coalesce(i.batch_id, i.id)
         where ${isOfRecord} and i.at = _v.at and i.version = _v.version
-        order by rank, place limit ${sql.lit(maxLinks)}) _s) _d
+        order by rank, i.subscription_id limit ${sql.lit(maxLinks)}) _s) _d
     order by _v.at desc, _v.version desc`.execute(tables);
   return rows;
 }

@@ -43,10 +43,10 @@ export {
 } from './people.ts';
 export { profileGrants } from './profile-grants.ts';
 export {
+  adminLinkHours,
   createMailedResets,
   createMemberReset,
   redeemReset,
-  resetHours,
 } from './resets.ts';
 export { hasSecondFactor, type SecondFactorPolicy, secondFactorsOf } from './second-factors.ts';
 export {

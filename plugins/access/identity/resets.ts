@@ -8,8 +8,8 @@ import { enabledUsers, findUsers } from './users.ts';
 /** Lifetime of a link mailed to the user, in milliseconds. */
 const mailedLinkMs = 3_600_000;
 /** Lifetime of a link that an administrator passes on to the user, in hours. */
-export const resetHours = 24;
-const adminLinkMs = resetHours * 3_600_000;
+export const adminLinkHours = 24;
+const adminLinkMs = adminLinkHours * 3_600_000;
 /** Maximum number of links mailed to one user within an hour. */
 const maxMailed = 3;
 

@@ -17,7 +17,7 @@ import {
 } from '../../admin-ui/shell/index.ts';
 import { maxPersonName, minPasswordLength } from '../identity/index.ts';
 import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
-import { windowMinutes } from '../rate-limiting/index.ts';
+import { failureWindowMinutes } from '../rate-limiting/index.ts';
 import { type Candidate, pickBy } from './candidates.ts';
 import { byPassword, type LoginServices, sessionRoute } from './login.ts';
 import { loginTexts } from './texts/index.ts';
@@ -81,7 +81,7 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
       const t = loginTexts(languageOf(request));
       const problem =
         error.status === 429
-          ? t('tooManyAttempts', { minutes: String(windowMinutes) })
+          ? t('tooManyAttempts', { minutes: String(failureWindowMinutes) })
           : candidates.length > 0
             ? t('severalUsers')
             : t('wrongPassword');

@@ -18,7 +18,7 @@ import {
 } from '../../admin-ui/shell/index.ts';
 import { linkWithCode, mailTemplate } from '../../operations/mail/index.ts';
 import { createMailedResets, minPasswordLength, parseEmail, redeemReset } from '../identity/index.ts';
-import { attempts, networkOf, windowMinutes } from '../rate-limiting/index.ts';
+import { attempts, failureWindowMinutes, networkOf } from '../rate-limiting/index.ts';
 import { addLoginLinks, type LoginServices } from './login.ts';
 import { loginTexts } from './texts/index.ts';
 
@@ -80,7 +80,9 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       if (!(error instanceof HttpError)) throw error;
       reply.code(error.status).headers(error.extra.headers ?? {});
       return showForgot(request, reply, {
-        problem: loginTexts(languageOf(request))('tooManyAttempts', { minutes: String(windowMinutes) }),
+        problem: loginTexts(languageOf(request))('tooManyAttempts', {
+          minutes: String(failureWindowMinutes),
+        }),
       });
     }
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));

@@ -11,7 +11,7 @@ import {
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
 import { type AuthenticatedUser, findMemberships, hasSecondFactor } from '../identity/index.ts';
-import { windowMinutes } from '../rate-limiting/index.ts';
+import { failureWindowMinutes } from '../rate-limiting/index.ts';
 import { tickets } from '../secrets/index.ts';
 import { type LoginServices, sessionRoute } from './login.ts';
 import { loginTexts } from './texts/index.ts';
@@ -86,7 +86,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
         if (error.status !== 429) throw error;
         reply.headers(error.extra.headers ?? {});
         const problem = loginTexts(languageOf(request))('tooManyAttempts', {
-          minutes: String(windowMinutes),
+          minutes: String(failureWindowMinutes),
         });
         return reject(429, error.code, problem);
       }

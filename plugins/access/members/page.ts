@@ -13,7 +13,13 @@ import {
   type SecretNotice,
 } from '../../admin-ui/shell/index.ts';
 import { linkWithCode, type Mailer, mailTemplate } from '../../operations/mail/index.ts';
-import { createMemberReset, findUsers, maxPersonName, personLines, resetHours } from '../identity/index.ts';
+import {
+  adminLinkHours,
+  createMemberReset,
+  findUsers,
+  maxPersonName,
+  personLines,
+} from '../identity/index.ts';
 import { chosenProfile, profileChoice } from '../profiles/index.ts';
 import {
   cancelInvite,
@@ -27,7 +33,7 @@ import {
 import { changeMember, type MemberInfo, memberRows, missingMember, removeMember } from './members.ts';
 import { membersTexts } from './texts/index.ts';
 
-/** View data: `organization` (name), `link`, `code` and `days`, for which the code is valid. */
+/** View data: `organization` (name), `link`, `code` and `days` (number of days for which the code is valid). */
 const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'), plainText);
 
 interface MemberServices {
@@ -195,7 +201,10 @@ const members = defineObject<MemberInfo, MemberServices>({
         );
         const made = linkAndCode(
           t,
-          { title: t('resetLinkFor', { email }), text: t('resetLinkOnce', { hours: String(resetHours) }) },
+          {
+            title: t('resetLinkFor', { email }),
+            text: t('resetLinkOnce', { hours: String(adminLinkHours) }),
+          },
           ['reset-link', 'reset-code'],
           [`${app.site.origin(request)}/setup/reset/${publicId}`, code],
         );

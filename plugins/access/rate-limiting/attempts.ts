@@ -12,13 +12,13 @@ import { errors } from '../../../engine/errors.ts';
 import { parseEmail } from '../identity/index.ts';
 
 /** How long failures are counted, in minutes, starting with the first failure. */
-export const windowMinutes = 15;
-const windowSeconds = windowMinutes * 60;
+export const failureWindowMinutes = 15;
+const windowSeconds = failureWindowMinutes * 60;
 /** Timeout for requests to the process that counts for all workers, in milliseconds. */
 const timeoutMs = 2000;
 
 /**
- * Creates a counter for each key's failures within {@link windowMinutes}, shared by all processes on this node.
+ * Creates a counter for each key's failures within {@link failureWindowMinutes}, shared by all processes on this node.
  * @param name unique within the process
  * @param points maximum number of failures
  */

@@ -16,8 +16,8 @@ export {
   countForWorkers,
   createLoginLimiter,
   failureCounter,
+  failureWindowMinutes,
   networkOf,
-  windowMinutes,
 } from './attempts.ts';
 export { type RateLimitingConfig, rateLimitingVariables } from './rate-limit.ts';
 

@@ -24,6 +24,9 @@ declare module 'fastify' {
   }
 }
 
+/** Default of `importWaitMs`. */
+export const defaultImportWaitMs = 1500;
+
 /** Adds the jobs that import records of each resource. */
 export function addImportJobs(
   app: FastifyInstance,
@@ -45,7 +48,7 @@ export function addImportJobs(
     errorJson: importErrorJson,
   });
   app.jobs.types.push(...resources.map(typeOf));
-  app.decorate('importWaitMs', 1500);
+  app.decorate('importWaitMs', defaultImportWaitMs);
 }
 
 /** Imports the records of a job's file. @returns the result as JSON. @throws HttpError for any failure */

@@ -115,7 +115,7 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
   );
 }
 
-/** How often the response to a form looks whether the import has ended, in milliseconds. */
+/** Interval at which to check whether the import has ended, in milliseconds. */
 const lookMs = 50;
 
 /** Starts an import. An import that soon completes without errors leads to the list, and all others to the job's page. */

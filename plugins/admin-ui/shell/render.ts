@@ -259,7 +259,7 @@ function fullText({ text, below }: DisplayValue): string | undefined {
   return full.length > fullLength ? full : undefined;
 }
 
-/** Number of facts on a card, which replaces a row on phones. */
+/** Number of facts on a card, on boards and in place of a row on phones. */
 export const factsPerCard = 2;
 
 /** Returns whether a row has its own page. On phones, its card shows only the most important values. */

@@ -14,7 +14,7 @@ import {
   type TransactionExecutor,
 } from '../../../engine/records/index.ts';
 import { compactor, textLengths } from './compact-records.ts';
-import { type BulkCall, lifetimeMinutes, maxUnconfirmed } from './confirmations.ts';
+import { type BulkCall, confirmationMinutes, maxUnconfirmed } from './confirmations.ts';
 import { type Arguments, permit, type ToolCall, type ToolResult } from './tool.ts';
 
 const locks = new WeakMap<ResourceView['context'], LockForWrite>();
@@ -88,7 +88,7 @@ export async function writeRecords(
       records: previews.map(({ before, after }) => ({ id: before.id, ...preview(before, after) })),
       ...(ids.length > maxUnconfirmed && {
         confirm: confirmations.issue(bulkCall(previews.map(({ tag }) => tag))),
-        note: `Show the changes to your user. If the user agrees, call the tool with "confirm" within ${lifetimeMinutes} minutes.`,
+        note: `Show the changes to your user. If the user agrees, call the tool with "confirm" within ${confirmationMinutes} minutes.`,
       }),
     };
   }

@@ -6,7 +6,7 @@ import type { Body, CallerIdentity, TextSigner } from '../../../engine/records/i
 export const maxUnconfirmed = 10;
 
 /** Lifetime of a confirmation, in minutes. */
-export const lifetimeMinutes = 10;
+export const confirmationMinutes = 10;
 
 /** Issues and verifies confirmations for calls that write many records. */
 export interface Confirmations {
@@ -40,7 +40,7 @@ export function signedConfirmations({ sign, verify }: TextSigner): Confirmations
     JSON.stringify([organization, actor, tool, resource, ids, documentText(body), tags, end]);
   return {
     issue: (call) => {
-      const end = String(Date.now() + lifetimeMinutes * 60_000);
+      const end = String(Date.now() + confirmationMinutes * 60_000);
       return `${end}${separator}${sign(signedText(call, end))}`;
     },
     verify: (call, confirmation) => {

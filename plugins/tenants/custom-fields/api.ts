@@ -24,7 +24,7 @@ import {
   setDeleted,
 } from './custom-fields.ts';
 import { readChange, readNewField } from './input.ts';
-import { keptDays } from './purge.ts';
+import { fieldRetentionDays } from './retention.ts';
 
 /** Services required for the API of custom fields. */
 interface CustomFieldServices {
@@ -150,7 +150,7 @@ export const fieldOperations: readonly FieldOperation[] = [
     action: 'delete',
     operationId: 'deleteCustomField',
     summary: 'Delete a custom field',
-    description: `Deletes a custom field. Its values are kept for ${keptDays} days, during which the field can be restored. Requires the grant \`delete\` on \`fields\`.`,
+    description: `Deletes a custom field. Its values are kept for ${fieldRetentionDays} days, during which the field can be restored. Requires the grant \`delete\` on \`fields\`.`,
     success: 'Deleted',
     handle: async ({ organization, actor, change, load }) => {
       const { id } = await load();

@@ -21,7 +21,7 @@ import {
   setDeleted,
 } from './custom-fields.ts';
 import { readChange, readNewField } from './input.ts';
-import { keptDays } from './purge.ts';
+import { fieldRetentionDays } from './retention.ts';
 
 /** Adds the `fields` commands. */
 export function customFieldCommands(
@@ -88,7 +88,7 @@ export function customFieldCommands(
     );
   fields
     .command('delete <resource> <name>')
-    .description(`delete a custom field and, after ${keptDays} days, its values`)
+    .description(`delete a custom field and, after ${fieldRetentionDays} days, its values`)
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((resource, name, options) =>
@@ -97,7 +97,7 @@ export function customFieldCommands(
         await setDeleted(tables, actor, organization, id, true);
         return {
           json: { resource, name },
-          text: `Deleted the custom field "${name}" of ${resource}. Its values are kept for ${keptDays} days.`,
+          text: `Deleted the custom field "${name}" of ${resource}. Its values are kept for ${fieldRetentionDays} days.`,
         };
       }),
     );

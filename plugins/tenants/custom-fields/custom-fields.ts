@@ -124,7 +124,7 @@ export async function changeCustomField(
   await record(tables, actor, organization, 'update', id);
 }
 
-/** Deletes a custom field, or restores it. Its values are kept for a time. */
+/** Deletes a custom field, or restores it. Its values are deleted later (see `retention.ts`). */
 export async function setDeleted(
   tables: Tables,
   actor: Actor,

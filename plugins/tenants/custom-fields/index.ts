@@ -9,7 +9,7 @@ import { customFieldTables } from '../../../engine/records/index.ts';
 import { customFieldRoutes } from './api.ts';
 import { customFieldsFragment } from './description.ts';
 import { customFieldPages } from './page.ts';
-import { purgeFields, purgeValues } from './purge.ts';
+import { purgeFields, purgeValues } from './retention.ts';
 
 export { type CustomField, listCustomFields } from './custom-fields.ts';
 

@@ -25,7 +25,7 @@ import {
 } from '../../admin-ui/shell/index.ts';
 import { changeCustomField, createCustomField, setDeleted } from './custom-fields.ts';
 import { readChange, readNewField } from './input.ts';
-import { keptDays } from './purge.ts';
+import { fieldRetentionDays } from './retention.ts';
 import { customFieldsTexts } from './texts/index.ts';
 
 const { later } = customFieldsTexts;
@@ -378,7 +378,7 @@ const customFields = defineObject<FieldRow, CustomFieldServices>({
         return {
           kind: 'confirm',
           title: t('deleteQuestion', { name, resource }),
-          consequence: t('deleteConsequence', { days: String(keptDays) }),
+          consequence: t('deleteConsequence', { days: String(fieldRetentionDays) }),
           submit: t('deleteField'),
         };
       },

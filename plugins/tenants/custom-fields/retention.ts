@@ -5,11 +5,11 @@ import { type RetentionRule, retentionBatch } from '../../../engine/modules/inde
 import { ignoringLocksSql } from '../../../engine/records/index.ts';
 
 /** Number of days for which the values of a deleted custom field are kept. */
-export const keptDays = 30;
-const expired = sql`deleted_at < now() - ${sql.lit(keptDays)}::int * interval '1 day'`;
+export const fieldRetentionDays = 30;
+const expired = sql`deleted_at < now() - ${sql.lit(fieldRetentionDays)}::int * interval '1 day'`;
 
 /**
- * Returns the step that deletes the values of a resource's custom fields that were deleted {@link keptDays} days ago, a batch
+ * Returns the step that deletes the values of a resource's custom fields that were deleted {@link fieldRetentionDays} days ago, a batch
  * of records at a time. The trigger also deletes them from the table that filters read. Locked records are included.
  */
 export const purgeValues =
@@ -30,7 +30,7 @@ export const purgeValues =
     return Number(numAffectedRows) > 0 ? retentionBatch : 0;
   };
 
-/** Deletes custom fields without values that were deleted {@link keptDays} days ago. */
+/** Deletes custom fields without values that were deleted {@link fieldRetentionDays} days ago. */
 export const purgeFields: RetentionRule['steps'][number] = async (tables) => {
   const { numAffectedRows = 0n } = await sql`
     delete from crm_custom_fields f where ${expired} and not exists (

@@ -221,7 +221,11 @@ onBothDrivers(
         return { attempt };
       });
       await reached.promise;
-      await update(id, `due_at = now() - interval '1 second'`);
+      await until(async () => {
+        // The first attempt can renew its lease before the job is claimed again.
+        await update(id, `due_at = case attempts when 1 then now() - interval '1 second' else due_at end`);
+        return attempts.length === 2;
+      }, 'the second attempt');
       const { state, result } = await finished(id);
       assert.deepEqual([state, result], ['completed', { attempt: 2 }]);
       await until(() => attempts[0]?.signal.aborted === true, 'the first attempt to notice it');

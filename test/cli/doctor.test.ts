@@ -534,7 +534,7 @@ describe('doctor with unusable resources', () => {
     const data = join(disk?.path ?? folder.path, 'data');
     mkdirSync(data);
     chmodSync(data, 0o755);
-    writeFileSync(join(data, 'auth-secret'), 'short', { mode: 0o644 });
+    writeFileSync(join(data, 'auth-secret'), 'short', { mode: 0o640 });
     try {
       const environment = {
         PATH: String(process.env.PATH),
@@ -555,7 +555,7 @@ describe('doctor with unusable resources', () => {
         /^ulimit -n: a process can open 400 files, but MAX_CONNECTIONS requires 5166\. Raise the limit .* MAX_CONNECTIONS to 234\.$/,
         ...(disk === undefined ? [] : [/^\S+\/data: the disk is nearly full: \d+ MiB of 8 MiB are free\./]),
         /^\S+\/data: other users on this machine can access it \(mode 0755\)\. Restrict access: chmod go= /,
-        /^\S+\/data\/auth-secret: other users on this machine can access it \(mode 0644\)/,
+        /^\S+\/data\/auth-secret: other users on this machine can access it \(mode 0640\)/,
         /^database: the database at 127\.0\.0\.1:1\/crm does not respond: connect ECONNREFUSED/,
       ];
       assert.equal(lines.length, expected.length, lines.join('\n'));

@@ -8,6 +8,7 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { jobActions } from '../../plugins/jobs/action-jobs.ts';
 import { jobCheck } from '../../plugins/jobs/check.ts';
 import { jobMetrics } from '../../plugins/jobs/metrics.ts';
+import { jobsRetention } from '../../plugins/jobs/retention.ts';
 import { scheduler } from '../../plugins/jobs/schedule.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
 import { hookedSources } from '../support/hooked.ts';
@@ -451,6 +452,19 @@ onBothDrivers(
       ]);
       block.resolve();
       await finished(waiting);
+    });
+
+    test('a job is deleted a week after its end, however long it took', async () => {
+      const id = await startSweep('quick', async () => ({ swept: 1 }));
+      await finished(id);
+      const statusAfter = async (assignments: string) => {
+        await update(id, assignments);
+        await jobsRetention(tablesOf(instance().database));
+        return (await send(`GET jobs/${id}`)).status;
+      };
+      const ended = (days: number) => `finished_at = now() - interval '${days} days'`;
+      assert.equal(await statusAfter(`created_at = now() - interval '20 days', ${ended(6)}`), 200);
+      assert.equal(await statusAfter(ended(8)), 404);
     });
 
     test('an idempotency key starts a job once', async () => {

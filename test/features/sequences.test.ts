@@ -61,6 +61,15 @@ fields: { number: { type: string, sequence: "R-{00}" } }
 `,
 };
 
+const receipts = {
+  file: 'receipts.yaml',
+  text: `
+singular: receipt
+common: all
+fields: { number: { type: string, sequence: "{000}/{year}" } }
+`,
+};
+
 type Json = Readonly<Record<string, unknown>>;
 
 onBothDrivers(
@@ -287,6 +296,18 @@ onBothDrivers(
       assert.equal((await send('POST /tickets', {})).json.number, t(1)[0]);
     });
 
+    test('a new year starts at 1 if the year follows the number', async () => {
+      const send = sender(await create());
+      const { json } = await send('POST /receipts', {});
+      assert.equal(json.number, `001/${year}`);
+      assert.equal((await send('POST /receipts', {})).json.number, `002/${year}`);
+      const last = Number(year) - 1;
+      const ofOrganization = `where organization_id = ${json.organization_id}`;
+      await run(`update receipts set number = replace(number, '${year}', '${last}') ${ofOrganization}`);
+      await run(`update crm_sequences set period = '${last}' ${ofOrganization} and period = '${year}'`);
+      assert.equal((await send('POST /receipts', {})).json.number, `001/${year}`);
+    });
+
     test('the API description explains the numbers', async () => {
       const { json } = await instance().call('GET /docs/openapi.json');
       const { schemas } = json.components as {
@@ -316,5 +337,5 @@ onBothDrivers(
       assert.equal(await count(), 0);
     });
   },
-  { sources: await sourcesWith(tickets, projects, leads, invoices), environment },
+  { sources: await sourcesWith(tickets, projects, leads, invoices, receipts), environment },
 );

@@ -259,9 +259,16 @@ onBothDrivers(
       });
 
       test('an exported file can be imported', async () => {
-        await create({ name: 'D', details: { a: [1, 'x, "y"'] }, plan: { floors: [1] }, ratios: [1.5, 2] });
+        await create({
+          name: 'D',
+          tags: ['[VIP]', 'x'],
+          details: { a: [1, 'x, "y"'] },
+          plan: { floors: [1] },
+          ratios: [1.5, 2],
+        });
         const { text } = await send('GET /lofts?sort=name', undefined, { headers: { accept: 'text/csv' } });
-        for (const part of ['red;sea view', '"[""a;b"",""""]"', '1;2', ',9,', '7 USD', '1.5;2'])
+        const bracketed = '"[""[VIP]"",""x""]"';
+        for (const part of ['red;sea view', '"[""a;b"",""""]"', bracketed, '1;2', ',9,', '7 USD', '1.5;2'])
           assert.ok(text.includes(part), `${part} in ${text}`);
         const copy = await instance().organization('copy');
         const imported = await send('POST /lofts/import', undefined, {
@@ -276,7 +283,15 @@ onBothDrivers(
         });
         const values = (csv: string) => csv.split('\r\n').map((line) => line.split('Z,').at(-1));
         assert.deepEqual(values(again.text).length, values(text).length);
-        for (const part of ['red;sea view', '"[""a;b"",""""]"', ',9,', '7 USD', '1.5;2', '""x, \\""y\\""""'])
+        for (const part of [
+          'red;sea view',
+          '"[""a;b"",""""]"',
+          bracketed,
+          ',9,',
+          '7 USD',
+          '1.5;2',
+          '""x, \\""y\\""""',
+        ])
           assert.ok(again.text.includes(part), `${part} in ${again.text}`);
       });
     });

@@ -14,7 +14,7 @@ import { sealing } from '../../plugins/access/secrets/sealing.ts';
 import { channelsOf } from '../../webhooks/channels/channels.ts';
 import { unknownChannels } from '../../webhooks/inbox/check.ts';
 import { inboxQueue, labeledInbox } from '../../webhooks/inbox/inbox.ts';
-import { setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
+import { removeIntegration, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
 import { partnerStatus } from '../../webhooks/partner-status/status.ts';
 import { itemRows, replayItem } from '../../webhooks/queue/items.ts';
 import { readSettings } from '../../webhooks/settings/load.ts';
@@ -259,6 +259,22 @@ onBothDrivers(
       assert.deepEqual(await outgoing(), { status: 'sent', provider_id: 'out-1', error: null });
       await deliver({ reports: [{ id: 'out-1', status: 'delivered' }] });
       await until(async () => (await outgoing())?.status === 'delivered', 'process the report');
+    });
+
+    test('messages are sent through the oldest enabled integration', async () => {
+      const tables = tablesOf(instance().database);
+      const actor = command(instance());
+      const newer = await integrate(instance(), acme, 'sms');
+      const usedToken = async () => {
+        assert.equal((await book()).status, 200);
+        return gateway.sent.at(-1)?.authorization?.replace('Bearer ', '');
+      };
+      assert.equal(await usedToken(), sms.token);
+      await setIntegrationEnabled(tables, actor, acme.id, sms.id, false);
+      assert.notEqual(await usedToken(), sms.token);
+      await setIntegrationEnabled(tables, actor, acme.id, sms.id, true);
+      assert.equal(await usedToken(), sms.token);
+      await removeIntegration(tables, actor, acme.id, newer.id);
     });
 
     test('a message that the gateway or the channel rejects is stored with the reason', async () => {

@@ -326,6 +326,20 @@ onBothDrivers(
       assert.equal((await read('leads', id)).company, 'Theirs');
     });
 
+    test('a conflict shows only the values that another user changed, whatever line breaks the browser sends', async () => {
+      for (const stored of ['one\ntwo', 'one\r\ntwo'])
+        for (const description of ['one\ntwo', 'one\r\ntwo']) {
+          const id = await make('leads', { last_name: 'Ames', description: stored, company: 'A' });
+          const late = formOf(await admin.get(`${data}/leads/${id}/edit`));
+          const body = { company: 'Theirs' };
+          await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body });
+          const refused = await admin.post(late.action, { ...late.values, last_name: 'Bond', description });
+          assert.equal(refused.status, 412, refused.text);
+          const current = [...refused.text.matchAll(/Current value: ([^<]*)</g)].map(([, value]) => value);
+          assert.deepEqual(current, ['Ames', 'Theirs'], JSON.stringify([stored, description]));
+        }
+    });
+
     test('a change can be undone; a record is deleted after a confirmation and can be restored', async () => {
       const id = await make('leads', { last_name: 'Ames', company: 'A' });
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'B' } });

@@ -97,6 +97,16 @@ test('values are accepted as users enter them', async () => {
   ]);
 });
 
+test('an added filter keeps the search and the order, and leads to the first page', async () => {
+  for (const position of ['page=2', 'cursor=x', 'before=x']) {
+    const query = `q=ames&sort=last_name&${position}&by=rating[eq]&value=hot`;
+    const answer = await admin.get(`${data}/leads?${query}`);
+    assert.equal(answer.status, 303, answer.text);
+    const [, added = ''] = (answer.headers.get('location') ?? '').split('?');
+    assert.equal(decodeURIComponent(added), 'q=ames&sort=last_name&rating[eq]=Hot', position);
+  }
+});
+
 test('a name that does not identify one record is rejected below the control', async () => {
   for (const [value, problem] of [
     ['umbrella', 'Several accounts match. Choose one from the list.'],

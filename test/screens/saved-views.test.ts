@@ -167,6 +167,9 @@ onBothDrivers('saved views', (instance) => {
     await follow(other, await submit(other, list, 'edit', { name: 'Mine', shared: '', default: 'true' }));
     const opened = await follow(other, await other.get(leads));
     assert.ok(tabNamed(opened, 'Team').isCurrent);
+    const all = await other.get(tabNamed(opened, 'All leads').href);
+    assert.ok(tabNamed(all, 'All leads').isCurrent, 'a default view of another member can be left');
+    assert.deepEqual(chipsIn(all), []);
     const adminList = await admin.get(tabNamed(await admin.get(leads), 'Team').href);
     await follow(admin, await submit(admin, adminList, 'edit', { name: 'Everyone', shared: 'true' }));
     assert.ok(namesIn(await grace.get(leads)).includes('Everyone'));

@@ -342,6 +342,22 @@ onBothDrivers(
       assert.deepEqual([on.status, on.json.state, on.json.failing_since], [200, 'on', null]);
     });
 
+    test('enabling a subscription ends its pause after failures', async () => {
+      const { received, url, id } = await subscribe();
+      const tables = tablesOf(instance().database);
+      for (const state of ['failed', 'on']) {
+        await sql`update crm_event_subscriptions set state = ${state}, failures = 9, failing_since = now(),
+          paused_until = 'infinity' where id = ${id}::bigint`.execute(tables);
+        assert.equal((await call(`PATCH ${url}`, { body: { state: 'on' } })).status, 200);
+        const { rows } = await sql`select paused_until <= now() as "isOver" from crm_event_subscriptions
+          where id = ${id}::bigint`.execute(tables);
+        assert.deepEqual(rows, [{ isOver: true }], state);
+        const count = received().length;
+        await write('POST /api/v1/leads', {});
+        await arrive(received, count + 1);
+      }
+    });
+
     test('disabled after five days of failures; continues where it stopped', async () => {
       const { received, at, url, id } = await subscribe();
       const administrator = await makePerson(instance(), [{ organization: acme }]);
@@ -546,6 +562,22 @@ onBothDrivers(
       await run('subscription', 'delete', id);
       assert.deepEqual(await listStates(), []);
       await assert.rejects(run('subscription', 'off', id), /event subscription \d+ does not exist/);
+    });
+
+    test('values that are repeated in a list are stored once', async () => {
+      const lists = (resources: readonly string[], actions: readonly string[]) => ({ resources, actions });
+      const body = lists(['leads', 'contacts', 'leads'], ['create', 'delete', 'create']);
+      const made = await call(`POST ${path}`, { body: { url: `${receiver.url}/${fresh('hook')}`, ...body } });
+      assert.equal(made.status, 201, made.text);
+      const stored = async () => {
+        const { resources, actions } = (await call(`GET ${path}/${made.json.id}`)).json;
+        return lists([...(resources as string[])].sort(), [...(actions as string[])].sort());
+      };
+      assert.deepEqual(await stored(), lists(['contacts', 'leads'], ['create', 'delete']));
+      const change = lists(['cases', 'cases'], ['update', 'update']);
+      const changed = await call(`PATCH ${path}/${made.json.id}`, { body: change });
+      assert.equal(changed.status, 200, changed.text);
+      assert.deepEqual(await stored(), lists(['cases'], ['update']));
     });
 
     test("errors are reported; another organization's subscription is not found", async () => {

@@ -215,6 +215,9 @@ export const hintOf = ({ hint, fields = [] }: ErrorExtra): string | undefined =>
 /** Returns the standard text of a status code, for example "bad request". */
 const statusText = (status: number): string => (STATUS_CODES[status] ?? 'bad request').toLowerCase();
 
+/** Formats a number for English messages and descriptions, with thousands separators. */
+export const formatCount = (count: number): string => count.toLocaleString('en');
+
 /** Returns a number with its noun, for example "1 record" or "2 records". */
 export const pluralize = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
@@ -241,7 +244,7 @@ function referrersText({ resource, field, count, isMore }: RecordReferrers): str
   const name = `${resource}.${field}`;
   // The caller cannot see any of the records.
   if (count === 0) return name;
-  return `${name} (${isMore ? 'more than ' : ''}${new Intl.NumberFormat('en').format(count)})`;
+  return `${name} (${isMore ? 'more than ' : ''}${formatCount(count)})`;
 }
 
 /** Why a merge cannot be undone. */
@@ -717,7 +720,7 @@ export const errorEntries = {
     meaning: 'The delete would remove too many records, so nothing was deleted.',
     hint: 'Delete some of the records that depend on it first.',
     detail: (limit: number) => ({
-      text: `The delete would remove more than ${new Intl.NumberFormat('en').format(limit)} records`,
+      text: `The delete would remove more than ${formatCount(limit)} records`,
     }),
   },
   /** The merge would move more than `limit` references. */
@@ -727,7 +730,7 @@ export const errorEntries = {
     meaning: 'The merge would move too many references, so nothing was merged.',
     hint: 'Move some of the references first.',
     detail: (limit: number) => ({
-      text: `More than ${new Intl.NumberFormat('en').format(limit)} records refer to the other record`,
+      text: `More than ${formatCount(limit)} records refer to the other record`,
     }),
   },
   /** Records that refer to both records would have the same values in unique fields. `names` is empty if they are hidden. */
@@ -755,7 +758,7 @@ export const errorEntries = {
     meaning: 'Too many records match the filters, so nothing can be written.',
     hint: 'Add filters.',
     detail: (limit: number) => ({
-      text: `More than ${new Intl.NumberFormat('en').format(limit)} records match the filters`,
+      text: `More than ${formatCount(limit)} records match the filters`,
     }),
   },
   countChanged: {

@@ -1,3 +1,4 @@
+import { formatCount } from '../errors.ts';
 import { documentFormats, documentText } from './documents.ts';
 import { type CsvFormat, textCell, verbatim } from './encode.ts';
 import { ExactNumber, parseExactJson } from './exact-json.ts';
@@ -39,7 +40,7 @@ export const customValuesType: FieldType = {
     `${other} || (select coalesce(jsonb_object_agg(_k, _v), '{}') from jsonb_each(${value}) _c(_k, _v) where _v <> '""')`,
   integrity: ([column], hasGroups) =>
     `octet_length(${column}::text) <= ${hasGroups ? maxBytesInGroups : maxCustomBytes}`,
-  integrityMessage: `must have at most ${maxCustomBytes.toLocaleString('en')} bytes in total`,
+  integrityMessage: `must have at most ${formatCount(maxCustomBytes)} bytes in total`,
   ...documentFormats,
   custom: true,
   examples: [{}],

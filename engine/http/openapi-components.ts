@@ -1,4 +1,4 @@
-import { errorCodes, errors, type HttpError } from '../errors.ts';
+import { errorCodes, errors, formatCount, type HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import {
@@ -15,9 +15,6 @@ import {
 import { problemJson } from './reply.ts';
 
 /** Shared components of the OpenAPI document: error responses, headers, parameters. */
-
-/** Formats a number with thousands separators. */
-const formatLimit = (limit: number): string => limit.toLocaleString('en');
 
 const exampleId = '5f1c0a9e-6d0b-4c4e-9f39-0d2a6c1b7e55';
 
@@ -217,12 +214,12 @@ export const responses = {
     preferenceApplied,
   ),
   BulkRejected: errorResponse(
-    `Nothing was written: more than ${formatLimit(maxBulk)} records match the filters, or their number has changed since \`confirm\` was issued.`,
+    `Nothing was written: more than ${formatCount(maxBulk)} records match the filters, or their number has changed since \`confirm\` was issued.`,
     [errors.bulkTooLarge(maxBulk), errors.countChanged()],
     preferenceApplied,
   ),
   BulkDeleteRejected: errorResponse(
-    `Nothing was deleted: more than ${formatLimit(maxBulk)} records match the filters, their number has changed since \`confirm\` was issued, or more than ${formatLimit(maxDeleted)} records would be deleted.`,
+    `Nothing was deleted: more than ${formatCount(maxBulk)} records match the filters, their number has changed since \`confirm\` was issued, or more than ${formatCount(maxDeleted)} records would be deleted.`,
     [errors.bulkTooLarge(maxBulk), errors.countChanged(), errors.cascadeTooLarge(maxDeleted)],
     preferenceApplied,
   ),
@@ -232,7 +229,7 @@ export const responses = {
     { ...preferenceApplied, ...retryAfter(false) },
   ),
   Referenced: errorResponse(
-    `Nothing was deleted, because other records refer to the record, or to records that would be deleted with it, or because more than ${formatLimit(maxDeleted)} records would be deleted.`,
+    `Nothing was deleted, because other records refer to the record, or to records that would be deleted with it, or because more than ${formatCount(maxDeleted)} records would be deleted.`,
     [
       errors.referenced('order', [{ resource: 'invoices', field: 'order_id', count: 2, isMore: false }]),
       errors.cascadeTooLarge(maxDeleted),
@@ -349,7 +346,7 @@ export const parameters = {
   Prefer: {
     name: 'Prefer',
     in: 'header',
-    description: `\`handling=strict\` rejects unknown and read-only keys and unknown parameters. Otherwise they are ignored, so a mistyped filter returns every record. For lists, \`count=exact\` returns the total number of records in \`X-Total-Count\`, and \`count=estimated\` returns an estimate if it exceeds ${formatLimit(maxExactCount)}.`,
+    description: `\`handling=strict\` rejects unknown and read-only keys and unknown parameters. Otherwise they are ignored, so a mistyped filter returns every record. For lists, \`count=exact\` returns the total number of records in \`X-Total-Count\`, and \`count=estimated\` returns an estimate if it exceeds ${formatCount(maxExactCount)}.`,
     schema: { type: 'string', examples: ['handling=strict', 'handling=strict, count=exact'] },
   },
 };

@@ -7,7 +7,7 @@ import { styleText } from 'node:util';
 import { type Command, Option } from '@commander-js/extra-typings';
 import type { Database } from '../database/index.ts';
 import { type Actor, type AuditConfig, commandLine } from '../effects/index.ts';
-import { fileReason, UserError } from '../errors.ts';
+import { fileReason, formatCount, UserError } from '../errors.ts';
 import { organizationId, type Tables, transaction } from '../tables/index.ts';
 
 /** Destination for the output of an export command. */
@@ -68,7 +68,7 @@ export function showProgress(unit: string): (count: number) => void {
   return (count) => {
     if (performance.now() - last < 250) return;
     last = performance.now();
-    process.stderr.write(`\r${count.toLocaleString('en')} ${unit}\r`);
+    process.stderr.write(`\r${formatCount(count)} ${unit}\r`);
   };
 }
 

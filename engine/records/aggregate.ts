@@ -1,6 +1,6 @@
 import { sqlState, type TextRows } from '../database/index.ts';
 import { aggregateParameters } from '../definition/index.ts';
-import { errors } from '../errors.ts';
+import { errors, formatCount } from '../errors.ts';
 import {
   conditionParameters,
   describeConditions,
@@ -151,7 +151,7 @@ function groupsIn([row]: TextRows): AggregateResult['json'] {
   if (row === undefined) return '';
   const { json, count } = decodeGroups(row);
   if (count > maxGroups) {
-    const message = `results in more than ${maxGroups.toLocaleString('en')} groups. Add filters, or use fewer fields or longer periods.`;
+    const message = `results in more than ${formatCount(maxGroups)} groups. Add filters, or use fewer fields or longer periods.`;
     rejectRequest([parameterIssue('group_by', message)]);
   }
   return json;

@@ -1,5 +1,5 @@
 import type { TextRows } from '../database/index.ts';
-import { errorJson, errors, type FieldIssue, fieldLimiter, HttpError } from '../errors.ts';
+import { errorJson, errors, type FieldIssue, fieldLimiter, formatCount, HttpError } from '../errors.ts';
 import { ExactNumber, integerText } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
 import {
@@ -36,9 +36,8 @@ export const maxItems = 1000;
 /** Size limits for a batch request's body. */
 export const batchLimits = { maxBytes: 8 * 1024 * 1024, maxValues: 100_000 } as const;
 
-const mebibyte = 1024 * 1024;
 /** Sentence with the limits of a batch of records, for API descriptions. */
-export const batchLimitText = `Up to ${maxItems.toLocaleString('en')} records and ${batchLimits.maxBytes / mebibyte} MiB.`;
+export const batchLimitText = `Up to ${formatCount(maxItems)} records and ${batchLimits.maxBytes / 1024 / 1024} MiB.`;
 
 /** A plan that writes many records in one statement. */
 export interface BatchPlan extends OperationPlan, ItemValues {

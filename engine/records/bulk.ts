@@ -1,4 +1,4 @@
-import { errors } from '../errors.ts';
+import { errors, formatCount } from '../errors.ts';
 import { ExactNumber, type JsonSchema } from '../fields/index.ts';
 import {
   conditionParameters,
@@ -173,7 +173,7 @@ const describeBulk = (
   description: Pick<OperationDescription, 'operationId' | 'summary' | 'body'>,
 ): OperationDescription => ({
   ...description,
-  note: `Without \`confirm\`, the request only counts the records and returns \`confirm\`, which is valid for ${validMinutes} minutes for the same caller, filters and body. With \`confirm\`, all of them are written in one transaction, or none. At most ${maxBulk.toLocaleString('en')} records. Unknown and empty parameters and unknown fields are rejected, and at least one filter is required. Also requires the \`list\` grant.`,
+  note: `Without \`confirm\`, the request only counts the records and returns \`confirm\`, which is valid for ${validMinutes} minutes for the same caller, filters and body. With \`confirm\`, all of them are written in one transaction, or none. At most ${formatCount(maxBulk)} records. Unknown and empty parameters and unknown fields are rejected, and at least one filter is required. Also requires the \`list\` grant.`,
   parameters: [...describeConditions(definition), confirmDescription],
   success: {
     description: 'The number of records that match or, with `confirm`, were written.',

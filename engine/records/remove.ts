@@ -1,6 +1,6 @@
 import { foreignKeyViolation, sqlState, type TextRows } from '../database/index.ts';
 import type { Trash } from '../definition/index.ts';
-import { errors, pluralize } from '../errors.ts';
+import { errors, formatCount, pluralize } from '../errors.ts';
 import { fieldTypes } from '../fields/index.ts';
 import { cell, type Placeholder, prepare, record, rowDecoder } from '../sql/index.ts';
 import {
@@ -218,7 +218,7 @@ export const removeBatch: Operation<DeleteBatchPlan, BodyInput, BatchResult, Pro
   describe: ({ pluralName, definition, deleteRules }) => ({
     operationId: `batchDelete${pluralName}`,
     summary: `Delete many ${definition.name.replaceAll('_', ' ')}`,
-    body: { description: `Up to ${maxItems.toLocaleString('en')} IDs.`, schema: 'BatchIds' },
+    body: { description: `Up to ${formatCount(maxItems)} IDs.`, schema: 'BatchIds' },
     success: {
       description: `The result for each record, in request order. ${
         definition.trash

@@ -51,24 +51,19 @@ fields: { reference: { type: string, sequence: "L{000000}" } }
 `,
 };
 
-/** A field whose records were numbered by hand before it got a sequence. */
-const invoices = {
-  file: 'invoices.yaml',
+/** Returns a resource of numbered records. */
+const numbered = (singular: string, sequence: string) => ({
+  file: `${singular}s.yaml`,
   text: `
-singular: invoice
+singular: ${singular}
 common: all
-fields: { number: { type: string, sequence: "R-{00}" } }
+fields: { number: { type: string, sequence: "${sequence}" } }
 `,
-};
+});
 
-const receipts = {
-  file: 'receipts.yaml',
-  text: `
-singular: receipt
-common: all
-fields: { number: { type: string, sequence: "{000}/{year}" } }
-`,
-};
+/** A field whose records were numbered by hand before it got a sequence. */
+const invoices = numbered('invoice', 'R-{00}');
+const receipts = numbered('receipt', '{000}/{year}');
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import { checkSources } from '../../engine/definition/check.ts';
-import { bodyText, type KnownIds } from '../support/arbitraries.ts';
+import { assertUntil, bodyText, type KnownIds } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { exactRecord, numberText, objectText, rowHashes } from '../support/reading.ts';
@@ -92,13 +92,10 @@ onBothDrivers(
             assert.deepEqual(left[field.name], right[field.name], field.name);
           }
         });
-        let runs = 0;
-        while (runs < 40 || (runs < 1000 && (accepted < 5 || refused < 5))) {
-          await fc.assert(property, { numRuns: 20 });
-          runs += 20;
-        }
+        const isEnough = () => accepted >= 5 && refused >= 5;
+        await assertUntil(property, 40, isEnough);
         context.diagnostic(`${accepted} accepted, ${refused} refused`);
-        assert.ok(accepted >= 5 && refused >= 5, 'both outcomes occurred');
+        assert.ok(isEnough(), 'both outcomes occurred');
       });
     }
   },

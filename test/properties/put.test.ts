@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check.ts';
 import type { Field } from '../../engine/fields/field.ts';
-import { bodyText, type KnownIds } from '../support/arbitraries.ts';
+import { assertUntil, bodyText, type KnownIds } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Answer, onBothDrivers } from '../support/instance.ts';
 import {
@@ -171,13 +171,10 @@ onBothDrivers(
             assertReplaced(resource, exactRecord(old.text), exactRecord(posted.text), exactRecord(put.text));
           },
         );
-        let runs = 0;
-        while (runs < 50 || (runs < 1000 && (accepted < 10 || refused < 5))) {
-          await fc.assert(property, { numRuns: 25 });
-          runs += 25;
-        }
+        const isEnough = () => accepted >= 10 && refused >= 5;
+        await assertUntil(property, 50, isEnough);
         context.diagnostic(`${accepted} accepted, ${refused} refused`);
-        assert.ok(accepted >= 10 && refused >= 5, 'both outcomes occurred');
+        assert.ok(isEnough(), 'both outcomes occurred');
       });
     }
   },

@@ -63,6 +63,22 @@ export const oddJson: Arbitrary<string> = fc.oneof(
   jsonNumber,
 );
 
+/** Maximum number of values for which {@link assertUntil} checks a property. */
+const maxRuns = 1000;
+
+/**
+ * Checks a property in two halves of `runs` values, and then with more values until enough of them had each outcome.
+ * @param isEnough whether each outcome occurred often enough
+ */
+export async function assertUntil<Values>(
+  property: fc.IAsyncProperty<Values>,
+  runs: number,
+  isEnough: () => boolean,
+): Promise<void> {
+  for (let count = 0; count < runs || (count < maxRuns && !isEnough()); count += runs / 2)
+    await fc.assert(property, { numRuns: runs / 2 });
+}
+
 const pad = (number: number, length = 2) => String(number).padStart(length, '0');
 const day = fc
   .tuple(fc.integer({ min: 1, max: 9999 }), fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 28 }))

@@ -7,7 +7,7 @@ import { json, jsonId, rejectOtherMethods } from '../../../engine/http/index.ts'
 import { pageSize } from '../../../engine/query/index.ts';
 import { grantedActions, readBody } from '../../../engine/records/index.ts';
 import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
-import type { Language, Link } from '../../admin-ui/shell/index.ts';
+import type { Language, Link, Text } from '../../admin-ui/shell/index.ts';
 import type { Mailer } from '../../operations/mail/index.ts';
 import {
   cookieName,
@@ -27,9 +27,10 @@ import {
   startSession,
   tokens,
 } from '../identity/index.ts';
-import type { RateLimitingConfig } from '../rate-limiting/index.ts';
+import { failureWindowMinutes, type RateLimitingConfig } from '../rate-limiting/index.ts';
 import { type Candidate, type Credentials, type PickUser, pickBy } from './candidates.ts';
 import { credentialCheck, type LoginAttempt } from './credentials.ts';
+import { loginTexts } from './texts/index.ts';
 
 /**
  * Options of routes that start or end sessions. Unlike other writes, these are also allowed on a read-only instance.
@@ -42,6 +43,10 @@ export interface LoginServices extends IdentityServices {
   readonly config: IdentityServices['config'] & RateLimitingConfig;
   readonly mailer: Mailer;
 }
+
+/** Returns the text that explains how long to wait after too many failures. */
+export const tooManyAttempts = (language: Language): Text =>
+  loginTexts(language)('tooManyAttempts', { minutes: String(failureWindowMinutes) });
 
 /** A link on the login page. */
 interface LoginLink {

@@ -17,9 +17,8 @@ import {
 } from '../../admin-ui/shell/index.ts';
 import { maxPersonName, minPasswordLength } from '../identity/index.ts';
 import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
-import { failureWindowMinutes } from '../rate-limiting/index.ts';
 import { type Candidate, pickBy } from './candidates.ts';
-import { byPassword, type LoginServices, sessionRoute } from './login.ts';
+import { byPassword, type LoginServices, sessionRoute, tooManyAttempts } from './login.ts';
 import { loginTexts } from './texts/index.ts';
 
 const view = viewsIn(import.meta.dirname);
@@ -81,7 +80,7 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
       const t = loginTexts(languageOf(request));
       const problem =
         error.status === 429
-          ? t('tooManyAttempts', { minutes: String(failureWindowMinutes) })
+          ? tooManyAttempts(languageOf(request))
           : candidates.length > 0
             ? t('severalUsers')
             : t('wrongPassword');

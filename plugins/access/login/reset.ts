@@ -18,8 +18,8 @@ import {
 } from '../../admin-ui/shell/index.ts';
 import { linkWithCode, mailTemplate } from '../../operations/mail/index.ts';
 import { createMailedResets, minPasswordLength, parseEmail, redeemReset } from '../identity/index.ts';
-import { attempts, failureWindowMinutes, networkOf } from '../rate-limiting/index.ts';
-import { addLoginLinks, type LoginServices } from './login.ts';
+import { attempts, networkOf } from '../rate-limiting/index.ts';
+import { addLoginLinks, type LoginServices, tooManyAttempts } from './login.ts';
 import { loginTexts } from './texts/index.ts';
 
 const view = viewsIn(import.meta.dirname);
@@ -80,9 +80,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       if (!(error instanceof HttpError)) throw error;
       reply.code(error.status).headers(error.extra.headers ?? {});
       return showForgot(request, reply, {
-        problem: loginTexts(languageOf(request))('tooManyAttempts', {
-          minutes: String(failureWindowMinutes),
-        }),
+        problem: tooManyAttempts(languageOf(request)),
       });
     }
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));

@@ -11,9 +11,8 @@ import {
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
 import { type AuthenticatedUser, findMemberships, hasSecondFactor } from '../identity/index.ts';
-import { failureWindowMinutes } from '../rate-limiting/index.ts';
 import { tickets } from '../secrets/index.ts';
-import { type LoginServices, sessionRoute } from './login.ts';
+import { type LoginServices, sessionRoute, tooManyAttempts } from './login.ts';
 import { loginTexts } from './texts/index.ts';
 
 const view = viewsIn(import.meta.dirname);
@@ -85,10 +84,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
         if (error.status === 401) return restart(reply);
         if (error.status !== 429) throw error;
         reply.headers(error.extra.headers ?? {});
-        const problem = loginTexts(languageOf(request))('tooManyAttempts', {
-          minutes: String(failureWindowMinutes),
-        });
-        return reject(429, error.code, problem);
+        return reject(429, error.code, tooManyAttempts(languageOf(request)));
       }
       reply.clearCookie(cookie, cookieOptions(request));
       return reply.redirect(next, 303);

@@ -1,4 +1,4 @@
-import { errorCodesPath } from '../../../engine/errors.ts';
+import { errorCodesPath, formatCount } from '../../../engine/errors.ts';
 import { apiPrefix } from '../../../engine/http/index.ts';
 import { maxItems } from '../../../engine/records/index.ts';
 import { type OpenApiDocument, resourcesIn } from './document.ts';
@@ -21,7 +21,7 @@ export function llmsText(document: OpenApiDocument): string {
     `- Lists: \`${apiPrefix}/R?q=text&field=value&field[op]=value&sort=field&dir=desc&fields=a,b&expand=reference\`. Follow \`rel="next"\` in \`Link\`. \`Prefer: count=exact\` returns \`X-Total-Count\`.`,
     `- Counts and sums: \`GET ${apiPrefix}/R/aggregate?group_by=field&measure=count()\`, for resources with declared aggregates.`,
     `- Conditions with \`any\` and \`not\`: \`POST ${apiPrefix}/R/query\` with \`{"where":{"any":[{"field":"…","op":"eq","value":"…"}]},"sort":"a,-b"}\`.`,
-    `- Several records: \`POST\`, \`PATCH\` and \`DELETE ${apiPrefix}/R/batch\`, up to ${maxItems.toLocaleString('en')} records. All records that match filters: \`PATCH\` and \`DELETE ${apiPrefix}/R?field=value\` with \`Prefer: bulk\`, twice.`,
+    `- Several records: \`POST\`, \`PATCH\` and \`DELETE ${apiPrefix}/R/batch\`, up to ${formatCount(maxItems)} records. All records that match filters: \`PATCH\` and \`DELETE ${apiPrefix}/R?field=value\` with \`Prefer: bulk\`, twice.`,
     '- Send `Prefer: handling=strict`. Otherwise, unknown parameters and keys are ignored, so a mistyped filter returns every record.',
     '- Send an `Idempotency-Key` with creates, and `If-Match` with updates.',
     '- Errors are `{"error":"…","code":"…","hint":"…","request_id":"…"}`, or problem details (RFC 9457) with `Accept: application/problem+json`. `hint` says what to change.',

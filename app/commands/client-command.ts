@@ -83,7 +83,7 @@ function typesOf({ type = [] }: Schema): readonly string[] {
 }
 
 /**
- * Generates a client's `src/resources.ts`, which contains the TypeScript types of the document's resources.
+ * Generates a client's `src/resources.generated.ts`, which contains the TypeScript types of the document's resources.
  * @throws UserError if the document does not describe a CRM instance
  */
 export function clientSource(document: Document): string {
@@ -496,7 +496,7 @@ function resourceEntry(
  * from it.
  */
 const shippedClient = join(projectFolder, 'client');
-const resourcesFile = 'src/resources.ts';
+const resourcesFile = 'src/resources.generated.ts';
 /** Files that users can edit. They are created once and never overwritten. */
 const userFiles = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json'];
 

@@ -21,7 +21,7 @@ import {
 import { type InstanceCalls, instanceCalls } from './instance.ts';
 import { type Kinds, parse, requireExactNumbers, stringify } from './json.ts';
 import type { AnyCondition } from './query.ts';
-import type { ErrorCode } from './resources.ts';
+import type { ErrorCode } from './resources.generated.ts';
 
 /** The types of a resource. The types of features that the resource does not have are `never`. */
 export interface ResourceTypes {

@@ -1,6 +1,6 @@
 // Errors thrown by API calls.
 import { parse } from './json.ts';
-import type { ErrorCode } from './resources.ts';
+import type { ErrorCode } from './resources.generated.ts';
 
 /** Error for an invalid field or parameter. */
 export interface FieldError {

@@ -66,4 +66,4 @@ export type {
   Subscriptions,
 } from './instance.ts';
 export { type AnyCondition, type FieldCondition, fromQuery, type QueryBody, toQuery } from './query.ts';
-export * from './resources.ts';
+export * from './resources.generated.ts';

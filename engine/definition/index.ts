@@ -2,7 +2,7 @@
 // May import errors, fields, yaml, query, expressions.
 
 export { aggregateParameters } from './aggregates.ts';
-export { checkSources } from './check.ts';
+export { checkSources } from './check-sources.ts';
 export {
   type CustomFieldOptions,
   type CustomTypeName,

@@ -1,8 +1,8 @@
 import type { FieldIssue } from '../errors.ts';
 import { type Field, maxReferences, referenceName, refersToMany, refersToUser } from '../fields/index.ts';
 import { identifier } from '../sql/index.ts';
+import { describeNames, namesIn, unknownNameIssue } from './fields-parameter.ts';
 import { parameterIssue, type Query, type QueryPart } from './part.ts';
-import { describeNames, namesIn, unknownNameIssue } from './projection.ts';
 
 /** Maximum number of records in an expanded list. */
 export const maxListed = 20;

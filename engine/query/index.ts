@@ -26,6 +26,7 @@ export {
   withExpansion,
   withRelations,
 } from './expansion.ts';
+export { describeNames, namesIn, unknownNameIssue } from './fields-parameter.ts';
 export type { Filter } from './filter.ts';
 export {
   type ConditionNode,
@@ -70,6 +71,5 @@ export {
   type RequestedProjection,
   recordQuery,
 } from './parts.ts';
-export { describeNames, namesIn, unknownNameIssue } from './projection.ts';
 export { foreignCursorIssue, maxSortKeys, orderKeys, sortKeys } from './sort.ts';
 export { combinations, conditionKeys, filterHint, parseWhere, whereLimits } from './where.ts';

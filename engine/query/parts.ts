@@ -2,6 +2,7 @@ import type { FieldIssue } from '../errors.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 import { expansion } from './expansion.ts';
+import { fieldsParameter } from './fields-parameter.ts';
 import { filters } from './filters.ts';
 import { page } from './page.ts';
 import type {
@@ -15,7 +16,6 @@ import type {
   Query,
   QueryPart,
 } from './part.ts';
-import { fieldsParameter } from './projection.ts';
 import { search } from './search.ts';
 import { sort } from './sort.ts';
 

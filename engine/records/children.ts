@@ -19,8 +19,8 @@ import {
 import { execute, reserveRecords } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
 import { expandedKey, listUrl } from './expanded.ts';
+import { type ChildrenLock, compileChildrenLock } from './find-lock.ts';
 import { type KeyedPlan, storeResponse } from './idempotency.ts';
-import { type ChildrenLock, compileChildrenLock } from './locks.ts';
 import type {
   CompiledOperation,
   EveryInput,

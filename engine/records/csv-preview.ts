@@ -1,7 +1,7 @@
 import { parse } from 'csv-parse/sync';
 import type { Field } from '../fields/index.ts';
 import { nearest } from '../yaml/index.ts';
-import { type Delimiter, delimiters, maxCells } from './lines.ts';
+import { type Delimiter, delimiters, maxCells } from './line-parsers.ts';
 
 /** Maximum number of characters to read for a preview. */
 const maxText = 32 * 1024;

@@ -15,7 +15,7 @@ import type { Body } from './body.ts';
 import type { CreateBatchPlan } from './create.ts';
 import { execute } from './execute.ts';
 import { isBlankValue } from './indexes.ts';
-import type { LineReader, ParsedLine } from './lines.ts';
+import type { LineReader, ParsedLine } from './line-parsers.ts';
 import type { Caller, OperationInput } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { createYield } from './yield.ts';

@@ -15,7 +15,7 @@ import {
   type Delimiter,
   delimiters,
   ndjsonLines,
-} from './lines.ts';
+} from './line-parsers.ts';
 import type { Caller, DescribedResource, OperationContext, OperationDescription } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { commonParameters, rejectRequest, unknownParameters } from './requests.ts';

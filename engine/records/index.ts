@@ -94,6 +94,7 @@ export {
 } from './execute.ts';
 export type { Executor, TransactionExecutor } from './executor.ts';
 export { exportStream } from './export.ts';
+export { compileFindLock, type FindLock, type RecordLock } from './find-lock.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export {
   type ChangeStates,
@@ -148,10 +149,9 @@ export {
   runningJobIndex,
   unfinishedJob,
 } from './jobs.ts';
-export { type Delimiter, delimiters } from './lines.ts';
+export { type Delimiter, delimiters } from './line-parsers.ts';
 export { hidesReferences, isLinkTable, linkTable } from './link-tables.ts';
 export { maxExactCount } from './list.ts';
-export { compileLock, compileLockForWrite, type LockForWrite } from './lock.ts';
 export {
   ignoreLocksSql,
   ignoringLocksSql,
@@ -161,7 +161,6 @@ export {
   parentLockTriggers,
   recordLockTrigger,
 } from './lock-triggers.ts';
-export { compileFindLock, type FindLock, type RecordLock } from './locks.ts';
 export { type MatchingStates, matchingStates } from './matching-states.ts';
 export { isBlank, maxMoved } from './merge.ts';
 export { mergeTables } from './merge-tables.ts';
@@ -206,7 +205,7 @@ export {
   type RecordResource,
   type Records,
   type RecordsWork,
-} from './records.ts';
+} from './record-resource.ts';
 export { compileErase, compilePurge, compilePurgeBatch, type RemoveOperation } from './remove.ts';
 export {
   type BulkResult,
@@ -222,6 +221,7 @@ export {
   recordValues,
   replayedHeader,
 } from './results.ts';
+export { compileLock, compileLockForWrite, type LockForWrite } from './row-lock.ts';
 export { type CallerScope, trashSql, visibleLimitSql, visibleSql } from './rows.ts';
 export { sequenceFields, sequenceName, sequenceTables } from './sequence-numbers.ts';
 export {

@@ -7,7 +7,7 @@ import { hookRecords, reopenedRecords } from './hook-records.ts';
 import type { Awaitable, HookRecords } from './hook-types.ts';
 import { callModule, inHookTransaction } from './hooks.ts';
 import type { Caller, InstanceHooks } from './operation.ts';
-import type { RecordResource } from './records.ts';
+import type { RecordResource } from './record-resource.ts';
 import { basePlan } from './requests.ts';
 
 /** For which module and caller a transaction runs. */

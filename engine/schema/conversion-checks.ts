@@ -21,7 +21,7 @@ import {
   isWider,
   storedSuffixes,
 } from './conversions.ts';
-import type { Renames } from './stored.ts';
+import type { Renames } from './stored-model.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
 /** A check for stored values that a change would not preserve. */

@@ -8,7 +8,7 @@ import {
 import { type IndexShape, quote } from '../sql/index.ts';
 import type { Change } from './changes/change.ts';
 import { isConstraint } from './changes/indexes.ts';
-import { isSame, withKnownIndexes } from './stored.ts';
+import { isSame, withKnownIndexes } from './stored-model.ts';
 
 /** Returns the changes between tables, which are compared by name. A part with a new name is a new part. */
 export function difference(previous: TableShapes, after: TableShapes): readonly Change[] {

@@ -9,6 +9,7 @@ import {
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
+import { swapStatements } from './column-swap.ts';
 import { assertNoDependents } from './dependents.ts';
 import { migrationError, partlyMigrated } from './migration-error.ts';
 import { migrationName, migrationPath } from './migration-log.ts';
@@ -33,7 +34,6 @@ import {
   recalculateRowsSql,
   stepJson,
 } from './steps.ts';
-import { swapStatements } from './swap.ts';
 
 /**
  * Runs the remaining steps of migrations, each in its own transaction.

@@ -4,7 +4,7 @@ import { UserError } from '../errors.ts';
 import { type Change, ofKind } from './changes/change.ts';
 import { listedChanges } from './migration-log.ts';
 import { migrationSequences, patchFile, readJson, type Sequence } from './sequences.ts';
-import type { ModelPatch } from './stored.ts';
+import type { ModelPatch } from './stored-model.ts';
 
 /**
  * Checks that no two migrations add the same column. Merging two branches that add the same field can cause

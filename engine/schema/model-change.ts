@@ -37,7 +37,7 @@ import {
   type Renames,
   storedModel,
   withRenames,
-} from './stored.ts';
+} from './stored-model.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
 /** The changes to the definitions since the last migration. */

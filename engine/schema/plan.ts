@@ -20,7 +20,7 @@ import { driftOf } from './drift.ts';
 import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { changeOf, type Intent } from './model-change.ts';
-import { type Renames, storedModel } from './stored.ts';
+import { type Renames, storedModel } from './stored-model.ts';
 
 /** Number of rows in a table. */
 export interface RowCount {

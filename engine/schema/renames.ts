@@ -9,7 +9,7 @@ import type { Change } from './changes/change.ts';
 import { applyChanges } from './changes/index.ts';
 import { isConstraint } from './changes/indexes.ts';
 import type { Model } from './model.ts';
-import { isSame, isSameIndex, type Renames, withRenames } from './stored.ts';
+import { isSame, isSameIndex, type Renames, withRenames } from './stored-model.ts';
 import { linkOf } from './stored-types.ts';
 
 /** Declared renames that have not been migrated yet. */

@@ -141,7 +141,7 @@ describe('the packed package', { concurrency: 1 }, () => {
     );
     assert.deepEqual([code, stderr], [0, '']);
     const text = (folder: string, name: string) => readFileSync(join(folder, name), 'utf8');
-    for (const name of ['README.md', 'src/client.ts', 'src/resources.ts'])
+    for (const name of ['README.md', 'src/client.ts', 'src/resources.generated.ts'])
       assert.ok(text(output, name) === text(join(project, 'client'), name), name);
   });
 

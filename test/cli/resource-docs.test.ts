@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { resourceDocs } from '../../app/commands/resource-docs.ts';
 import { compileResource } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 
 const common = {
   file: 'common.yaml',

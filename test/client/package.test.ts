@@ -34,7 +34,7 @@ describe('crm client', () => {
     await crmJson(['client', '--output', output('shipped')], nowhere);
     const [generated, committed] = [filesOf(output('shipped')), filesOf(shipped)];
     const paths = Object.keys({ ...generated, ...committed });
-    assert.ok(paths.includes('src/resources.ts'));
+    assert.ok(paths.includes('src/resources.generated.ts'));
     const different = paths.filter((path) => generated[path] !== committed[path]);
     assert.deepEqual(different, []);
   });
@@ -43,11 +43,11 @@ describe('crm client', () => {
     const mine = output('mine');
     await crm(['client', '--output', mine], nowhere);
     writeFileSync(join(mine, 'package.json'), '{ "name": "mine" }');
-    writeFileSync(join(mine, 'src/resources.ts'), 'old');
+    writeFileSync(join(mine, 'src/resources.generated.ts'), 'old');
     const { stdout, code } = await crm(['client', '--output', mine], nowhere);
     assert.deepEqual([code, stdout.startsWith('Wrote a client to')], [0, true]);
     assert.equal(readFileSync(join(mine, 'package.json'), 'utf8'), '{ "name": "mine" }');
-    assert.equal(filesOf(mine)['src/resources.ts'], filesOf(shipped)['src/resources.ts']);
+    assert.equal(filesOf(mine)['src/resources.generated.ts'], filesOf(shipped)['src/resources.generated.ts']);
   });
 
   test('fails if the folder contains other files', async () => {

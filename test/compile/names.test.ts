@@ -2,7 +2,7 @@
 // or is rejected with a location.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
 import { startInstance } from '../support/instance.ts';
 

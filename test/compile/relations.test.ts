@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import type { Relation } from '../../engine/query/expansion.ts';
 import { compileGrants } from '../../engine/records/index.ts';
 import { sourcesWith } from '../support/sources.ts';

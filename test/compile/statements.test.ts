@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource, type Resource, type ResourceView } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { effects, effectTables } from '../../engine/effects/effects.ts';
 import { linksOf } from '../../engine/fields/alternatives.ts';
 import { fieldColumns } from '../../engine/fields/field.ts';
@@ -12,6 +12,7 @@ import { pageSize } from '../../engine/query/page.ts';
 import type { ParsedQuery, RequestedProjection } from '../../engine/query/parts.ts';
 import { bulkStatements } from '../../engine/records/bulk.ts';
 import { compileChildLists } from '../../engine/records/child-lists.ts';
+import { compileChildrenLock } from '../../engine/records/find-lock.ts';
 import { formatNames } from '../../engine/records/formats.ts';
 import { idempotencyTables } from '../../engine/records/idempotency.ts';
 import {
@@ -24,7 +25,6 @@ import {
   mergeTables,
   noGrants,
 } from '../../engine/records/index.ts';
-import { compileChildrenLock } from '../../engine/records/locks.ts';
 import { compileMergeSteps } from '../../engine/records/merge.ts';
 import { sequenceTables } from '../../engine/records/sequence-numbers.ts';
 import { compileUnmergeSteps } from '../../engine/records/unmerge.ts';

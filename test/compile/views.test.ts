@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import type { Effect } from '../../engine/effects/effect.ts';
 import { effects } from '../../engine/effects/effects.ts';
 import { compileGrants, noGrants, type Principal } from '../../engine/records/index.ts';

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import { nameSchemas, writeSchemas } from '../../app/commands/editors.ts';
 import { readConfig } from '../../app/config.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { editorSchemas } from '../../engine/definition/editor.ts';
 import { fileStem, readSources, resourceSchema } from '../../engine/definition/sources.ts';
 import { parseYaml } from '../../engine/yaml/load.ts';

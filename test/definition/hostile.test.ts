@@ -4,7 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { readSources } from '../../engine/definition/sources.ts';
 import { UserError } from '../../engine/errors.ts';
 import { YamlError, type YamlIssue } from '../../engine/yaml/load.ts';

@@ -1,7 +1,7 @@
 // Each issue in a YAML file is reported with its location and a suggestion if a known word is close.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
 import { type Files, head, things, wrongFiles } from './invalid-files.ts';
 

@@ -1,7 +1,7 @@
 // Files that extend a resource: the merged definition, and the locations of issues.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
 

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { buildProgram } from '../../app/commands/program.ts';
 import { variables } from '../../app/variables.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { resourceSchema } from '../../engine/definition/sources.ts';
 import { errorCodes } from '../../engine/errors.ts';
 import { fieldTypes } from '../../engine/fields/field-types.ts';

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { parse } from 'yaml';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { splitGrant } from '../../plugins/access/profiles/grants.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { noGrants } from '../../engine/records/index.ts';
-import { creatingRecords } from '../../engine/records/records.ts';
+import { creatingRecords } from '../../engine/records/record-resource.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { changeLogRetention } from '../../plugins/change-log/retention.ts';
 import type { Change } from '../support/changes.ts';

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { readSources } from '../../engine/definition/sources.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -22,7 +22,7 @@ const fieldNames = new Set(resources.flatMap(({ fields }) => fields.map((field) 
 
 /** Words with another meaning in English or JavaScript, and columns that the engine itself defines. */
 const allowed: Readonly<Record<string, string>> = {
-  id: 'the key of every table, required by definition/check.ts for every resource',
+  id: 'the key of every table, required by definition/check-sources.ts for every resource',
   organization_id: 'the tenant column of every table, also required for every resource',
   created_at: "a column of the platform's own tables",
   created_by_id: "a column of the platform's keys",

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { withArticle } from '../../engine/yaml/words.ts';
 import { everyType, line, looseFields, needs, referring, textual, types } from '../support/every-type.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { changeLog } from '../../engine/effects/change-log.ts';
 import type { ModuleCode, ResourceAction } from '../../engine/records/index.ts';
 import { sourcesWith } from '../support/sources.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { related } from '../support/related.ts';
 import { sourcesWith } from '../support/sources.ts';

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { noGrants } from '../../engine/records/index.ts';
-import { creatingRecords } from '../../engine/records/records.ts';
+import { creatingRecords } from '../../engine/records/record-resource.ts';
 import { Copy } from '../support/copy.ts';
 import { diceOf } from '../support/dice.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';

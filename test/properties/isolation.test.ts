@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { dataOf, exactRecord, numberText, rowHashes } from '../support/reading.ts';
 import { assertErrorShape, errorOf } from '../support/scenario.ts';

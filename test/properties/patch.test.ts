@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { assertUntil, bodyText, type KnownIds } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { onBothDrivers } from '../support/instance.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import type { Field } from '../../engine/fields/field.ts';
 import { assertUntil, bodyText, type KnownIds } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';

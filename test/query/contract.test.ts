@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import base from '../../engine/definition/resource.schema.json' with { type: 'json' };
 import { type OperatorName, operatorOf, operators } from '../../engine/query/operators.ts';
 import type { QueryPart } from '../../engine/query/part.ts';

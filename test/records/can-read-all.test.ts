@@ -1,7 +1,7 @@
 // Whether one caller can read everything that another can: used before events are sent to a URL of the caller's choice.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { canReadAll, compileGrants, grantsWithin } from '../../engine/records/index.ts';
 import { jobs } from '../support/limited.ts';
 import { sourcesWith } from '../support/sources.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
 import { filterQueries } from '../../engine/compile/plans.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { effects } from '../../engine/effects/effects.ts';
 import { actionNames } from '../../engine/records/access.ts';
 import type { Body } from '../../engine/records/body.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { compileResource, type Resource } from '../../engine/compile/compile.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { excerpt, HttpError } from '../../engine/errors.ts';
 import { isGroup } from '../../engine/query/filters.ts';
 import type { Query } from '../../engine/query/part.ts';

@@ -2,7 +2,7 @@
 // same, and changes to labels and screens, which do not.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { apiChanges, apiOf } from '../../engine/schema/api.ts';
 
 /** Returns the definition of a resource with these lines. */

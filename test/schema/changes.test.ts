@@ -7,7 +7,7 @@ import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
 import { compileResource } from '../../engine/compile/compile.ts';
 import type { TableShape } from '../../engine/database/index.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import type { Change } from '../../engine/schema/changes/change.ts';
@@ -18,7 +18,7 @@ import { difference } from '../../engine/schema/difference.ts';
 import { listedChanges } from '../../engine/schema/migration-log.ts';
 import { type Model, shapesOf } from '../../engine/schema/model.ts';
 import { changeOf, type Intent } from '../../engine/schema/model-change.ts';
-import { storedModel } from '../../engine/schema/stored.ts';
+import { storedModel } from '../../engine/schema/stored-model.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { sourcesWith } from '../support/sources.ts';
 

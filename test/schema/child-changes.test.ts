@@ -1,7 +1,7 @@
 // Changes to the named lists of children, which change the API although the tables stay the same.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { apiChanges, apiOf } from '../../engine/schema/api.ts';
 
 const fields = `fields:

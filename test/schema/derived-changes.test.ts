@@ -1,7 +1,7 @@
 // Changes to computed fields and rollups, which are not stored: the API changes, and at most an index is replaced.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { UserError } from '../../engine/errors.ts';
 import { apiChanges, apiOf } from '../../engine/schema/api.ts';
 import { applyPending } from '../../engine/schema/apply.ts';

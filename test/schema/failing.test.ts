@@ -10,7 +10,7 @@ import { loadResources } from '../../app/serve/build.ts';
 import { compileResource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import { applyPending } from '../../engine/schema/apply.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { modelOf } from '../../app/instance.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { apiChanges, apiOf } from '../../engine/schema/api.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { citusModel } from '../../engine/schema/citus.ts';

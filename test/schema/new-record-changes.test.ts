@@ -1,7 +1,7 @@
 // Changes to the values that the server gives new records: default_from and sequence.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { apiChanges, apiOf } from '../../engine/schema/api.ts';
 
 /** Returns the definition of a resource with these lines. */

@@ -1,6 +1,6 @@
 // Test support: fields of every type for expressions, with their SQL columns.
 
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import {
   compileExpression,
   type Expression,

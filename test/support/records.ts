@@ -1,6 +1,6 @@
 // Records and requests generated from the definitions, so that tests cover every field and resource.
 import assert from 'node:assert/strict';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
 import type { Field } from '../../engine/fields/field.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';

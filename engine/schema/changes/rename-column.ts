@@ -1,5 +1,5 @@
 import { quote } from '../../sql/index.ts';
-import { tablesWithNewColumns } from '../stored.ts';
+import { tablesWithNewColumns } from '../stored-model.ts';
 import type { RenameColumn } from './change.ts';
 import { alterTable } from './columns-sql.ts';
 import { changeEffects } from './effects.ts';

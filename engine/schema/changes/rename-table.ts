@@ -1,5 +1,5 @@
 import { quote, triggerFunction } from '../../sql/index.ts';
-import { tablesWithNewName } from '../stored.ts';
+import { tablesWithNewName } from '../stored-model.ts';
 import type { RenameTable } from './change.ts';
 import { changeEffects } from './effects.ts';
 import { type Kind, restartNote } from './kind.ts';

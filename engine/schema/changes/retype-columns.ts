@@ -1,6 +1,6 @@
 import { type IndexShape, identifier, quote } from '../../sql/index.ts';
+import { filledCheck, nextName, syncFunction, syncTrigger } from '../column-swap.ts';
 import { type DeferredStep, type StoredColumn, unfit } from '../steps.ts';
-import { filledCheck, nextName, syncFunction, syncTrigger } from '../swap.ts';
 import { type Change, ofKind, type RetypeColumns, type SimpleChange } from './change.ts';
 import { alterTable, typeSql } from './columns-sql.ts';
 import { constraintClause } from './constraints.ts';

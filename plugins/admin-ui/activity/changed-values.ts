@@ -4,7 +4,7 @@ import { fieldLabel } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { writable } from '../records/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
-import type { ActivityLine } from './activity.ts';
+import type { ActivityLine } from './activity-lines.ts';
 
 /** Maximum number of characters of each value. */
 const maxLength = 200;

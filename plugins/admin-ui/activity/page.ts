@@ -30,7 +30,7 @@ import {
   activityTimes,
   fallbackNames,
   listActivity,
-} from './activity.ts';
+} from './activity-lines.ts';
 import { changedValues } from './changed-values.ts';
 import { activityActions, activityObjects, activitySentences } from './sentences.ts';
 import { activityTexts } from './texts/index.ts';

@@ -4,7 +4,7 @@ import { capitalize } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { resourceNoun, resourceWords, titlesOf } from '../records/index.ts';
 import type { DisplayValue, Language, Text, TextIn } from '../shell/index.ts';
-import type { ActivityLine } from './activity.ts';
+import type { ActivityLine } from './activity-lines.ts';
 import { activityTexts } from './texts/index.ts';
 
 const { later } = activityTexts;

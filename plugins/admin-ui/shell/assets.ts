@@ -66,7 +66,7 @@ const turbo = createRequire(import.meta.url).resolve('@hotwired/turbo/dist/turbo
 export const turboStyleHash = "'sha256-WAyOw4V+FqDc35lQPyRADLBWbuNK8ahvYEaQIYF1+Ps='";
 
 const adminAssets = readAssets('/setup', [
-  ...['setup.css', 'setup.js', 'pages.js', 'icons.svg', 'inter-latin.woff2', 'inter-latin-ext.woff2'].map(
+  ...['setup.css', 'setup.js', 'turbo.js', 'icons.svg', 'inter-latin.woff2', 'inter-latin-ext.woff2'].map(
     (name) => join(import.meta.dirname, 'assets', name),
   ),
   turbo,

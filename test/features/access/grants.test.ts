@@ -1,7 +1,7 @@
 // Grants: how they are written, described and compared.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { checkSources } from '../../../engine/definition/check.ts';
+import { checkSources } from '../../../engine/definition/check-sources.ts';
 import {
   compileGrants,
   covers,

@@ -1,7 +1,7 @@
 // Progressive enhancement: copy buttons for values shown only once, codes from links, menus that close, editing in place,
 // the selection of rows, the board, the command palette, keyboard shortcuts and passkeys.
 //
-// On pages with Turbo, the elements are new whenever a page was replaced (see pages.js).
+// On pages with Turbo, the elements are new whenever a page was replaced (see turbo.js).
 const visit = (url) => (window.Turbo === undefined ? location.assign(url) : window.Turbo.visit(url));
 
 /** The texts in the page's language, which the page passes to the script. */

@@ -3,6 +3,7 @@ import type { JsonSchema } from '../fields/index.ts';
 import { pageSize } from '../query/index.ts';
 import {
   batchLimits,
+  defaultBodyLimit,
   maxBulk,
   maxBulkBytes,
   maxDeleted,
@@ -268,8 +269,8 @@ export const responses = {
     preferenceApplied,
   ),
   TooLarge: errorResponse(
-    `The body exceeds the path's limit: 1 MiB by default, ${batchLimits.maxBytes / 1024 / 1024} MiB for a batch, ${maxQueryBytes / 1024} KiB for a query, ${maxBulkBytes / 1024} KiB for a bulk change, 16 KiB under \`/auth\`, or the instance's limit for imports.`,
-    [errors.tooLarge(1024 * 1024)],
+    `The body exceeds the path's limit: ${defaultBodyLimit / 1024 / 1024} MiB by default, ${batchLimits.maxBytes / 1024 / 1024} MiB for a batch, ${maxQueryBytes / 1024} KiB for a query, ${maxBulkBytes / 1024} KiB for a bulk change, 16 KiB under \`/auth\`, or the instance's limit for imports.`,
+    [errors.tooLarge(defaultBodyLimit)],
   ),
   Failure: failure(),
   NotConfigured: errorResponse('The endpoint has no secret on this instance.', [errors.notConfigured()]),

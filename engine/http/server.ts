@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import type { FastifyHttpOptions, FastifyInstance, LogController } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Database, type DatabaseConfig, processShare } from '../database/index.ts';
+import { defaultBodyLimit } from '../records/index.ts';
 import { compression } from './compression.ts';
 import {
   createNotFound,
@@ -131,7 +132,7 @@ function serverOptions(
       return requestIdOf(request);
     },
     trustProxy: trustedProxies > 0 && ((_address: string, hop: number) => hop < trustedProxies),
-    bodyLimit: 1024 * 1024,
+    bodyLimit: defaultBodyLimit,
     ...connectionOptions,
     // Time during which nothing is sent or received. Statements and locks have limits of up to ten minutes of their own.
     connectionTimeout: connectionOptions.requestTimeout,

@@ -194,7 +194,7 @@ export {
 export { type OrganizationRecords, organizationRecords } from './organization-records.ts';
 export { type Projection, projection } from './projection.ts';
 export { maxQueryBytes, namedParameters } from './query.ts';
-export { mergePatchTypes, readBody, readJson } from './read-body.ts';
+export { defaultBodyLimit, mergePatchTypes, readBody, readJson } from './read-body.ts';
 export {
   changingRecords,
   creatingRecords,

@@ -9,6 +9,9 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 const byteOrderMark = Buffer.from('\ufeff');
 const jsonTypes = ['application/json'];
 
+/** Maximum size of a body, in bytes, unless the path has a limit of its own. */
+export const defaultBodyLimit = 1024 * 1024;
+
 /** Content types accepted for a JSON merge patch. */
 export const mergePatchTypes: readonly string[] = [...jsonTypes, 'application/merge-patch+json'];
 

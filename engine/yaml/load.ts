@@ -167,7 +167,7 @@ export function hasPath(data: unknown, path: readonly (string | number)[]): bool
   return true;
 }
 
-const maxBytes = 1024 * 1024;
+const maxMebibytes = 1;
 
 /**
  * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files can
@@ -182,7 +182,8 @@ export async function readYaml(path: string): Promise<Source> {
   };
   const stats = await stat(path);
   if (!stats.isFile()) throw Object.assign(new Error(), { code: 'EISDIR' });
-  if (stats.size > maxBytes) return unreadable('the file is larger than 1 MiB');
+  if (stats.size > maxMebibytes * 1024 * 1024)
+    return unreadable(`the file is larger than ${maxMebibytes} MiB`);
   const bytes = await readFile(path);
   try {
     return { file, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };

@@ -78,7 +78,7 @@ const maxWrong = 100;
 interface WrongSecrets {
   /**
    * Counts a wrong secret or signature and returns the error to throw: `otherwise`, or 429 with a
-   * `Retry-After` header after 100 failures within 15 minutes. Valid secrets are always accepted, even if
+   * `Retry-After` header after `maxWrong` failures. Valid secrets are always accepted, even if
    * other clients at the same IP address are guessing secrets.
    */
   readonly errorFor: (request: FastifyRequest, endpoint: string, otherwise?: HttpError) => Promise<HttpError>;

@@ -13,7 +13,7 @@ type CodeKind = 'code' | 'recovery code';
  * Checks a user's code: six digits from the authenticator app, or a recovery code. Each code can be used only
  * once.
  * @returns undefined if the code is wrong or was already used
- * @throws HttpError 429 with Retry-After after five wrong codes within 15 minutes
+ * @throws HttpError 429 with Retry-After after too many wrong codes
  */
 export type CheckCode = (user: string, code: string) => Promise<CodeKind | undefined>;
 

@@ -7,7 +7,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors, HttpError, UserError } from '../../../engine/errors.ts';
 import { type Field, fieldLabel } from '../../../engine/fields/index.ts';
-import { guessColumns, type ImportSummary } from '../../../engine/records/index.ts';
+import { defaultBodyLimit, guessColumns, type ImportSummary } from '../../../engine/records/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import {
   claimForm,
@@ -29,9 +29,6 @@ import type { RecordsText } from './texts/index.ts';
 import { undoableImport } from './undo.ts';
 import { resourceWords, truncate } from './values.ts';
 
-/** Maximum size of forms without a file, in bytes. */
-const maxPlainForm = 1024 * 1024;
-
 /** A checked file, and what people chose for it. */
 interface ImportState {
   readonly match?: string;
@@ -50,7 +47,9 @@ export function importPage(app: FastifyInstance, { get, post }: DataRoutes, data
   const plainForm = 'application/x-www-form-urlencoded';
   app.removeContentTypeParser(plainForm);
   app.addContentTypeParser(plainForm, { parseAs: 'string' }, (_request, body, done) =>
-    body.length > maxPlainForm ? done(errors.tooLarge(maxPlainForm)) : done(null, parse(String(body))),
+    body.length > defaultBodyLimit
+      ? done(errors.tooLarge(defaultBodyLimit))
+      : done(null, parse(String(body))),
   );
   app.addContentTypeParser('multipart/form-data', (request: FastifyRequest, payload: Readable) =>
     MultipartForm.start(request.headers, payload),

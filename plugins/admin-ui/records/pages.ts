@@ -159,7 +159,7 @@ export function dataPages(
   const routesOn = (scope: FastifyInstance): DataRoutes => ({
     get: (path, handle, config = {}) =>
       scope.get(url(path), { preHandler: signedIn(app), config }, handlerFor(handle)),
-    post: (path, handle, options = { bodyLimit: 1024 * 1024 }) =>
+    post: (path, handle, options = {}) =>
       scope.post(
         url(path),
         // Checked before the body is read, because an unauthenticated body could be large.

@@ -56,7 +56,7 @@ export type DataHandler = (context: DataRequest) => Promise<unknown>;
 export interface DataRoutes {
   readonly get: (path: string, handle: DataHandler, config?: FastifyContextConfig) => void;
   /** Registers a form, protected by a token. */
-  readonly post: (path: string, handle: DataHandler, options?: { readonly bodyLimit: number }) => void;
+  readonly post: (path: string, handle: DataHandler, options?: { readonly bodyLimit?: number }) => void;
 }
 
 /** Returns the URL of the list from which the user started an action. @param page another page instead of the list */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
+import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import { settled } from '../support/erasures.ts';
 import { administratorOf, formsOf, problemOf, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';

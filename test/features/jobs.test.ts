@@ -10,7 +10,7 @@ import { jobCheck } from '../../plugins/jobs/check.ts';
 import { jobMetrics } from '../../plugins/jobs/metrics.ts';
 import { jobsRetention } from '../../plugins/jobs/retention.ts';
 import { scheduler } from '../../plugins/jobs/schedule.ts';
-import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
+import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import { hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';

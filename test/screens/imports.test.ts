@@ -16,7 +16,7 @@ import {
   parseImportResult,
 } from '../../plugins/admin-ui/records/import-report.ts';
 import { maxResult } from '../../plugins/jobs/index.ts';
-import { createErasure } from '../../plugins/tenants/erasure/erasure.ts';
+import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedPerson } from '../support/limited.ts';

@@ -87,7 +87,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'plugins/change-log/lag.ts': [1, ofPlatform],
   'plugins/change-log/stream.ts': [1, 'finds new changes without their content'],
   'plugins/tenants/custom-fields/retention.ts': [1, ofModules],
-  'plugins/tenants/erasure/erasure.ts': [5, ofModules],
+  'plugins/tenants/erasure/erase-person.ts': [5, ofModules],
   'plugins/tenants/erasure/scan.ts': [1, ofModules],
   'plugins/tenants/quotas/record-quotas.ts': [1, 'counts all records, as documented'],
   'plugins/tenants/trash/purge.ts': [2, ofModules],

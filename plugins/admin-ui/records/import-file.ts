@@ -2,6 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { previewCsv } from '../../../engine/records/index.ts';
 import { CsvPosition } from './csv-position.ts';
 
+/** Maximum size of an uploaded file, in bytes. */
+export const maxFile = 5 * 1024 * 1024;
+
 /** A file to import, with what its first lines contain. */
 export interface ImportFile {
   /** The CSV text in UTF-8. */

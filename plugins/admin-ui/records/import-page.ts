@@ -19,11 +19,11 @@ import {
   type Text,
 } from '../shell/index.ts';
 import { otherNamesOf } from './column-names.ts';
-import { type ImportFile, readImportFile } from './import-file.ts';
+import { type ImportFile, maxFile, readImportFile } from './import-file.ts';
 import { parseImportResult, reportLines, sendErrors, writtenText } from './import-report.ts';
 import type { ImportRequest } from './import-request.ts';
 import { isUnfinished, jobPath } from './job-pages.ts';
-import { MultipartForm, maxColumns, maxFile, maxForm } from './multipart.ts';
+import { MultipartForm, maxColumns, maxForm } from './multipart.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 import type { RecordsText } from './texts/index.ts';
 import { undoableImport } from './undo.ts';

@@ -3,9 +3,8 @@ import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import { errors, HttpError } from '../../../engine/errors.ts';
 import type { Form } from '../shell/index.ts';
+import { maxFile } from './import-file.ts';
 
-/** Maximum size of an uploaded file, in bytes. */
-export const maxFile = 5 * 1024 * 1024;
 /**
  * Maximum size of a form with a file, in bytes. A checked file is resubmitted in base64, possibly along with
  * another file.

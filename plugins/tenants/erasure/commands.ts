@@ -10,8 +10,8 @@ import {
 } from '../../../engine/modules/index.ts';
 import { organizationCustomFields } from '../../../engine/records/index.ts';
 import { organizationId, tablesOf, transaction } from '../../../engine/tables/index.ts';
-import { createErasure } from './erasure.ts';
-import { asJsonObject, describeTraces, mentionsOf } from './erasures.ts';
+import { createErasure } from './erase-person.ts';
+import { asJsonObject, describeTraces, mentionsOf } from './erasure-requests.ts';
 
 type Line = CommandLine<{
   readonly config: AuditConfig;

@@ -22,7 +22,7 @@ import {
   sectionList,
   TranslatedError,
 } from '../../admin-ui/shell/index.ts';
-import { createErasure, type ErasureInput, type PersonalTraces } from './erasure.ts';
+import { createErasure, type ErasureInput, type PersonalTraces } from './erase-person.ts';
 import {
   cancelSearch,
   confirmErasure,
@@ -31,7 +31,7 @@ import {
   mentionsOf,
   requestSearch,
   sealedErasures,
-} from './erasures.ts';
+} from './erasure-requests.ts';
 import { erasureTexts } from './texts/index.ts';
 import { runErasures } from './worker.ts';
 

@@ -5,7 +5,7 @@ import type { PeriodicTask } from '../../../engine/modules/index.ts';
 import type { CustomFields } from '../../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { type Language, messageIn } from '../../admin-ui/shell/index.ts';
-import type { PersonErasure, SearchResult } from './erasure.ts';
+import type { PersonErasure, SearchResult } from './erase-person.ts';
 import {
   type ClaimedErasure,
   changeState,
@@ -15,7 +15,7 @@ import {
   removeExpired,
   renewClaim,
   type sealedErasures,
-} from './erasures.ts';
+} from './erasure-requests.ts';
 import { erasureTexts } from './texts/index.ts';
 
 const { later } = erasureTexts;

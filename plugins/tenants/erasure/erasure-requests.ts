@@ -3,7 +3,7 @@ import type { Actor } from '../../../engine/effects/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import type { Sealing } from '../../access/secrets/index.ts';
 import { type Language, TranslatedError } from '../../admin-ui/shell/index.ts';
-import type { ErasureInput, PersonalTraces } from './erasure.ts';
+import type { ErasureInput, PersonalTraces } from './erase-person.ts';
 import { tableLabel } from './table-labels.ts';
 import type { ErasureState } from './tables.ts';
 import { erasureTexts } from './texts/index.ts';

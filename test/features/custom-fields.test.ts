@@ -539,6 +539,15 @@ onBothDrivers(
       assert.match(list.text, /Admin/);
       assert.match(list.text, /Depth/);
       assert.doesNotMatch((await admin.get(`${at}?custom.depth[eq]=3`)).text, />Admin</);
+      const choice = 'columns=size&columns=custom.depth&columns%5Bremember%5D=1';
+      const chosen = await admin.get(`${at}?${choice}`);
+      assert.equal(chosen.headers.get('location'), `${at}?columns=size&columns=custom.depth`);
+      const headings = [...(await admin.get(at)).text.matchAll(/<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]*)/g)];
+      assert.deepEqual(
+        headings.slice(0, -1).map(([, heading = '']) => heading.trim()),
+        ['Shop', 'Size', 'Depth'],
+        'the chosen columns are remembered',
+      );
     });
 
     test('commands manage custom fields', async () => {

@@ -3,6 +3,9 @@ import type { DataRequest } from './routes.ts';
 /** Cookie with the columns that the browser's user has chosen for a list. It is sent only for this list. */
 const cookieName = 'crm_columns';
 
+/** Separates the columns in the cookie. Names of custom fields contain a full stop. */
+const separator = ',';
+
 /** How long columns are remembered, in seconds. */
 const lifetime = 365 * 86_400;
 
@@ -11,7 +14,7 @@ export const rememberParameter = 'columns[remember]';
 
 /** Returns the names of the columns that the user chose last, or an empty list. */
 export const rememberedColumns = ({ request }: Pick<DataRequest, 'request'>): readonly string[] =>
-  (request.cookies[cookieName] ?? '').split('.').filter((name) => name !== '');
+  (request.cookies[cookieName] ?? '').split(separator).filter((name) => name !== '');
 
 /**
  * Remembers the columns in the list's parameters, if the form for the columns was submitted. Without a selected column, the list has
@@ -23,10 +26,10 @@ export function rememberColumns(
   parameters: URLSearchParams,
 ): string | undefined {
   if (!parameters.has(rememberParameter)) return undefined;
-  const names = parameters.getAll('columns').filter((name) => /^\w{1,100}$/.test(name));
+  const names = parameters.getAll('columns').filter((name) => /^[\w.]{1,100}$/.test(name));
   const options = request.server.site.cookie(request, path);
   if (names.length === 0) reply.clearCookie(cookieName, options);
-  else reply.setCookie(cookieName, names.join('.'), { ...options, maxAge: lifetime });
+  else reply.setCookie(cookieName, names.join(separator), { ...options, maxAge: lifetime });
   const next = new URLSearchParams(parameters);
   next.delete(rememberParameter);
   return `${path}?${next}`;

@@ -8,6 +8,34 @@ import { dump } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const calls: HookCall[] = [];
+const tickets = {
+  file: 'resources/tickets.yaml',
+  text: `
+singular: ticket
+description: A ticket.
+common: all
+fields:
+  subject: { type: string, required: true, description: The subject. }
+  state:
+    type: string
+    enum: [new, open, done]
+    closed: true
+    default: new
+    transitions: { new: [open], open: [done] }
+    description: The state.
+  priority: { type: integer, nullable: true, min: 1, max: 5, description: The priority. }
+  hours: { type: number, nullable: true, description: The hours. }
+  agent_id: { type: user, nullable: true, description: The agent. }
+unique: [[subject, agent_id]]
+sort: { by: subject }
+search: [subject]
+filters: [state]
+aggregates: { group_by: [state], measures: [hours] }
+checks:
+  - { that: state == "new" || hours != null, fields: [hours], message: Estimate the hours. }
+locked: { when: state == "done", message: Done tickets cannot be changed. }
+`,
+};
 
 onBothDrivers(
   'The tools of agents',
@@ -45,6 +73,48 @@ onBothDrivers(
       assert.match(String(result.delete), /trash.*30 days/);
       const [close] = result.actions as readonly { action: string; input: { required: unknown } }[];
       assert.deepEqual([close?.action, close?.input.required], ['close', ['hours']]);
+    });
+
+    test('describe returns the rules of a resource', async () => {
+      const { name, fields, where, custom, actions, default_fields, description, you_may, ...rules } =
+        await use('describe', { resource: 'tickets' });
+      assert.deepEqual(
+        [name, custom, actions, default_fields, description],
+        [
+          'tickets',
+          undefined,
+          undefined,
+          ['subject', 'state', 'priority', 'hours', 'agent_id', 'updated_at'],
+          'A ticket.',
+        ],
+      );
+      assert.deepEqual(rules, {
+        sort: 'id, organization_id, owner_id, created_by_id, last_modified_by_id, created_at, updated_at, subject, state, priority, hours, agent_id',
+        q_searches: 'subject',
+        aggregate: { group_by: 'state', measure: 'count(), sum(hours), avg(hours), min(hours), max(hours)' },
+        unique: ['subject + agent_id'],
+        rules: ['Estimate the hours.'],
+        transitions: {
+          state: [
+            'new, where new records can start, can change to open.',
+            'open can change to done.',
+            'done is final.',
+          ],
+        },
+        locked: 'Done tickets cannot be changed.',
+        delete: 'permanent',
+      });
+      const { priority, hours, state } = fields as Readonly<Record<string, string>>;
+      assert.deepEqual(
+        [priority, hours, state],
+        [
+          'integer; nullable; must be at least 1; must be at most 5. The priority.',
+          'number; nullable. The hours.',
+          'string; default new; one of: new | open | done. The state.',
+        ],
+      );
+      assert.equal((where as Readonly<Record<string, string>>).state, 'eq');
+      assert.equal(you_may, 'list, read, create, update, delete');
     });
 
     test('describe returns the values of a field and its limits', async () => {
@@ -114,6 +184,31 @@ onBothDrivers(
       assert.match(String(note), /call get with "fields": \["description"\]/);
       const whole = await use('get', { resource: 'leads', id, fields: ['description'] });
       assert.deepEqual(whole, { record: { id, description: long } });
+      const where = { field: 'last_name', op: 'in', value: ['Long'] };
+      const list = await use('find', { resource: 'leads', where, fields: ['description'] });
+      assert.deepEqual(list.records, [{ id, description: `${long.slice(0, 300)}…` }]);
+      assert.match(String(list.note), /call get with "fields": \["description"\]/);
+    });
+
+    test('null stands for an absent argument, and limits and idempotency keys have bounds', async () => {
+      const absent = { q: null, where: null, sort: null, fields: null, limit: null, cursor: null };
+      assert.deepEqual(
+        await use('find', { resource: 'leads', ...absent }),
+        await use('find', { resource: 'leads' }),
+      );
+      assert.match(String((await fail('find', { resource: null })).error), /resource is required/);
+      for (const limit of [0, -1]) {
+        const { error } = await fail('find', { resource: 'leads', limit });
+        assert.equal(error, 'limit must be between 1 and 100');
+      }
+      const input = { resource: 'tasks', values: { title: 'keyed' } };
+      for (const idempotency_key of ['', 'two words', 'ä', 'x'.repeat(256)])
+        assert.equal(
+          (await fail('create', { ...input, idempotency_key })).code,
+          'invalid_input',
+          idempotency_key,
+        );
+      await use('create', { ...input, idempotency_key: 'x'.repeat(255) });
     });
 
     test('results say that values are data', async () => {
@@ -310,7 +405,7 @@ onBothDrivers(
     });
   },
   {
-    sources: await sourcesWith(...hookedSources),
+    sources: await sourcesWith(...hookedSources, tickets),
     modules: hookedModules(calls),
     environment: configured('tools', 'mcp: true\n'),
   },

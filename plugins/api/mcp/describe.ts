@@ -137,7 +137,7 @@ function fieldText(field: Field): string {
       : [`${values.accepted === undefined ? 'known values' : 'one of'}: ${values.list.join(' | ')}`];
   const rules = rulesOf(field)
     .filter(({ key }) => key !== 'closed')
-    .map(({ must }) => must);
+    .map(({ must }) => `must ${must}`);
   const facts = [
     `${typeName}${of === undefined ? '' : ` of ${of}`}${targets.length === 0 ? '' : ` to ${targets.join(' or ')}`}`,
     ...(readOnly || sequence !== undefined ? ['read-only'] : []),

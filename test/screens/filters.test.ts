@@ -95,6 +95,25 @@ test('values are accepted as users enter them', async () => {
     'created_at[gte]=2026-03-01T00:00:00Z',
     'Created at is on or after Mar 1, 2026',
   ]);
+  assert.deepEqual(await entered('leads', 'created_at[gt]', '2026-03-01'), [
+    'created_at[gt]=2026-03-01T23:59:59.999999Z',
+    'Created at is after Mar 1, 2026',
+  ]);
+  assert.deepEqual(await entered('leads', 'created_at[lt]', '2026-03-01'), [
+    'created_at[lt]=2026-03-01T00:00:00Z',
+    'Created at is before Mar 1, 2026',
+  ]);
+});
+
+test('a filter for a record that does not exist names its ID, as for a record of another organization', async () => {
+  const other = await instance.organization('other');
+  const body = { name: 'Secret' };
+  const { json } = await instance.call('POST /api/v1/accounts', { key: other.key, body });
+  for (const id of ['999999', String(json.id)])
+    assert.deepEqual(await entered('opportunities', 'account_id', id), [
+      `account_id=${id}`,
+      `Account is ID ${id}`,
+    ]);
 });
 
 test('an added filter keeps the search and the order, and leads to the first page', async () => {

@@ -6,8 +6,18 @@ import { dayRanges } from '../../plugins/admin-ui/records/day-ranges.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const opportunities = '/setup/o/acme/data/opportunities';
+const holidays = {
+  file: 'holidays.yaml',
+  text: `common: all
+fields:
+  name: { type: string }
+  day: { type: date, nullable: true }
+filters: [{ field: day, operators: [gte, lte] }]
+`,
+};
 
 /** Returns the link with a relation (`prev` or `next`) in the page's pager or above its title. */
 const linkIn = ({ text }: Answer, rel: 'prev' | 'next'): string | undefined => {
@@ -32,218 +42,242 @@ const nameOf = (index: number): string => `Deal ${String(index).padStart(3, '0')
 const dayFrom = (offset: number): string =>
   new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
 
-onBothDrivers('lists and their records', (instance) => {
-  let acme: Organization;
-  let admin: Visitor;
-  before(async () => {
-    acme = await instance().organization('acme');
-    admin = await signIn(instance(), administratorOf(acme));
-    const records = Array.from({ length: total }, (_, index) => ({
-      name: nameOf(index),
-      amount: index % 10,
-      close_date: `${dayFrom(index - 60)}T12:00:00Z`,
-      stage: index % 2 === 0 ? 'Prospecting' : 'Negotiation',
-    }));
-    const made = await instance().call('POST /api/v1/opportunities/batch', {
-      key: acme.key,
-      body: { records },
+onBothDrivers(
+  'lists and their records',
+  (instance) => {
+    let acme: Organization;
+    let admin: Visitor;
+    before(async () => {
+      acme = await instance().organization('acme');
+      admin = await signIn(instance(), administratorOf(acme));
+      const records = Array.from({ length: total }, (_, index) => ({
+        name: nameOf(index),
+        amount: index % 10,
+        close_date: `${dayFrom(index - 60)}T12:00:00Z`,
+        stage: index % 2 === 0 ? 'Prospecting' : 'Negotiation',
+      }));
+      const made = await instance().call('POST /api/v1/opportunities/batch', {
+        key: acme.key,
+        body: { records },
+      });
+      assert.equal(made.status, 200, made.text);
     });
-    assert.equal(made.status, 200, made.text);
-  });
-  const get = async (path: string, visitor = admin): Promise<Answer> => {
-    const answer = await visitor.get(path);
-    assert.equal(answer.status, 200, `${path}: ${answer.text}`);
-    return answer;
-  };
-  const follow = async (page: Answer, rel: 'prev' | 'next', visitor = admin): Promise<Answer> =>
-    get(linkIn(page, rel) ?? assert.fail(`no ${rel} link on ${titleIn(page)}`), visitor);
+    const get = async (path: string, visitor = admin): Promise<Answer> => {
+      const answer = await visitor.get(path);
+      assert.equal(answer.status, 200, `${path}: ${answer.text}`);
+      return answer;
+    };
+    const follow = async (page: Answer, rel: 'prev' | 'next', visitor = admin): Promise<Answer> =>
+      get(linkIn(page, rel) ?? assert.fail(`no ${rel} link on ${titleIn(page)}`), visitor);
 
-  test('pages go forward and back, and say which records they show', async () => {
-    const pages = [await get(`${opportunities}?sort=name`)];
-    const last = () => pages.at(-1) ?? assert.fail('no page');
-    while (linkIn(last(), 'next') !== undefined) pages.push(await follow(last(), 'next'));
-    assert.deepEqual(
-      pages.map(countIn),
-      ['1–20', '21–40', '41–60', '61–80', '81–100', '101–120'].map((range) => `${range} of 120`),
-    );
-    assert.equal(linkIn(pages[0] ?? last(), 'prev'), undefined);
-    let back = last();
-    for (const page of pages.slice(0, -1).reverse()) {
-      back = await follow(back, 'prev');
-      assert.deepEqual(namesIn(back), namesIn(page));
-      assert.equal(countIn(back), countIn(page));
-    }
-    assert.equal(linkIn(back, 'prev'), undefined);
-  });
-
-  describe('a record opened from a list', () => {
-    const query = 'sort=name&dir=desc&stage%5Beq%5D=Negotiation';
-    const open = async (list: Answer, name: string): Promise<Answer> =>
-      get(rowsIn(list).find((row) => row.name === name)?.href ?? assert.fail(`no ${name}`));
-
-    test('has links to its neighbors, also on other pages of the list', async () => {
-      const list = await get(`${opportunities}?${query}`);
-      const names = Array.from({ length: total / 2 }, (_, index) => nameOf(total - 1 - 2 * index));
-      assert.deepEqual(namesIn(list), names.slice(0, 20));
-      let page = await open(list, names[0] ?? '');
-      assert.equal(linkIn(page, 'prev'), undefined);
-      const walked = [titleIn(page)];
-      for (let step = 1; step < names.length; step++) {
-        page = await follow(page, 'next');
-        walked.push(titleIn(page));
-      }
-      assert.deepEqual(walked, names);
-      assert.equal(linkIn(page, 'next'), undefined);
-      for (let step = 1; step < names.length; step++) page = await follow(page, 'prev');
-      assert.equal(titleIn(page), names[0]);
-      assert.equal(linkIn(page, 'prev'), undefined);
-    });
-
-    test('returns to the list, and keeps it while a value is edited', async () => {
-      const list = await get(`${opportunities}?${query}`);
-      const record = await open(list, nameOf(101));
-      assert.equal(aboveIn(record), `${opportunities}?${query}`);
-      const edit = readable(
-        /<dd class="edit"><a href="([^"]*)" aria-label="Edit Amount"/.exec(record.text)?.[1] ?? '',
+    test('pages go forward and back, and say which records they show', async () => {
+      const pages = [await get(`${opportunities}?sort=name`)];
+      const last = () => pages.at(-1) ?? assert.fail('no page');
+      while (linkIn(last(), 'next') !== undefined) pages.push(await follow(last(), 'next'));
+      assert.deepEqual(
+        pages.map(countIn),
+        ['1–20', '21–40', '41–60', '61–80', '81–100', '101–120'].map((range) => `${range} of 120`),
       );
-      const form =
-        formsOf(await get(edit)).find(({ action }) => action.includes('/edit')) ?? assert.fail('no form');
-      const saved = await admin.submit(edit, form.action, { ...form.values, amount: '77' });
-      assert.equal(saved.status, 303, saved.text);
-      const after = await get(saved.headers.get('location') ?? '');
-      assert.equal(aboveIn(after), `${opportunities}?${query}`);
-      assert.equal(titleIn(await follow(after, 'next')), nameOf(99));
-    });
-
-    test('has no neighbors if it does not match the list, and an invalid list does not hide it', async () => {
-      const [row] = rowsIn(await get(`${opportunities}?q=${encodeURIComponent(nameOf(1))}`));
-      const path = (row?.href ?? '').split('?')[0] ?? '';
-      for (const list of ['stage=Prospecting', 'sort=nothing', 'cursor=x', 'amount=x', 'x'.repeat(3000)]) {
-        const page = await get(`${path}?${new URLSearchParams({ list })}`);
-        assert.equal(titleIn(page), nameOf(1));
-        assert.equal(linkIn(page, 'next'), undefined, list);
-        assert.equal(linkIn(page, 'prev'), undefined, list);
+      assert.equal(linkIn(pages[0] ?? last(), 'prev'), undefined);
+      let back = last();
+      for (const page of pages.slice(0, -1).reverse()) {
+        back = await follow(back, 'prev');
+        assert.deepEqual(namesIn(back), namesIn(page));
+        assert.equal(countIn(back), countIn(page));
       }
-      assert.equal(aboveIn(await get(`${path}?list=%2F%2Fevil.example`)).split('?')[0], opportunities);
-      assert.equal(linkIn(await get(path), 'next'), undefined, 'without a list');
+      assert.equal(linkIn(back, 'prev'), undefined);
     });
-  });
 
-  test('several fields sort a list, and the form shows them', async () => {
-    const chosen = new URLSearchParams([
-      ['sort[field]', 'stage'],
-      ['sort[direction]', 'asc'],
-      ['sort[field]', 'amount'],
-      ['sort[direction]', 'desc'],
-      ['sort[field]', ''],
-      ['sort[direction]', 'asc'],
-      ['sort[field]', 'stage'],
-      ['sort[direction]', 'desc'],
-    ]);
-    const redirect = await admin.get(`${opportunities}?q=Deal&${chosen}`);
-    assert.equal(redirect.status, 303);
-    assert.equal(redirect.headers.get('location'), `${opportunities}?q=Deal&sort=stage%2C-amount`);
-    const list = await get(redirect.headers.get('location') ?? '');
-    const api = await instance().call('GET /api/v1/opportunities?sort=stage,-amount', { key: acme.key });
-    assert.deepEqual(
-      namesIn(list),
-      (api.json.data as { name: string }[]).map(({ name }) => name),
-    );
-    assert.equal(list.text.match(/aria-sort=/g)?.length, 1, 'only the first key, as ARIA requires');
-    const selected = [...list.text.matchAll(/<option value="([^"]*)" selected>/g)].map(([, value]) => value);
-    assert.deepEqual(selected.filter((value) => value !== '').slice(0, 4), [
-      'stage',
-      'asc',
-      'amount',
-      'desc',
-    ]);
-    const single = await admin.get(
-      `${opportunities}?${new URLSearchParams([
+    describe('a record opened from a list', () => {
+      const query = 'sort=name&dir=desc&stage%5Beq%5D=Negotiation';
+      const open = async (list: Answer, name: string): Promise<Answer> =>
+        get(rowsIn(list).find((row) => row.name === name)?.href ?? assert.fail(`no ${name}`));
+
+      test('has links to its neighbors, also on other pages of the list', async () => {
+        const list = await get(`${opportunities}?${query}`);
+        const names = Array.from({ length: total / 2 }, (_, index) => nameOf(total - 1 - 2 * index));
+        assert.deepEqual(namesIn(list), names.slice(0, 20));
+        let page = await open(list, names[0] ?? '');
+        assert.equal(linkIn(page, 'prev'), undefined);
+        const walked = [titleIn(page)];
+        for (let step = 1; step < names.length; step++) {
+          page = await follow(page, 'next');
+          walked.push(titleIn(page));
+        }
+        assert.deepEqual(walked, names);
+        assert.equal(linkIn(page, 'next'), undefined);
+        for (let step = 1; step < names.length; step++) page = await follow(page, 'prev');
+        assert.equal(titleIn(page), names[0]);
+        assert.equal(linkIn(page, 'prev'), undefined);
+      });
+
+      test('returns to the list, and keeps it while a value is edited', async () => {
+        const list = await get(`${opportunities}?${query}`);
+        const record = await open(list, nameOf(101));
+        assert.equal(aboveIn(record), `${opportunities}?${query}`);
+        const edit = readable(
+          /<dd class="edit"><a href="([^"]*)" aria-label="Edit Amount"/.exec(record.text)?.[1] ?? '',
+        );
+        const form =
+          formsOf(await get(edit)).find(({ action }) => action.includes('/edit')) ?? assert.fail('no form');
+        const saved = await admin.submit(edit, form.action, { ...form.values, amount: '77' });
+        assert.equal(saved.status, 303, saved.text);
+        const after = await get(saved.headers.get('location') ?? '');
+        assert.equal(aboveIn(after), `${opportunities}?${query}`);
+        assert.equal(titleIn(await follow(after, 'next')), nameOf(99));
+      });
+
+      test('has no neighbors if it does not match the list, and an invalid list does not hide it', async () => {
+        const [row] = rowsIn(await get(`${opportunities}?q=${encodeURIComponent(nameOf(1))}`));
+        const path = (row?.href ?? '').split('?')[0] ?? '';
+        for (const list of ['stage=Prospecting', 'sort=nothing', 'cursor=x', 'amount=x', 'x'.repeat(3000)]) {
+          const page = await get(`${path}?${new URLSearchParams({ list })}`);
+          assert.equal(titleIn(page), nameOf(1));
+          assert.equal(linkIn(page, 'next'), undefined, list);
+          assert.equal(linkIn(page, 'prev'), undefined, list);
+        }
+        assert.equal(aboveIn(await get(`${path}?list=%2F%2Fevil.example`)).split('?')[0], opportunities);
+        assert.equal(linkIn(await get(path), 'next'), undefined, 'without a list');
+      });
+    });
+
+    test('several fields sort a list, and the form shows them', async () => {
+      const chosen = new URLSearchParams([
+        ['sort[field]', 'stage'],
+        ['sort[direction]', 'asc'],
         ['sort[field]', 'amount'],
         ['sort[direction]', 'desc'],
-      ])}`,
-    );
-    assert.equal(single.headers.get('location'), `${opportunities}?sort=amount&dir=desc`);
-  });
-
-  test('views keep several sort keys and days relative to today', async () => {
-    const query = 'sort=stage%2C-amount&close_date%5Bwithin%5D=next_7_days';
-    const saved = await admin.submit(`${opportunities}/views/new?${query}`, `${opportunities}/views`, {
-      name: 'Soon',
-    });
-    assert.equal(saved.status, 303, saved.text);
-    const list = await get((saved.headers.get('location') ?? '').replace(/&?done=[^&]*/, ''));
-    assert.deepEqual(chipsIn(list), ['Close date is in the next 7 days']);
-    assert.deepEqual(
-      namesIn(list).toSorted(),
-      Array.from({ length: 7 }, (_, day) => nameOf(60 + day)),
-    );
-    assert.doesNotMatch(list.text, /are ignored/);
-    const ignored = await get(`${opportunities}?close_date%5Bwithin%5D=someday`).catch(() => undefined);
-    assert.equal(ignored, undefined, 'an unknown range is rejected');
-  });
-
-  test('days relative to today are offered for dates, and apply to exports', async () => {
-    const menu = await get(`${opportunities}?by=close_date`);
-    assert.match(menu.text, /<option value="close_date\[within\]&#x3D;last_7_days">is in the last 7 days</);
-    const added = await admin.get(
-      `${opportunities}?by=${encodeURIComponent('close_date[within]=last_7_days')}`,
-    );
-    assert.equal(added.headers.get('location'), `${opportunities}?close_date%5Bwithin%5D=last_7_days`);
-    const csv = await get(`${opportunities}/export?close_date%5Bwithin%5D=last_7_days&sort=name`);
-    const names = csv.text.match(/Deal \d{3}/g) ?? [];
-    assert.deepEqual(
-      [...new Set(names)].toSorted(),
-      Array.from({ length: 7 }, (_, day) => nameOf(54 + day)),
-    );
-    assert.doesNotMatch((await get(`${opportunities}?by=stage`)).text, /\[within\]/);
-  });
-
-  test('the chosen columns of a list are remembered, and others are not affected', async () => {
-    const person = await makePerson(instance(), [{ organization: acme }]);
-    const visitor = await signIn(instance(), person);
-    const columnsIn = ({ text }: Answer) =>
-      [...text.matchAll(/<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]*)/g)]
-        .map(([, label = '']) => label.trim())
-        .slice(1, -1);
-    const initial = columnsIn(await get(opportunities, visitor));
-    const choose = async (...names: readonly string[]) => {
-      const list = await get(`${opportunities}?sort=name`, visitor);
-      const [, form = ''] =
-        /<form role="search" aria-label="Columns"[^>]*>(.*?)<\/form>/s.exec(list.text) ?? [];
-      const hidden = [...form.matchAll(/type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(
-        ([, name = '', value = '']): [string, string] => [name, value],
+        ['sort[field]', ''],
+        ['sort[direction]', 'asc'],
+        ['sort[field]', 'stage'],
+        ['sort[direction]', 'desc'],
+      ]);
+      const redirect = await admin.get(`${opportunities}?q=Deal&${chosen}`);
+      assert.equal(redirect.status, 303);
+      assert.equal(redirect.headers.get('location'), `${opportunities}?q=Deal&sort=stage%2C-amount`);
+      const list = await get(redirect.headers.get('location') ?? '');
+      const api = await instance().call('GET /api/v1/opportunities?sort=stage,-amount', { key: acme.key });
+      assert.deepEqual(
+        namesIn(list),
+        (api.json.data as { name: string }[]).map(({ name }) => name),
       );
-      const columns = names.map((name): [string, string] => ['columns', name]);
-      const chosen = await visitor.get(`${opportunities}?${new URLSearchParams([...hidden, ...columns])}`);
-      assert.equal(chosen.status, 303);
-      return get(chosen.headers.get('location') ?? '', visitor);
-    };
-    assert.deepEqual(columnsIn(await choose('amount', 'probability')), ['Amount', 'Probability']);
-    assert.deepEqual(columnsIn(await get(opportunities, visitor)), ['Amount', 'Probability']);
-    assert.deepEqual(columnsIn(await get(`${opportunities}?columns=stage`, visitor)), ['Stage'], 'a link');
-    assert.deepEqual(columnsIn(await get(opportunities, visitor)), ['Amount', 'Probability']);
-    assert.ok(!columnsIn(await get('/setup/o/acme/data/accounts', visitor)).includes('Amount'));
-    await choose();
-    assert.deepEqual(columnsIn(await get(opportunities, visitor)), initial);
-  });
+      assert.equal(list.text.match(/aria-sort=/g)?.length, 1, 'only the first key, as ARIA requires');
+      const selected = [...list.text.matchAll(/<option value="([^"]*)" selected>/g)].map(
+        ([, value]) => value,
+      );
+      assert.deepEqual(selected.filter((value) => value !== '').slice(0, 4), [
+        'stage',
+        'asc',
+        'amount',
+        'desc',
+      ]);
+      const single = await admin.get(
+        `${opportunities}?${new URLSearchParams([
+          ['sort[field]', 'amount'],
+          ['sort[direction]', 'desc'],
+        ])}`,
+      );
+      assert.equal(single.headers.get('location'), `${opportunities}?sort=amount&dir=desc`);
+    });
 
-  test('times are compared with whole days', async () => {
-    const list = await get(`${opportunities}?created_at%5Bwithin%5D=today`);
-    assert.equal(countIn(list), '1–20 of 120');
-    assert.equal(countIn(await get(`${opportunities}?created_at%5Bwithin%5D=past`)), '');
-  });
+    test('views keep several sort keys and days relative to today', async () => {
+      const query = 'sort=stage%2C-amount&close_date%5Bwithin%5D=next_7_days';
+      const saved = await admin.submit(`${opportunities}/views/new?${query}`, `${opportunities}/views`, {
+        name: 'Soon',
+      });
+      assert.equal(saved.status, 303, saved.text);
+      const list = await get((saved.headers.get('location') ?? '').replace(/&?done=[^&]*/, ''));
+      assert.deepEqual(chipsIn(list), ['Close date is in the next 7 days']);
+      assert.deepEqual(
+        namesIn(list).toSorted(),
+        Array.from({ length: 7 }, (_, day) => nameOf(60 + day)),
+      );
+      assert.doesNotMatch(list.text, /are ignored/);
+      const ignored = await get(`${opportunities}?close_date%5Bwithin%5D=someday`).catch(() => undefined);
+      assert.equal(ignored, undefined, 'an unknown range is rejected');
+    });
 
-  test('a member who cannot list records sees no neighbors', async () => {
-    const person = await makePerson(instance(), [
-      { organization: acme, grants: [{ object: 'opportunities', actions: ['read'] }] },
-    ]);
-    const visitor = await signIn(instance(), person);
-    const path = rowsIn(await get(`${opportunities}?sort=name`))[0]?.href ?? '';
-    assert.notEqual(linkIn(await get(path), 'next'), undefined);
-    assert.equal(linkIn(await get(path, visitor), 'next'), undefined);
-  });
-});
+    test('days relative to today are offered for dates, and apply to exports', async () => {
+      const menu = await get(`${opportunities}?by=close_date`);
+      assert.match(menu.text, /<option value="close_date\[within\]&#x3D;last_7_days">is in the last 7 days</);
+      const added = await admin.get(
+        `${opportunities}?by=${encodeURIComponent('close_date[within]=last_7_days')}`,
+      );
+      assert.equal(added.headers.get('location'), `${opportunities}?close_date%5Bwithin%5D=last_7_days`);
+      const csv = await get(`${opportunities}/export?close_date%5Bwithin%5D=last_7_days&sort=name`);
+      const names = csv.text.match(/Deal \d{3}/g) ?? [];
+      assert.deepEqual(
+        [...new Set(names)].toSorted(),
+        Array.from({ length: 7 }, (_, day) => nameOf(54 + day)),
+      );
+      assert.doesNotMatch((await get(`${opportunities}?by=stage`)).text, /\[within\]/);
+    });
+
+    test('the chosen columns of a list are remembered, and others are not affected', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }]);
+      const visitor = await signIn(instance(), person);
+      const columnsIn = ({ text }: Answer) =>
+        [...text.matchAll(/<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]*)/g)]
+          .map(([, label = '']) => label.trim())
+          .slice(1, -1);
+      const initial = columnsIn(await get(opportunities, visitor));
+      assert.deepEqual(
+        initial,
+        ['Account', 'Amount', 'Stage', 'Close date', 'Probability', 'Updated at'],
+        'the first fields after the title, except long texts, and the last change',
+      );
+      const choose = async (...names: readonly string[]) => {
+        const list = await get(`${opportunities}?sort=name`, visitor);
+        const [, form = ''] =
+          /<form role="search" aria-label="Columns"[^>]*>(.*?)<\/form>/s.exec(list.text) ?? [];
+        const hidden = [...form.matchAll(/type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(
+          ([, name = '', value = '']): [string, string] => [name, value],
+        );
+        const columns = names.map((name): [string, string] => ['columns', name]);
+        const chosen = await visitor.get(`${opportunities}?${new URLSearchParams([...hidden, ...columns])}`);
+        assert.equal(chosen.status, 303);
+        return get(chosen.headers.get('location') ?? '', visitor);
+      };
+      assert.deepEqual(columnsIn(await choose('amount', 'probability')), ['Amount', 'Probability']);
+      assert.deepEqual(columnsIn(await get(opportunities, visitor)), ['Amount', 'Probability']);
+      assert.deepEqual(columnsIn(await get(`${opportunities}?columns=stage`, visitor)), ['Stage'], 'a link');
+      assert.deepEqual(columnsIn(await get(opportunities, visitor)), ['Amount', 'Probability']);
+      assert.ok(!columnsIn(await get('/setup/o/acme/data/accounts', visitor)).includes('Amount'));
+      await choose();
+      assert.deepEqual(columnsIn(await get(opportunities, visitor)), initial);
+    });
+
+    test('times are compared with whole days', async () => {
+      const list = await get(`${opportunities}?created_at%5Bwithin%5D=today`);
+      assert.equal(countIn(list), '1–20 of 120');
+      assert.equal(countIn(await get(`${opportunities}?created_at%5Bwithin%5D=past`)), '');
+    });
+
+    test('a member who cannot list records sees no neighbors', async () => {
+      const person = await makePerson(instance(), [
+        { organization: acme, grants: [{ object: 'opportunities', actions: ['read'] }] },
+      ]);
+      const visitor = await signIn(instance(), person);
+      const path = rowsIn(await get(`${opportunities}?sort=name`))[0]?.href ?? '';
+      assert.notEqual(linkIn(await get(path), 'next'), undefined);
+      assert.equal(linkIn(await get(path, visitor), 'next'), undefined);
+    });
+
+    test('days relative to today apply to dates without a time', async () => {
+      for (const offset of [-1, 0, 1]) {
+        const body = { name: `Day ${offset}`, day: dayFrom(offset) };
+        const made = await instance().call('POST /api/v1/holidays', { key: acme.key, body });
+        assert.equal(made.status, 201, made.text);
+      }
+      const within = async (range: string) =>
+        namesIn(await get(`/setup/o/acme/data/holidays?day%5Bwithin%5D=${range}`)).toSorted();
+      assert.deepEqual(await within('today'), ['Day 0']);
+      assert.deepEqual(await within('past'), ['Day -1']);
+      assert.deepEqual(await within('next_7_days'), ['Day 0', 'Day 1']);
+    });
+  },
+  { sources: await sourcesWith(holidays) },
+);
 
 describe('ranges of days', () => {
   const msPerDay = 86_400_000;

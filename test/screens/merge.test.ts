@@ -1,6 +1,8 @@
 // Merging two selected records: the comparison, the form and its rejections, without JavaScript.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedPerson } from '../support/limited.ts';
@@ -184,6 +186,32 @@ onBothDrivers(
       assert.equal(late.status, 409);
       assert.equal(messageOf(late), `The merge cannot be undone: record ${from} is not in the trash`);
       assert.equal((await admin.get(`${undo}?from=${id}`)).status, 404);
+    });
+
+    test('a merge is undone within 30 days, from the record that remained', async () => {
+      const [id, from] = [await create('firms', { name: 'Old' }), await create('firms', { name: 'Older' })];
+      const merged = await submit(await open([id, from]), [id, from]);
+      assert.equal(merged.status, 303);
+      const set = (assignments: string, record: number) =>
+        sql`update crm_merges set ${sql.raw(assignments)} where from_id = ${from}::bigint and record_id = ${record}::bigint`.execute(
+          tablesOf(instance().database),
+        );
+      const statuses = async (path: string) => {
+        const isOffered = (await admin.get(path)).text.includes('Undo the merge');
+        return [isOffered, (await admin.get(`${path}/unmerge?from=${from}`)).status];
+      };
+      assert.deepEqual(await statuses(`${firms}/${id}`), [true, 200]);
+      for (const [days, expected] of [
+        [29, [true, 200]],
+        [31, [false, 404]],
+      ] as const) {
+        await set(`merged_at = now() - interval '${days} days'`, id);
+        assert.deepEqual(await statuses(`${firms}/${id}`), expected, `after ${days} days`);
+      }
+      // A record of another resource can have the same ID.
+      const tag = await create('tags', { name: 'same ID' });
+      await set(`merged_at = now(), record_id = ${tag}`, id);
+      assert.deepEqual(await statuses(`/setup/o/acme/data/tags/${tag}`), [false, 404]);
     });
 
     test('a record that was changed in the meantime, or a conflict, is explained on the page', async () => {

@@ -32,6 +32,11 @@ const tabsIn = ({ text }: Answer): Tab[] =>
 const namesIn = (page: Answer): string[] => tabsIn(page).map(({ name }) => name);
 const tabNamed = (page: Answer, name: string): Tab =>
   tabsIn(page).find((tab) => tab.name === name) ?? assert.fail(`no tab ${name}`);
+/** Returns the ID of the view in the current tab. */
+const idOf = (page: Answer): string => {
+  const { href } = tabsIn(page).find(({ isCurrent }) => isCurrent) ?? assert.fail('no current tab');
+  return new URL(href, 'http://x').searchParams.get('view') ?? assert.fail(href);
+};
 const chipsIn = ({ text }: Answer): string[] =>
   [...text.matchAll(/aria-label="Remove the filter ([^"]*)"/g)].map(([, label = '']) => readable(label));
 const headersIn = ({ text }: Answer): string[] =>
@@ -248,6 +253,8 @@ onBothDrivers('saved views', (instance) => {
       decodeURIComponent(chosen.headers.get('location') ?? ''),
       `${leads}?view=3&rating[eq]=Hot&owner_id[eq]=me`,
     );
+    const none = await admin.get(`${leads}?status%5Beq%5D=&rating%5Beq%5D=&set=1`);
+    assert.equal(none.headers.get('location'), `${leads}?view=all`, 'not the default view');
     // A field with several values cannot be selected here, and its filters are kept.
     const several = await admin.get(`${leads}?rating=Hot&rating=Cold`);
     const form = /aria-label="Quick filters"[\s\S]*?<\/form>/.exec(several.text)?.[0] ?? '';
@@ -271,5 +278,69 @@ onBothDrivers('saved views', (instance) => {
     assert.match(list.text, /You see the records as the profile/);
     assert.equal(linkIn(list, 'Save view'), '');
     assert.equal((await viewing.get(`${leads}/views/new?rating=Hot`)).status, 403);
+    const id = idOf(await save(admin, 'rating=Hot', { name: 'Unchanged' }));
+    const views = async () => {
+      const { rows } = await sql`select id, name, query from crm_saved_views order by id`.execute(
+        tablesOf(instance().database),
+      );
+      return rows;
+    };
+    const before = await views();
+    const fields = { _csrf: await viewing.token(leads), name: 'Changed', query: 'rating=Cold' };
+    for (const path of ['', `/${id}/edit`, `/${id}/query`, `/${id}/delete`])
+      assert.equal((await viewing.post(`${leads}/views${path}`, fields)).status, 403, path);
+    assert.deepEqual(await views(), before);
+  });
+
+  test('a shared view belongs to the list of one organization', async () => {
+    const beta = await instance().organization('beta');
+    const neighbor = await signIn(instance(), administratorOf(beta));
+    const saved = await save(admin, 'rating=Hot', { name: 'Of acme', shared: 'true' });
+    const id = idOf(saved);
+    for (const [visitor, list] of [
+      [neighbor, '/setup/o/beta/data/leads'],
+      [admin, '/setup/o/acme/data/accounts'],
+    ] as const) {
+      assert.deepEqual(namesIn(await visitor.get(list)), []);
+      const fields = { _csrf: await visitor.token(list), name: 'Taken over', query: '', shared: 'true' };
+      for (const action of ['edit', 'query', 'delete']) {
+        const path = `${list}/views/${id}/${action}`;
+        assert.equal((await visitor.get(path)).status, 404, path);
+        assert.equal((await visitor.post(path, fields)).status, 404, path);
+      }
+    }
+    const opened = await admin.get(tabNamed(await admin.get(leads), 'Of acme').href);
+    assert.deepEqual(chipsIn(opened), ['Rating is Hot']);
+    await follow(admin, await submit(admin, opened, 'delete'));
+    const { rows } = await sql<{ action: string }>`select action from crm_ledger
+      where object = 'saved view' and object_id = ${id}::bigint order by id`.execute(
+      tablesOf(instance().database),
+    );
+    assert.deepEqual(
+      rows.map(({ action }) => action),
+      ['create', 'delete'],
+    );
+  });
+
+  test('a member saves up to 50 views of a list, each with up to 4,000 characters', async () => {
+    const person = await makePerson(instance(), [{ organization: acme }]);
+    const visitor = await signIn(instance(), person);
+    const store = async (list: string, name: string, query: string) => {
+      const form = `${list}/views/new`;
+      const answer = await visitor.submit(form, `${list}/views`, { name, query });
+      return answer.status === 303 ? 'saved' : problemOf(answer);
+    };
+    const tooLong = 'This view has too many filters to be saved. Remove some of them.';
+    assert.equal(await store(leads, 'Long', `q=${'x'.repeat(3999)}`), tooLong);
+    assert.equal(await store(leads, 'Long', `q=${'x'.repeat(3998)}`), 'saved');
+    await sql`insert into crm_saved_views (organization_id, user_id, resource, name, query, is_shared)
+      select ${acme.id}::bigint, ${person.id}::bigint, 'leads', 'View ' || n, '', false from generate_series(1, 48) n`.execute(
+      tablesOf(instance().database),
+    );
+    assert.equal(await store(leads, 'The last one', 'rating=Hot'), 'saved');
+    const tooMany = 'You already have 50 views of this list. Delete a view first.';
+    assert.equal(await store(leads, 'One more', 'rating=Hot'), tooMany);
+    assert.equal(await store('/setup/o/acme/data/accounts', 'Of another list', 'q=a'), 'saved');
+    await save(grace, 'rating=Hot', { name: 'Of another member' });
   });
 });

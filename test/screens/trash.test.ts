@@ -73,6 +73,9 @@ onBothDrivers(
       );
       assert.doesNotMatch((await admin.get(`${firms}/trash`)).text, /Difference/);
       assert.equal((await admin.get(`${firms}/${id}/purge`)).status, 404);
+      const page = await admin.get(`${firms}/${id}`);
+      assert.match(page.text, /Deleted from the trash by/);
+      assert.equal(page.text.match(/\/undo\?/g)?.length, 1, 'it is created again, but does not return');
       // A record that is not in the trash cannot be purged.
       const kept = String((await call('POST /firms', { name: 'Kept' })).json.id);
       assert.equal((await admin.get(`${firms}/${kept}/purge`)).status, 404);
@@ -87,17 +90,45 @@ onBothDrivers(
 
     test('requires the grant to restore, and to delete permanently also the grant to delete', async () => {
       const id = await trashed('Guarded');
+      const undo = /href="([^"]*\/undo\?change[^"]*)"/;
+      const [, restoration = ''] = undo.exec((await admin.get(`${firms}/${id}`)).text) ?? [];
+      const change = new URLSearchParams(readable(restoration).split('?')[1]).get('change') ?? '';
+      assert.notEqual(change, '');
       const statuses = async (actions: readonly Action[]) => {
         const grants = [{ object: 'firms', actions }];
         const browser = await signIn(
           instance(),
           await makePerson(instance(), [{ organization: acme, grants }]),
         );
+        assert.equal(
+          undo.test((await browser.get(`${firms}/${id}`)).text),
+          actions.includes('restore'),
+          'the link on the page of the record',
+        );
         const paths = ['trash', `${id}/restore`, `${id}/purge`];
-        return Promise.all(paths.map(async (path) => (await browser.get(`${firms}/${path}`)).status));
+        const pages = await Promise.all(
+          paths.map(async (path) => (await browser.get(`${firms}/${path}`)).status),
+        );
+        const _csrf = await browser.token('/setup/me');
+        const forms: number[] = [];
+        for (const path of ['purge', 'undo', 'restore'])
+          forms.push((await browser.post(`${firms}/${id}/${path}`, { _csrf, change })).status);
+        return [pages, forms];
       };
-      assert.deepEqual(await statuses(['list', 'read', 'delete']), [403, 403, 403]);
-      assert.deepEqual(await statuses(['list', 'read', 'restore']), [200, 200, 403]);
+      assert.deepEqual(await statuses(['list', 'read', 'create', 'delete']), [
+        [403, 403, 403],
+        [403, 403, 403],
+      ]);
+      assert.deepEqual(await statuses(['list', 'read', 'restore']), [
+        [200, 200, 403],
+        [403, 303, 404],
+      ]);
+      assert.equal((await call(`GET /firms/${id}`)).status, 200);
+      assert.equal(
+        (await admin.get('/setup/o/acme/data/leads/trash')).status,
+        404,
+        'a resource without a trash',
+      );
     });
   },
   { sources },

@@ -1,9 +1,10 @@
 // Actions of modules in the admin UI: links, forms and messages, without JavaScript.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import type { ModuleCode } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
-import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedPerson } from '../support/limited.ts';
@@ -11,6 +12,36 @@ import { command } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const tasks = '/setup/o/acme/data/tasks';
+/** Inputs that the action `plan-visit` received. */
+const received: unknown[] = [];
+const visits: ModuleCode = {
+  name: 'visits',
+  actions: {
+    tasks: {
+      'plan-visit': {
+        description: 'Plans a visit.',
+        input: {
+          type: 'object',
+          properties: {
+            urgent: { type: 'boolean' },
+            paid: { type: 'boolean' },
+            kind: { type: 'string', enum: ['call', 'visit'] },
+            people: { type: 'integer' },
+            day: { type: 'string', format: 'date' },
+            note: { type: 'string' },
+            places: { type: 'array', items: { type: 'string' } },
+          },
+          required: ['kind'],
+          additionalProperties: false,
+        },
+        run: ({ input }) => {
+          received.push(input);
+          return {};
+        },
+      },
+    },
+  },
+};
 
 onBothDrivers(
   'actions in the admin UI',
@@ -51,6 +82,54 @@ onBothDrivers(
       const task = await get(id);
       assert.deepEqual([task.title, task.hours], ['closed', 2.5]);
       assert.match(page.text, /name="key" value="[\w-]{36}"/);
+    });
+
+    test('a form that is submitted twice performs the action once', async () => {
+      const id = await create({ title: 'Twice', points: 2 });
+      const path = `${tasks}/${id}/actions/close`;
+      const form = formsOf(await admin.get(path)).find(({ action }) => action === path);
+      const values = { ...form?.values, 'input.hours': '1' };
+      for (const answer of await Promise.all([admin.post(path, values), admin.post(path, values)]))
+        assert.equal(answer.status, 303, problemOf(answer));
+      assert.equal((await admin.post(path, values)).status, 303);
+      const made = await instance().call(`GET /api/v1/projects?name=after+${id}`, { key: acme.key });
+      assert.equal((made.json.data as readonly unknown[]).length, 1);
+      const changed = await admin.post(path, { ...values, 'input.hours': '2' });
+      assert.equal(changed.status, 422);
+      const again = formsOf(changed).find(({ action }) => action === path);
+      assert.equal((await admin.post(path, again?.values ?? {})).status, 303, 'with a key of its own');
+      assert.equal((await get(id)).hours, 2);
+    });
+
+    test('each input has the type of its schema, and blank ones are left out', async () => {
+      const id = await create({ title: 'Visit' });
+      const path = `${tasks}/${id}/actions/plan-visit`;
+      const page = await admin.get(path);
+      assert.match(page.text, /<input type="date" id="in-input\.day"/);
+      assert.match(page.text, /<select id="in-input\.kind"[^>]* required[^>]*><option value="call">/);
+      const fields = {
+        'input.urgent': 'on',
+        'input.kind': 'visit',
+        'input.people': '3',
+        'input.day': '2026-03-01',
+        'input.note': ' ',
+        'input.places': '["a", "b"]',
+      };
+      const done = await admin.submit(path, path, fields);
+      assert.equal(done.status, 303, problemOf(done));
+      const expected = {
+        urgent: true,
+        paid: false,
+        kind: 'visit',
+        people: 3,
+        day: '2026-03-01',
+        places: ['a', 'b'],
+      };
+      assert.deepEqual(received.splice(0), [expected]);
+      const invalid = await admin.submit(path, path, { ...fields, 'input.places': 'a, b' });
+      assert.equal(invalid.status, 400);
+      assert.match(invalid.text, /id="notes-input\.places"><p class="error">/);
+      assert.deepEqual(received, []);
     });
 
     test('errors are shown at their inputs, and keep what was entered', async () => {
@@ -104,5 +183,5 @@ onBothDrivers(
       assert.equal((await admin.get(`${tasks}/actions/close`)).status, 404);
     });
   },
-  { sources: await sourcesWith(...hookedSources), modules: hookedModules([]) },
+  { sources: await sourcesWith(...hookedSources), modules: [...hookedModules([]), visits] },
 );

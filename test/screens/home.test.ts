@@ -169,8 +169,10 @@ test('a checklist leads a new organization through its first steps, until they a
     'Create or import records (done)',
     'Invite a colleague (done)',
   ]);
-  await browser.submit(home, `${home}/hide-steps`);
+  const answer = await browser.submit(home, `${home}/hide-steps`);
   assert.deepEqual(await stepsOf(browser), [], 'hidden');
+  const cookie = answer.headers.getSetCookie().find((each) => each.startsWith('crm_hide_steps='));
+  assert.match(cookie ?? '', new RegExp(`; Path=${home}(?:;|$)`), 'in this organization only');
   const other = await signIn(instance, administratorOf(delta));
   assert.equal((await stepsOf(other)).length, 4, 'in this browser only');
   await integrate(instance, delta, 'telegram');
@@ -213,6 +215,14 @@ test('shows the member’s records, the newest activity, and the new records of 
     'Records Last week This week',
     'Leads 1 2',
   ]);
+  for (const last_name of ['Dee', 'Eve', 'Fay', 'Gil'])
+    await instance.call('POST /api/v1/leads', { key: epsilon.key, body: { last_name } });
+  await instance.call('POST /api/v1/accounts', { key: epsilon.key, body: { name: 'Hall' } });
+  assert.deepEqual(
+    await sectionOf(admin, 'My records'),
+    ['Hall Account', 'Gil Lead', 'Fay Lead', 'Eve Lead', 'Dee Lead'],
+    'those that changed last',
+  );
   const grants = [{ object: 'leads', actions: ['list'] as const }];
   const lister = await signIn(instance, await makePerson(instance, [{ organization: epsilon, grants }]));
   for (const label of ['My records', 'Recent activity', 'New records per week'])

@@ -72,6 +72,7 @@ onBothDrivers(
       const page = readable((await admin.get(path)).text);
       assert.match(page, /5,000 of 5,000/);
       assert.match(page, /Message[\s\S]*All clean[\s\S]*Rooms[\s\S]*3/);
+      assert.equal((await admin.get(`${path}/errors.csv`)).status, 404, 'it is not an import');
       const failed = await start('fail');
       await shows(failed, /Failed/);
       assert.match(problemOf(await admin.get(failed)), /The task is too hard/);

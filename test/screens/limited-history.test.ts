@@ -52,6 +52,12 @@ onBothDrivers(
       assert.deepEqual(undoLinks(hidden), full, 'undoes what the member sees');
       for (const page of [hidden, await outsider.get(withMargin)])
         assert.doesNotMatch(page.text, /471,?147|margin/i);
+      const change = new URLSearchParams(withMargin.split('?')[1]).get('change') ?? '';
+      for (const side of [{}, { change, side: 'after' }]) {
+        const value = `/value?${new URLSearchParams({ field: 'margin', ...side })}`;
+        assert.equal((await reader.get(`${reader.page(id)}${value}`)).text, '471147711');
+        assert.equal((await outsider.get(`${outsider.page(id)}${value}`)).status, 404);
+      }
     });
 
     test('a record is restored only by members who can write all of it and are not limited to scopes', async () => {

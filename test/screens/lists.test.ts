@@ -135,6 +135,15 @@ test('activity is filtered by actor, action, object, record and time', async () 
   assert.equal(await count('action=revoke&actor=admin%40acme.example&object=key'), 2);
   assert.equal(await count('action=revoke&from=2999-01-01'), 0);
   assert.equal(await count('until=2999-01-01'), all);
+  const [, record = ''] =
+    /,key,(\d+)$/m.exec((await admin.get(`${activity}/export?action=revoke`)).text) ?? [];
+  assert.equal(await count(`record=${record}&object=key&action=revoke`), 1);
+  const byCommand = (await admin.get(`${activity}/export?actor=command+line`)).text
+    .trimEnd()
+    .split('\n')
+    .slice(1);
+  assert.ok(byCommand.length > 0);
+  for (const line of byCommand) assert.match(line, /^[^,]*,command line,command,/);
   for (const nothing of ['record=x', 'from=soon', 'actor=%00', 'actor=nobody'])
     assert.equal(await count(nothing), 0, nothing);
   const csv = await admin.get(`${activity}/export?action=revoke`);
@@ -150,9 +159,9 @@ test('activity is filtered by actor, action, object, record and time', async () 
 test('activity names records, also deleted ones, and links to them', async () => {
   const call = async (request: string, body: object) =>
     (await instance.call(request, { key: acme.key, body })).json;
-  const { id } = await call('POST /api/v1/leads', { first_name: 'Zoë', last_name: 'Quast' });
+  const { id } = await call('POST /api/v1/leads', { first_name: 'Zoë', last_name: 'Renamed' });
   const { id: nameless } = await call('POST /api/v1/leads', {});
-  await call(`PATCH /api/v1/leads/${id}`, { phone: '1' });
+  await call(`PATCH /api/v1/leads/${id}`, { last_name: 'Quast' });
   await instance.call(`DELETE /api/v1/leads/${id}`, { key: acme.key });
   const { text } = await admin.get('/setup/o/acme/activity?object=leads');
   const entries = [...text.matchAll(/<th scope="row"[^>]*><a href="([^"]*)">(.*?)</g)].map(

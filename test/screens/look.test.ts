@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { brotliDecompressSync } from 'node:zlib';
+import { sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
@@ -70,6 +72,11 @@ describe('the look of the admin UI', () => {
     assert.equal(await go('zoe@quast.example'), `/setup/o/acme/data/leads/${lead}`, 'the only result');
     assert.equal(await go('quast'), null);
     assert.equal(await go('nothing like this'), null);
+    for (let number = 0; number < 7; number++) await create('accounts', { name: `Multiple ${number}` });
+    const found = await search('multiple');
+    assert.equal(found.length, 7);
+    assert.equal(found.at(-1), 'Show all data/accounts?q=multiple');
+    assert.equal((await search('multiple 3')).length, 1);
   });
 
   test('values that do not fit into a cell are tooltips, the first field has the focus, and pages have a duration', async () => {
@@ -152,6 +159,59 @@ describe('the look of the admin UI', () => {
       [],
       'the size of a response does not reveal the next token',
     );
+  });
+
+  test('times are relative to now, in words', async () => {
+    const times = [
+      ['-400 days', 'last year'],
+      ['-45 days', 'last month'],
+      ['-60 hours', '2 days ago'],
+      ['-36 hours', 'yesterday'],
+      ['-90 minutes', '1 hour ago'],
+      ['-3590 seconds', '59 minutes ago'],
+      ['-90 seconds', '1 minute ago'],
+      ['-10 seconds', 'just now'],
+      ['50 seconds', 'in a moment'],
+      ['90 minutes', 'in 1 hour'],
+      ['36 hours', 'tomorrow'],
+    ] as const;
+    for (const [index, [offset]] of times.entries())
+      await sql`insert into leads (organization_id, company, last_name, created_at, updated_at)
+        values (${acme.id}::bigint, 'Timely', ${`L${index + 10}`}, now() + ${offset}::interval, now())`.execute(
+        tablesOf(instance.database),
+      );
+    const { text } = await admin.get('/setup/o/acme/data/leads?q=timely&sort=last_name&columns=created_at');
+    assert.deepEqual(
+      [...text.matchAll(/<td data-label="Created at"[^>]*><time[^>]*>([^<]*)<\/time>/g)].map(
+        ([, time]) => time,
+      ),
+      times.map(([, time]) => time),
+    );
+  });
+
+  test('the root leads browsers to the admin UI, and is unknown to other clients', async () => {
+    const browser = await instance.call('GET /', { headers: { accept: 'text/html,*/*' } });
+    assert.deepEqual([browser.status, browser.headers.get('location')], [303, '/setup']);
+    const client = await instance.call('GET /', { headers: { accept: '*/*' } });
+    assert.deepEqual([client.status, client.json.code], [404, 'not_found']);
+    for (const { headers } of [browser, client]) assert.match(headers.get('vary') ?? '', /accept\b/i);
+  });
+
+  test('the switcher leads to the same page of organizations that the user administers, or to their home page', async () => {
+    const [own, other] = [await instance.organization('own'), await instance.organization('read-by-many')];
+    const person = await makePerson(instance, [
+      { organization: acme },
+      { organization: own },
+      { organization: other, grants: [{ object: 'leads', actions: ['list', 'read'] }] },
+    ]);
+    const browser = await signIn(instance, person);
+    const linksOn = async (page: string) => {
+      const [switcher = ''] =
+        /<details class="switcher">[\s\S]*?<\/details>/.exec((await browser.get(page)).text) ?? [];
+      return [...switcher.matchAll(/href="(\/setup\/o\/[^"]*)"/g)].map(([, href]) => href).toSorted();
+    };
+    assert.deepEqual(await linksOn('/setup/o/acme/keys'), ['/setup/o/own/keys', '/setup/o/read-by-many']);
+    assert.deepEqual(await linksOn('/setup/o/acme/data/leads'), ['/setup/o/own', '/setup/o/read-by-many']);
   });
 
   test('values are formatted for the language of the browser, and closed values are badges', async () => {

@@ -293,10 +293,21 @@ test('with NOTES=false, timelines have no form for notes', async () => {
     const page = await admin.get(url);
     assert.match(page.text, /Timeline<\/h2>[\s\S]*Created by/);
     assert.doesNotMatch(page.text, /Add note/);
-    assert.equal(
-      (await admin.post(`${url}/notes`, { _csrf: await admin.token(url), text: 'x' })).status,
-      404,
+    const _csrf = await admin.token(url);
+    assert.equal((await admin.post(`${url}/notes`, { _csrf, text: 'x' })).status, 404);
+    // A note from the time before the setting.
+    const { rows } = await sql<{
+      id: string;
+    }>`insert into crm_notes (organization_id, resource, record_id, author_id, text)
+      values (${acme.id}::bigint, 'leads', ${String(made.json.id)}::bigint, ${acme.user}::bigint, 'Earlier') returning id::text as id`.execute(
+      tablesOf(instance.database),
     );
+    assert.deepEqual(notesIn(await admin.get(url)), []);
+    for (const action of ['edit', 'delete']) {
+      const note = `${url}/notes/${rows[0]?.id}/${action}`;
+      assert.equal((await admin.get(note)).status, 404, action);
+      assert.equal((await admin.post(note, { _csrf, text: 'x' })).status, 404, action);
+    }
   } finally {
     await instance.close();
   }

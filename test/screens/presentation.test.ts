@@ -202,6 +202,7 @@ onBothDrivers(
       assert.equal(image.headers.get('content-type'), 'image/svg+xml; charset=utf-8');
       assert.equal(image.text.match(/marker-end/g)?.length, 3, 'one arrow for each transition');
       assert.equal(image.text.match(/class="start"/g)?.length, 2, 'one dot for each initial value');
+      assert.equal(image.text.match(/class="inner"/g)?.length, 1, 'a double border for the final value');
       assert.match(image.text, /<desc[^>]*>draft, where new records can start, can change to listed\./);
       assert.match(image.text, /prefers-color-scheme:dark/);
       assert.doesNotMatch(image.text, /<b>/);

@@ -81,6 +81,31 @@ onBothDrivers(
       assert.deepEqual(await findings(), []);
     });
 
+    test('more records than one statement writes are reassigned, and other organizations are not counted', async () => {
+      const gone = await makePerson(instance(), [{ organization: acme }]);
+      const beta = await instance().organization('beta');
+      const tables = tablesOf(instance().database);
+      const insert = (organization: string, count: number) =>
+        sql`insert into leads (organization_id, owner_id, created_at, updated_at)
+          select ${organization}::bigint, ${gone.id}::bigint, now(), now() from generate_series(1, ${count}::int)`.execute(
+          tables,
+        );
+      await insert(acme.id, 501);
+      await insert(beta.id, 2);
+      await tables.deleteFrom('crm_memberships').where('user_id', '=', gone.id).execute();
+      const browser = await signIn(instance(), ann);
+      assert.match(readable((await browser.get('/setup/o/acme')).text), /owner: 501 records of leads\./);
+      const done = await browser.submit(`${form}?field=owner_id`, form, { user: ann.id });
+      assert.match(
+        (await browser.get(done.headers.get('location') ?? '')).text,
+        /<strong>501 records<\/strong>/,
+      );
+      const { rows } =
+        await sql`select organization_id::text as organization, count(*)::int as count from leads
+        where owner_id = ${gone.id}::bigint group by 1`.execute(tables);
+      assert.deepEqual(rows, [{ organization: beta.id, count: 2 }]);
+    });
+
     test('IDs beyond 2^53 are exact', async () => {
       const gone = await makePerson(instance(), [{ organization: acme }]);
       const tables = tablesOf(instance().database);
@@ -110,6 +135,8 @@ onBothDrivers(
       ]);
       const browser = await signIn(instance(), member);
       assert.equal((await browser.get(`${form}?field=owner_id`)).status, 403);
+      const fields = { _csrf: await browser.token('/setup/me'), field: 'owner_id', user: ann.id };
+      assert.equal((await browser.post(form, fields)).status, 403);
       const admin = await signIn(instance(), ann);
       assert.equal((await admin.get(`${form}?field=created_by_id`)).status, 404);
       assert.equal((await admin.get('/setup/o/acme/data/accounts/reassign?field=owner_id')).status, 404);

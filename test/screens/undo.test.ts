@@ -1,6 +1,7 @@
 // Editing one value in place, undo next to messages, and deleting several records: forms that work without JavaScript.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
@@ -79,6 +80,10 @@ onBothDrivers(
       const { company, description } = await read(id);
       assert.deepEqual([company, description], ['B', 'one\r\ntwo']);
       assert.equal(messageOf(await follow(await edit(id, 'company', 'B'))), 'No changes to Ames.');
+      const inCell = formTo(await admin.get(`${leads}/${id}?edit=company`), `${leads}/${id}/edit`);
+      const sent = { ...inCell?.values, from: 'list', at: 'q=ames&sort=last_name', company: 'C' };
+      const answer = await admin.post(`${leads}/${id}/edit`, sent);
+      assert.equal(answer.headers.get('location'), `${leads}?q=ames&sort=last_name&done=record-saved`);
       assert.match(saved.text, /<strong>Company<\/strong> <del>A<\/del>/);
     });
 
@@ -194,6 +199,63 @@ onBothDrivers(
       const form2 = undoIn(after) ?? assert.fail();
       await follow(await admin.post(form2.action, form2.values));
       assert.match((await admin.get(`${leads}?${query}`)).text, /1–3 of 3/, 'restored only once');
+    });
+
+    test('selected records that cannot be deleted are kept, and only the others are restored', async () => {
+      const accounts = `${data}/accounts`;
+      const create = async (resource: string, body: object) => {
+        const made = await instance().call(`POST /api/v1/${resource}`, { key: acme.key, body });
+        assert.equal(made.status, 201, made.text);
+        return Number(made.json.id);
+      };
+      const [free, bound] = [
+        await create('accounts', { name: 'Partly free' }),
+        await create('accounts', { name: 'Partly bound' }),
+      ];
+      await create('clauses', { account_id: bound });
+      const _csrf = await admin.token(accounts);
+      const sent = { _csrf, id: [bound, free].map(String), at: 'q=partly' };
+      const answer = await admin.post(`${accounts}/delete`, sent);
+      assert.equal(answer.headers.get('location'), `${accounts}?q=partly&done=records-deleted-partly`);
+      const after = await follow(answer);
+      assert.equal(messageOf(after), '1 account deleted. The others do not exist or cannot be deleted.');
+      const names = async () => {
+        const { json } = await instance().call('GET /api/v1/accounts?q=partly&sort=name', { key: acme.key });
+        return (json.data as readonly { name: string }[]).map(({ name }) => name);
+      };
+      assert.deepEqual(await names(), ['Partly bound']);
+      assert.equal(messageOf(await follow(await undo(after))), '1 account restored with new IDs.');
+      assert.deepEqual(await names(), ['Partly bound', 'Partly free']);
+    });
+
+    test('a record that another user has changed since the question is not deleted', async () => {
+      const id = await make({ last_name: 'Asked' });
+      const page = `${leads}/${id}/delete`;
+      const form = formTo(await admin.get(page), page);
+      await patch(id, { company: 'Theirs' });
+      const refused = await admin.post(page, form?.values ?? {});
+      assert.equal(refused.status, 412);
+      assert.match(messageOf(refused), /^Someone else has changed this record since you opened it\./);
+      assert.equal((await read(id)).company, 'Theirs');
+      const again = formTo(refused, page);
+      assert.equal(messageOf(await follow(await admin.post(page, again?.values ?? {}))), 'Asked deleted.');
+    });
+
+    test('a deletion that the member is not allowed to undo has no Undo button', async () => {
+      const grants = [{ object: 'leads', actions: ['list', 'read', 'delete'] }] as const;
+      const person = await makePerson(instance(), [{ organization: acme, grants }]);
+      const browser = await signIn(instance(), person);
+      const [one, two, three] = [
+        await make({ last_name: 'Gone' }),
+        await make({ last_name: 'Gone' }),
+        await make({ last_name: 'Gone' }),
+      ];
+      const page = `${leads}/${one}/delete`;
+      const single = await follow(await browser.submit(page, page), browser);
+      assert.deepEqual([messageOf(single), undoIn(single)], ['Gone deleted.', undefined]);
+      const sent = { _csrf: await browser.token('/setup/me'), id: [two, three] };
+      const several = await follow(await browser.post(`${leads}/delete`, sent), browser);
+      assert.deepEqual([messageOf(several), undoIn(several)], ['2 leads deleted.', undefined]);
     });
 
     test('more selected records than the confirmation names are deleted together', async () => {
@@ -325,6 +387,36 @@ onBothDrivers(
       ])
         assert.equal(answer.status, 403);
       assert.equal((await read(kept)).last_name, 'Kept');
+    });
+
+    test("undo changes only the member's own records of the list", async () => {
+      const beta = await instance().organization('beta');
+      const person = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
+      const browser = await signIn(instance(), person);
+      const _csrf = await browser.token('/setup/me');
+      const ids = [await make({ last_name: 'Own' }), await make({ last_name: 'Own' })];
+      await follow(await browser.post(`${leads}/delete`, { _csrf, id: ids }), browser);
+      const changes = tablesOf(instance().database).selectFrom('crm_ledger').select('transaction');
+      const { transaction } = await changes
+        .where('object', '=', 'leads')
+        .where('object_id', '=', ids[0] ?? '')
+        .where('action', '=', 'delete')
+        .executeTakeFirstOrThrow();
+      const change = String(transaction);
+      for (const list of [`${data}/accounts`, '/setup/o/beta/data/leads'])
+        assert.equal((await browser.post(`${list}/undo`, { _csrf, change })).status, 404, list);
+      // A key can have the same ID as the member.
+      const setKind = (kind: string) =>
+        tablesOf(instance().database)
+          .updateTable('crm_ledger')
+          .set({ actor_kind: kind })
+          .where('transaction', '=', transaction)
+          .execute();
+      await setKind('key');
+      assert.equal((await browser.post(`${leads}/undo`, { _csrf, change })).status, 404);
+      await setKind('user');
+      const restored = await follow(await browser.post(`${leads}/undo`, { _csrf, change }), browser);
+      assert.equal(messageOf(restored), '2 leads restored with new IDs.');
     });
 
     test('an organization visited before is opened after login', async () => {

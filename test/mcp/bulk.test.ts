@@ -170,6 +170,30 @@ onBothDrivers(
       assert.deepEqual(await points(ids), all(ids, null));
     });
 
+    test('without settings, a key reads up to 50,000 records and writes up to 2,000 a day', async () => {
+      const [id] = await make(1, 'limited');
+      for (const [column, limit, tool, input] of [
+        ['records_read', 50_000, 'get', { id }],
+        ['records_written', 2000, 'update', { id, values: { points: 1 } }],
+      ] as const) {
+        const { id: key, use, fail } = await agent();
+        const call = {
+          tool,
+          resource: 'tasks',
+          run: null,
+          request_id: 'earlier',
+          records_read: 0,
+          records_written: 0,
+        };
+        await tablesOf(instance().database)
+          .insertInto('crm_agent_calls')
+          .values({ organization_id: acme.id, key_id: key, ...call, [column]: limit - 1 })
+          .execute();
+        await use(tool, input);
+        assert.equal((await fail(tool, input)).code, 'rate_limited', tool);
+      }
+    });
+
     test('a key that proposes gets a proposal for each record, or none', async () => {
       const { use, fail } = await agent('propose');
       const ids = await make(12, 'proposed');

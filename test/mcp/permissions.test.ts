@@ -4,7 +4,7 @@ import { before, test } from 'node:test';
 import { configured, failTool, useTool } from '../support/agents.ts';
 import { type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
 import { jobs, limitedKey, limitedPerson } from '../support/limited.ts';
-import { dump } from '../support/people.ts';
+import { dump, makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 /** The record in a result. */
@@ -122,6 +122,47 @@ onBothDrivers(
           JSON.stringify({ ...missing, request_id: '' }),
         );
       }
+    });
+
+    test('a dry run returns no values of a record that the caller cannot read', async () => {
+      const id = await create(acme.key, { name: 'unreadable' });
+      const input = { resource: 'jobs', id, dry_run: true };
+      const blind = await useTool(instance(), await keyWith('jobs:delete'), 'delete', input);
+      assert.deepEqual(blind, { dry_run: true, changes: {} });
+      const reader = await useTool(instance(), await keyWith('jobs:delete', 'jobs:read'), 'delete', input);
+      assert.deepEqual((reader.changes as { name: object }).name, { from: 'unreadable', to: null });
+    });
+
+    test('writes of several records need the grant to read, because their dry run returns values', async () => {
+      const id = await create(acme.key, { name: 'several' });
+      const key = await keyWith('jobs:update', 'jobs:delete');
+      for (const dry_run of [false, true])
+        for (const [tool, more] of [
+          ['update', { values: { name: 'x' } }],
+          ['delete', {}],
+        ] as const) {
+          const { code, grant } = await failTool(instance(), key, tool, {
+            ...{ resource: 'jobs', ids: [id], dry_run },
+            ...more,
+          });
+          assert.deepEqual([code, grant], ['forbidden', 'jobs:read'], tool);
+        }
+      assert.equal(
+        recordIn(await useTool(instance(), acme.key, 'get', { resource: 'jobs', id })).name,
+        'several',
+      );
+    });
+
+    test('users are named by email address only to callers who can list members', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }]);
+      const id = await create(acme.key, { name: 'owned', owner_id: Number(person.id) });
+      const owner = async (...grants: readonly string[]) => {
+        const input = { resource: 'jobs', id, fields: ['owner_id'] };
+        return recordIn(await useTool(instance(), await keyWith(...grants), 'get', input)).owner_id;
+      };
+      const user = Number(person.id);
+      assert.deepEqual(await owner('jobs:read', 'members:list'), { id: user, name: person.email });
+      assert.deepEqual(await owner('jobs:read'), { id: user, name: null });
     });
 
     test('records of other organizations do not exist', async () => {

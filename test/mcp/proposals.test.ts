@@ -1,7 +1,9 @@
 // Proposals of agents: keys whose writes a person must approve.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { revokeKey } from '../../plugins/access/api-keys/index.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { proposalsRetention } from '../../plugins/api/mcp/index.ts';
@@ -344,6 +346,47 @@ onBothDrivers(
         }
       });
 
+    if (driver === 'postgresql')
+      test('a key that ends during an approval cannot propose through a person', async () => {
+        const ends = {
+          revoked: (id: string) =>
+            transaction(instance().database, (tables) => revokeKey(tables, command(instance()), acme.id, id)),
+          expired: (id: string) =>
+            tablesOf(instance().database)
+              .updateTable('crm_api_keys')
+              .set({ expires_at: new Date(Date.now() - 1000) })
+              .where('id', '=', id)
+              .execute(),
+        };
+        for (const [name, end] of Object.entries(ends)) {
+          const { id: keyId, propose } = await agent();
+          const id = await make({ title: 'kept' });
+          const proposal = await propose('update', { resource: 'tasks', id, values: { title: 'changed' } });
+          const problem = await connected(
+            String(instance().config.environment.DATABASE_URL),
+            async (client) => {
+              await client.query(`begin; select from crm_proposals where id = ${proposal} for update`);
+              const answer = failToApprove(proposal);
+              await until(async () => {
+                const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+                return (await client.query(waiting)).rows.length > 0;
+              }, 'check the proposal, and wait for its row');
+              await end(keyId);
+              await client.query('rollback');
+              return answer;
+            },
+          );
+          assert.match(problem, /^The key administrator has been revoked, has expired/, name);
+          assert.equal(await titleOf(id), 'kept', name);
+          const { status } = await tablesOf(instance().database)
+            .selectFrom('crm_proposals')
+            .select('status')
+            .where('id', '=', proposal)
+            .executeTakeFirstOrThrow();
+          assert.equal(status, 'pending', name);
+        }
+      });
+
     test('a key that has been revoked or has lost the grant cannot propose through a person', async () => {
       const id = await make({ title: 'kept' });
       const change = { resource: 'tasks', id, values: { title: 'changed' } };
@@ -481,12 +524,26 @@ onBothDrivers(
       await approve(proposal);
     });
 
+    test('an action of the collection that fails leaves its proposal pending and writes nothing', async () => {
+      const { propose, statusOf } = await agent();
+      const proposal = await propose('act', { resource: 'projects', action: 'plan' });
+      assert.match(await failToApprove(proposal), /^Not approved, .*forbidden is not a title/);
+      assert.deepEqual(await idsOf('projects', 'name=planned'), []);
+      assert.equal((await statusOf(proposal))?.status, 'pending');
+    });
+
     test('proposals expire, and are deleted later', async () => {
       const { propose, statusOf } = await agent();
       const [id, second] = [await make({ title: 'kept' }), await make({ title: 'also kept' })];
       const proposal = await propose('delete', { resource: 'tasks', id });
       const decided = await propose('delete', { resource: 'tasks', id: second });
       await decide(decided, { step: 'reject' });
+      const { created_at, expires_at } = await tablesOf(instance().database)
+        .selectFrom('crm_proposals')
+        .select(['created_at', 'expires_at'])
+        .where('id', '=', proposal)
+        .executeTakeFirstOrThrow();
+      assert.equal(Math.round((expires_at.getTime() - created_at.getTime()) / 86_400_000), 30);
       const age = (days: number) =>
         tablesOf(instance().database)
           .updateTable('crm_proposals')
@@ -547,6 +604,14 @@ onBothDrivers(
         assert.ok(text.includes('&lt;script&gt;alert'), page);
       }
       assert.match((await admin.get(url(proposal))).text, /Apollo/);
+      const { browser } = await member([{ object: 'tasks', actions: ['list', 'read', 'create'] }]);
+      const { status, text } = await browser.get(url(proposal));
+      assert.equal(status, 200);
+      assert.ok(!text.includes('Apollo'), 'a record that the member cannot read');
+      assert.match(
+        text,
+        new RegExp(`<dt>Project</dt><dd><del></del>[^\\n]*<ins>ID ${project.json.id}</ins>`),
+      );
     });
 
     test('several proposals of a run are approved together', async () => {
@@ -577,6 +642,51 @@ onBothDrivers(
       );
       const states = await Promise.all(proposals.map(async (id) => (await statusOf(id))?.status));
       assert.deepEqual(states, ['approved', 'outdated', 'approved']);
+    });
+
+    test('of several proposals for a record, the first one is approved', async () => {
+      const { propose, statusOf } = await agent();
+      const id = await make({ title: 'ordered' });
+      const proposals: string[] = [];
+      for (const points of [1, 2])
+        proposals.push(await propose('update', { resource: 'tasks', id, values: { points } }));
+      const _csrf = await admin.token(path);
+      const answer = await admin.post(`${path}/approve`, { _csrf, id: proposals.toReversed() });
+      assert.match(problemOf(answer), /^1 proposal approved\. Not approved: Change task ordered: /);
+      assert.equal((await api(`GET tasks/${id}`)).json.points, 1);
+      const states = await Promise.all(proposals.map(async (one) => (await statusOf(one))?.status));
+      assert.deepEqual(states, ['approved', 'outdated']);
+      const again = await admin.post(`${path}/approve`, { _csrf, id: proposals });
+      assert.equal(again.status, 303, 'those that are decided are left out');
+      assert.equal((await api(`GET tasks/${id}`)).json.points, 1);
+    });
+
+    test('the list has pages, and views by state', async () => {
+      const { propose } = await agent();
+      const original = await propose('create', { resource: 'tasks', values: { title: 'copied' } });
+      const { rows } = await sql<{ id: string }>`
+        insert into crm_proposals (organization_id, key_id, tool, resource, action, body, tag, run, expires_at)
+        select organization_id, key_id, tool, resource, action, body, tag, 'paged', expires_at
+        from crm_proposals, generate_series(1, 51) where id = ${original}::bigint returning id::text as id`.execute(
+        tablesOf(instance().database),
+      );
+      const ids = rows.map((row) => row.id).toSorted((a, b) => Number(b) - Number(a));
+      const listed = async (query: string) => {
+        const { text } = await admin.get(query.startsWith('/') ? query : `${path}?run=paged${query}`);
+        const next = /rel="next" href="([^"]*)"/.exec(text)?.[1];
+        return {
+          ids: [...text.matchAll(/<a href="[^"]*\/proposals\/(\d+)">/g)].map(([, id]) => id),
+          next: next === undefined ? undefined : readable(next),
+        };
+      };
+      const first = await listed('');
+      assert.deepEqual(first.ids, ids.slice(0, 50));
+      assert.deepEqual(await listed(first.next ?? ''), { ids: ids.slice(50), next: undefined });
+      const [newest = ''] = ids;
+      await decide(newest, { step: 'reject' });
+      assert.deepEqual((await listed('&show=decided')).ids, [newest]);
+      assert.deepEqual((await listed('')).ids, ids.slice(1));
+      assert.deepEqual((await listed('&show=all')).ids, ids.slice(0, 50));
     });
 
     test('the pages are in the browser’s language', async () => {

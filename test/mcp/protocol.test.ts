@@ -70,6 +70,41 @@ onBothDrivers(
       });
     }
 
+    test('tools that only read say so, and no others', async () => {
+      const { json } = await message({ method: 'tools/list' });
+      const { tools } = json.result as {
+        readonly tools: readonly { name: string; annotations?: { readOnlyHint?: boolean } }[];
+      };
+      assert.deepEqual(
+        tools.filter(({ annotations }) => annotations?.readOnlyHint === true).map(({ name }) => name),
+        ['describe', 'find', 'get', 'aggregate', 'history'],
+      );
+    });
+
+    test('lists that depend on the caller are cached only for the caller', async () => {
+      const scopeOf = async (method: string) => {
+        const version = '2026-07-28';
+        const answer = await message(
+          {
+            method,
+            params: {
+              _meta: {
+                'io.modelcontextprotocol/protocolVersion': version,
+                'io.modelcontextprotocol/clientCapabilities': {},
+                'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+              },
+            },
+          },
+          { 'mcp-protocol-version': version, 'mcp-method': method },
+        );
+        assert.equal(answer.status, 200, answer.text);
+        return (answer.json.result as { readonly cacheScope: string }).cacheScope;
+      };
+      assert.equal(await scopeOf('resources/list'), 'private');
+      for (const method of ['tools/list', 'prompts/list', 'resources/templates/list'])
+        assert.equal(await scopeOf(method), 'public', method);
+    });
+
     test('the list of tools is short', async () => {
       const { text } = await message({ method: 'tools/list' });
       assert.ok(text.length / 4 < 3000, `${text.length} characters`);

@@ -1,5 +1,6 @@
 // Safety of agents: which calls read and wrote what, limits per key and day, and runs.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/index.ts';
@@ -7,9 +8,12 @@ import { agentCallsRetention } from '../../plugins/api/mcp/index.ts';
 import { callTool, configured, failTool, useTool } from '../support/agents.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const limits = { read: 40, write: 12 };
+const settings = `mcp: { limits: { read: ${limits.read}, write: ${limits.write} } }\n`;
+const environment = configured('safety', settings);
 
 onBothDrivers(
   'Safety of agents',
@@ -222,6 +226,18 @@ onBothDrivers(
       );
     });
 
+    test('a limit of 0 does not limit a key', async () => {
+      const { use, call } = await agent();
+      for (let count = 0; count < limits.write; count++) await use('create', task('unlimited'));
+      writeFileSync(environment.CRM_CONFIG, 'mcp: { limits: { write: 0 } }\n');
+      try {
+        await until(async () => !(await call('create', task('beyond'))).isError, 'apply the setting');
+      } finally {
+        // The instance on the other driver starts with the same file.
+        writeFileSync(environment.CRM_CONFIG, settings);
+      }
+    });
+
     test('calls are deleted after 30 days, and with their key', async () => {
       const { id, use, calls } = await agent();
       await use('create', task('old'));
@@ -240,6 +256,6 @@ onBothDrivers(
   {
     sources: await sourcesWith(...hookedSources),
     modules: hookedModules([]),
-    environment: configured('safety', `mcp: { limits: { read: ${limits.read}, write: ${limits.write} } }\n`),
+    environment,
   },
 );

@@ -1,6 +1,8 @@
 // Undoing what agents did: administrators see calls, and undo the changes of a run, of a call, or of a key since a call.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/index.ts';
 import { configured, useTool } from '../support/agents.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
@@ -83,6 +85,9 @@ onBothDrivers(
       assert.match(ofRun, /create[\s\S]*Tasks/);
       assert.doesNotMatch(ofRun, />find</);
       assert.match(ofRun, new RegExp(`Run ${run}`));
+      const writes = readable((await admin.get(`${path}?key=${id}&show=writes`)).text);
+      assert.match(writes, />create</);
+      assert.doesNotMatch(writes, />find</);
       const german = await admin.get(`${path}?key=${id}`, { 'accept-language': 'de' });
       assert.match(readable(german.text), /<h1>Agenten<\/h1>/);
       assert.match((await admin.get('/setup/o/acme')).text, /href="\/setup\/o\/acme\/agents"/);
@@ -142,6 +147,45 @@ onBothDrivers(
       assert.deepEqual(await values(own), ['own', null, null]);
     });
 
+    test('a record that a change without a request has changed since stays as it is', async () => {
+      const { run, use } = await agent();
+      const id = await make('tasks', { title: 'before' });
+      await use('update', { resource: 'tasks', id, values: { title: 'of the agent' } });
+      await api(`PATCH tasks/${id}`, { hours: 3 });
+      // Commands write without a request.
+      await sql`update crm_ledger set request_id = null, actor_kind = 'command' where object = 'tasks'
+        and object_id = ${id}::bigint and version = 3`.execute(tablesOf(instance().database));
+      const [call = ''] = await callsIn({ run });
+      assert.match(
+        problemOf(await undo(call)),
+        /^0 changes undone\. Not undone: of the agent changed: changed again/,
+      );
+      assert.equal((await api(`GET tasks/${id}`)).json.title, 'of the agent');
+    });
+
+    test('a restored record returns to the trash', async () => {
+      const { run, use } = await agent();
+      const id = await make('tasks', { title: 'restored' });
+      await api(`DELETE tasks/${id}`);
+      await use('restore', { resource: 'tasks', id });
+      const [call = ''] = await callsIn({ run });
+      assert.match(await messageAfter(await undo(call)), /1 change<\/strong> undone\./);
+      assert.equal((await api(`GET tasks/${id}`)).status, 404);
+      assert.equal((await api(`POST tasks/${id}/restore`)).status, 200);
+    });
+
+    test('a value that only modules write does not prevent the undo', async () => {
+      const { run, create } = await agent();
+      const project = await make('projects', { name: 'counted' });
+      const open = async () => (await api(`GET projects/${project}`)).json.open_tasks;
+      const id = await create('tasks', { title: 'counted', project_id: Number(project) });
+      assert.equal(await open(), 1);
+      const [call = ''] = await callsIn({ run });
+      assert.match(await messageAfter(await undo(call)), /1 change<\/strong> undone\./);
+      assert.equal((await api(`GET tasks/${id}`)).status, 404);
+      assert.equal(await open(), 0);
+    });
+
     test('a created record is kept if other records would be deleted with it', async () => {
       const { run, create } = await agent();
       const folder = await create('folders', { title: 'Shared' });
@@ -177,7 +221,7 @@ onBothDrivers(
     });
 
     test('only administrators of the organization see and undo calls', async () => {
-      const { run, create } = await agent();
+      const { id: key, run, create } = await agent();
       const record = await create('tasks', { title: 'kept' });
       const [call = ''] = await callsIn({ run });
       const grants = [{ object: '*', actions: ['*'] }] as const;
@@ -189,6 +233,8 @@ onBothDrivers(
       }
       const own = '/setup/o/other/agents';
       assert.match((await stranger.get(`${own}?run=${run}`)).text, /No calls match the filter/);
+      const ofKey = await stranger.get(`${own}?key=${key}`);
+      assert.match(ofKey.text, /aria-label="Remove the filter deleted key"/, 'the name of the key');
       const _csrf = await stranger.token('/setup/me');
       const answer = await stranger.post(`${own}/undo`, { _csrf, id: call });
       assert.match(problemOf(answer), /does not exist/);

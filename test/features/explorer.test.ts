@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { before, describe, test } from 'node:test';
+import type { Schema } from '../../plugins/api/explorer/index.ts';
+import { schemaRows, typeText } from '../../plugins/api/explorer/schema-rows.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { assertGerman, namesIn } from '../support/german.ts';
 import { onBothDrivers } from '../support/instance.ts';
@@ -13,8 +15,14 @@ import { definitions } from '../support/records.ts';
 interface Described extends Readonly<Record<string, unknown>> {
   readonly tags: readonly { readonly name: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly security: Security;
+  readonly components: {
+    readonly securitySchemes: Readonly<Record<string, { readonly type: string; readonly name?: string }>>;
+  };
 }
+type Security = readonly Readonly<Record<string, unknown>>[];
 interface Operation {
+  readonly security?: Security;
   readonly operationId: string;
   readonly summary: string;
   readonly description: string;
@@ -23,6 +31,70 @@ interface Operation {
 
 /** Maximum size of all pages and files of the explorer together, compressed, in bytes. */
 const maxBytes = 1_000_000;
+
+const schemas: Readonly<Record<string, Schema>> = {
+  Size: { type: 'string', enum: ['small', 'large'] },
+  Base: { type: 'object', properties: { id: { type: 'integer', readOnly: true } }, required: ['id'] },
+  Thing: {
+    allOf: [
+      { $ref: '#/components/schemas/Base' },
+      {
+        type: 'object',
+        properties: {
+          size: { $ref: '#/components/schemas/Size' },
+          old: { type: 'string', deprecated: true, description: 'Old.' },
+        },
+        required: ['size'],
+      },
+    ],
+  },
+};
+const thing: Schema = { $ref: '#/components/schemas/Thing' };
+
+describe("the explorer's types", () => {
+  for (const [text, schema] of [
+    ['string', { type: ['string', 'null'] }],
+    ['integer (int64)', { type: 'integer', format: 'int64' }],
+    ['array of integer (int64)', { type: ['array', 'null'], items: { type: 'integer', format: 'int64' } }],
+    ['string or integer', { type: ['string', 'integer'] }],
+    ['string', { $ref: '#/components/schemas/Size' }],
+    ['object', thing],
+    ['string or object', { anyOf: [{ type: 'string' }, thing, { type: 'null' }] }],
+    ['string', { oneOf: [{ type: 'string' }, { type: 'string' }] }],
+    ['"leads"', { const: 'leads' }],
+    ['any', {}],
+  ] as const satisfies readonly (readonly [string, Schema])[])
+    test(`${JSON.stringify(schema)} is ${text}`, () => assert.equal(typeText(schema, schemas), text));
+
+  test('the fields of a body are listed with the fields of the objects in it', () => {
+    const rows = (schema: Schema) =>
+      schemaRows(schema, schemas).map((row) =>
+        [
+          '.'.repeat(row.depth) + row.name,
+          row.type,
+          ...(row.isRequired ? ['required'] : []),
+          ...(row.isReadOnly ? ['read-only'] : []),
+          ...(row.isDeprecated ? ['deprecated'] : []),
+          ...(row.description === undefined ? [] : [row.description]),
+        ].join(' '),
+      );
+    const fields = ['id integer required read-only', 'size string required', 'old string deprecated Old.'];
+    assert.deepEqual(rows(thing).toSorted(), fields.toSorted());
+    assert.deepEqual(rows({ type: 'array', items: thing }), rows(thing));
+    assert.deepEqual(rows({ anyOf: [thing, { type: 'null' }] }), rows(thing));
+    assert.deepEqual(rows({ anyOf: [thing, { type: 'object', properties: {} }] }), []);
+    const nested = (depth: number): Schema =>
+      depth === 0
+        ? { type: 'string' }
+        : { type: 'object', properties: { [`level${depth}`]: nested(depth - 1) } };
+    assert.deepEqual(rows(nested(5)), [
+      'level5 object',
+      '.level4 object',
+      '..level3 object',
+      '...level2 object',
+    ]);
+  });
+});
 
 /** Returns a page's text without markup. */
 const plain = (html: string): string => readable(html.replace(/<[^>]+>/g, ''));
@@ -83,6 +155,28 @@ onBothDrivers('The explorer', (instance) => {
     for (const id of ['batchPatchAccounts', 'batchDeleteAccounts']) assert.equal(bodyIn(id), '', id);
     assert.match(bodyIn('createAccount') ?? '', /^\{\n/);
     assert.match(bodyIn('replaceAccount') ?? '', /^\{\n/);
+  });
+
+  test('asks for the credential of each operation, and offers no response that never ends', () => {
+    const schemes = document.components.securitySchemes;
+    const kinds = new Map<string, number>();
+    for (const item of Object.values(document.paths))
+      for (const [method, operation] of Object.entries(item)) {
+        if (method === 'parameters') continue;
+        const { operationId, tags, security = document.security } = operation;
+        const html = operationIn(pages.get(tags[0] ?? '') ?? '', operationId);
+        const [name] = security.flatMap((each) => Object.keys(each));
+        const kind = /data-credential="(\w+)"/.exec(html)?.[1];
+        const scheme = schemes[name ?? ''];
+        const isCaller = ['apiKey', 'token', 'session'].includes(name ?? '');
+        assert.equal(kind, name === undefined ? 'none' : isCaller ? 'caller' : 'secret', operationId);
+        kinds.set(kind ?? '', (kinds.get(kind ?? '') ?? 0) + 1);
+        const field = /type="password"[^>]* data-name="([^"]*)" data-prefix="([^"]*)"/.exec(html)?.slice(1);
+        const expected = scheme?.type === 'http' ? ['Authorization', 'Bearer '] : [scheme?.name, ''];
+        assert.deepEqual(field, kind === 'secret' ? expected : undefined, operationId);
+        assert.doesNotMatch(html, /<option>text\/event-stream/, operationId);
+      }
+    assert.deepEqual([...kinds.keys()].toSorted(), ['caller', 'none', 'secret']);
   });
 
   test('is in the language of the browser, and marks the English descriptions', async () => {

@@ -24,6 +24,7 @@ import { command, fresh, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { patienceMs } from '../support/promised.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { people } from '../support/unique-people.ts';
 
 /** A file that takes many seconds, and its number of lines. */
 const longLines = 300_000;
@@ -160,6 +161,36 @@ onBothDrivers(
       const undone = await admin.get(path);
       assert.match(readable(undone.text), /This import has been undone\./);
       assert.equal(undoOn(undone), undefined);
+    });
+
+    test('an import that only updates records is undone by members who cannot delete, one that creates records is not', async () => {
+      instance().app.importWaitMs = patienceMs;
+      const list = `/setup/o/${acme.slug}/data/people`;
+      const actions = ['list', 'read', 'create', 'update'];
+      const person = await makePerson(instance(), [
+        { organization: acme, grants: [{ object: 'people', actions }] },
+      ]);
+      const browser = await signIn(instance(), person);
+      const undoAfter = async (...ages: readonly number[]) => {
+        const csv = ['email,age', ...ages.map((age, index) => `p${index}@x,${age}`)].join('\n');
+        const content = Buffer.from(csv).toString('base64');
+        const _csrf = await browser.token(`${list}/import`);
+        const sent = { _csrf, content, key: fresh('key'), step: 'import', match: 'email' };
+        const answer = await browser.post(`${list}/import`, sent);
+        assert.equal(answer.headers.get('location'), `${list}?done=records-imported`, problemOf(answer));
+        return formsOf(await browser.get(`${list}?done=records-imported`)).find(
+          ({ action }) => action === `${list}/undo`,
+        );
+      };
+      assert.equal(await undoAfter(1, 1), undefined, 'created');
+      assert.equal(await undoAfter(2, 2, 2), undefined, 'created and updated');
+      const undo = (await undoAfter(3, 3, 3)) ?? assert.fail('updated');
+      assert.equal((await browser.post(undo.action, undo.values)).status, 303);
+      const { json } = await instance().call('GET /api/v1/people', { key: acme.key });
+      assert.deepEqual(
+        (json.data as readonly { readonly age: number }[]).map(({ age }) => age),
+        [2, 2, 2],
+      );
     });
 
     test('a running import is canceled before its next statement, and the page says what it has written', async () => {
@@ -311,5 +342,5 @@ onBothDrivers(
       assert.equal(await count(), 0);
     });
   },
-  { sources: await sourcesWith(ownLeads) },
+  { sources: await sourcesWith(ownLeads, people) },
 );

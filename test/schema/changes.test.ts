@@ -45,6 +45,10 @@ const edits: readonly (readonly [
     'fields: { title: { type: string }, code: { type: string }, note: { type: string, nullable: true } }',
   ],
   [
+    'values with all quotes, which a migration file contains as they are',
+    `fields: { title: { type: string, enum: ["it's", '"', '\`', '$\{title}', '\\'], closed: true }, code: { type: string }, note: { type: string, nullable: true } }`,
+  ],
+  [
     'an index, a reference, a search and a rule',
     `fields: { title: { type: string, unique: true, min_length: 2 }, code: { type: string }, note: { type: string }, account_id: { type: reference, to: accounts, nullable: true } }
     filters: [code, account_id]

@@ -66,6 +66,7 @@ const refused: readonly (readonly [url: string, reason: RegExp])[] = [
     '127。0。0。1',
   ].map((host) => [`http://${host}/`, /private IP address/] as const),
   ['https://user:password@example.com/', /user or password/],
+  ['https://:password@example.com/', /user or password/],
   ['https://example.com@127.0.0.1/', /user or password/],
   ['https://example.com:22/', /ports: 80, 443, 8080, 8443/],
   ['https://example.com:5432/', /ports/],
@@ -94,6 +95,8 @@ const metadata: readonly string[] = [
         `64:ff9b::${ipv4}`,
         `64:ff9b:1::${ipv4}`,
         `64:ff9b:1:${a}${b}:00${c}:${d}00::`,
+        `64:ff9b:1:00${a}:00${b}:${c}${d}::`,
+        `64:ff9b:1:0:00${a}:${b}${c}:${d}00::`,
         `2002:${a}${b}:${c}${d}::1`,
         `2001:0:${a}${b}:${c}${d}::1`,
         `2001:0:102:304:0:0:${inverted[0]}${inverted[1]}:${inverted[2]}${inverted[3]}`,
@@ -139,6 +142,13 @@ describe('URLs rejected before DNS resolution', () => {
   test('http is rejected unless configured', () => {
     assert.throws(() => receiverUrl('http://example.com/', defaults.events), /https:/);
     assert.equal(receiverUrl('http://example.com/', allowed).href, 'http://example.com/');
+  });
+  test('a URL without a port uses the port of its protocol', () => {
+    for (const [url, ports] of [
+      ['https://example.com/', [80]],
+      ['http://example.com/', [443]],
+    ] as const)
+      assert.throws(() => receiverUrl(url, { ...allowed, ports }), new RegExp(`ports: ${ports}$`));
   });
   test('public URLs are accepted', () => {
     for (const url of [

@@ -243,6 +243,15 @@ export function apiChanges(
         loses: { resource: name },
       });
     }
+    const { alias } = previous;
+    if (alias !== undefined && alias !== resource.alias)
+      changes.push({
+        kind: 'removed',
+        name: `${newName} path /${alias}`,
+        text: 'was removed',
+        breaks: true,
+        loses: { resource: alias },
+      });
     changes.push(
       ...fieldChanges({ name, resourceName: newName }, previous, resource, byName.get(newName)),
       ...elementChanges(newName, previous, resource),

@@ -295,7 +295,7 @@ test('a renamed field breaks clients unless it has an alias, and so does the end
   ]);
 });
 
-test('a renamed resource breaks clients unless it has an alias', () => {
+test('a renamed resource breaks clients unless it has an alias, and so does the end of the alias', () => {
   const old = definitionsOf(text);
   const items = (keys: string) => definitionsOf(`${text}\nrenamed_from: things${keys}`, 'items');
   assert.deepEqual(changesBetween(old, items('')), ['renamed things /things is now /items (breaks clients)']);
@@ -303,6 +303,11 @@ test('a renamed resource breaks clients unless it has an alias', () => {
   assert.deepEqual(changesBetween(old, aliased), [
     'deprecated things /things is now /items; the old path works until its sunset date',
   ]);
+  assert.deepEqual(changesBetween(aliased, items('')), [
+    'removed items path /things was removed (breaks clients)',
+  ]);
+  const [{ loses } = {}] = apiChanges(apiOf(aliased), apiOf(items('')), items(''));
+  assert.deepEqual(loses, { resource: 'things' });
   assert.deepEqual(changesBetween(old, definitionsOf(text, 'items')), [
     'removed things the path /things was removed (breaks clients)',
     'added items the path /items is new',

@@ -264,10 +264,12 @@ interface PendingChange {
 
 const textOf = (sources: readonly Source[]): string => JSON.stringify(sources);
 
-/** Returns a database that does not prepare statements by name. */
+/** Returns a database that does not prepare statements by name, in transactions either. */
 const withoutStatementNames = (database: Database): Database => ({
   ...database,
   run: (statement, context) => database.run({ ...statement, name: '' }, context),
+  atomically: (work, context) =>
+    database.atomically((run) => work((statement) => run({ ...statement, name: '' })), context),
 });
 
 /** Returns whether a plan only adds to existing definitions and tables. */

@@ -6,13 +6,27 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import '../../app/migration-imports.ts';
-import { readConfig } from '../../app/config.ts';
+import { loadConfig } from '../../app/config.ts';
 import { type DevServer, startDevServer } from '../../app/dev/dev-server.ts';
 import { createDemo } from '../../plugins/operations/demo/demo.ts';
 import { drivers, send } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import { migratedStorage, type Storage, until } from '../support/process.ts';
 import { patient } from '../support/promised.ts';
+
+/** A module that sets a field of new leads to a value from a file that it imports. */
+const moduleFiles = {
+  'package.json': '{ "type": "module" }',
+  'config.yaml': 'modules: [./modules/acme.ts]\n',
+  'modules/acme.ts': `import { defineModule } from 'crm-engine';
+import { source } from './source.ts';
+export default defineModule({
+  name: 'acme',
+  hooks: { leads: { beforeWrite: ({ input }) => input && { ...input, source } } },
+} as never);
+`,
+  'modules/source.ts': "export const source = 'first';\n",
+};
 
 // The tutorial covers the same steps on the embedded database (test/docs/tutorial.test.ts).
 for (const driver of drivers.slice(-1)) {
@@ -44,10 +58,13 @@ for (const driver of drivers.slice(-1)) {
       storage = await migratedStorage(driver);
       files = ownFiles();
       const none = join(files.path, 'none');
-      const config = readConfig({
+      mkdirSync(join(files.path, 'modules'));
+      for (const [name, text] of Object.entries(moduleFiles)) writeFileSync(join(files.path, name), text);
+      const config = await loadConfig({
         ...patient,
         ...storage.environment,
         ...files.environment,
+        CRM_CONFIG: join(files.path, 'config.yaml'),
         PORT: '0',
         SAMPLES_DIR: none,
       });
@@ -141,6 +158,40 @@ for (const driver of drivers.slice(-1)) {
       service.press('y');
       await tells('Serving the saved definitions');
       assert.equal((await call(`GET leads/${created.json.id}`)).json.telefax, '2');
+      told.length = 0;
+    });
+
+    test('an edit whose migration fails leaves no migration, and what was served stays', async () => {
+      const right = files.text('leads');
+      const migrations = files.migrations();
+      files.edit('leads', 'company: { type: string,', 'company: { type: string, unique: true,');
+      await tells('Press y');
+      service.press('y');
+      await tells('Nothing was migrated.');
+      assert.match(
+        told.join('\n'),
+        /Nothing was migrated\..*\nThe previous definitions are still served\.$/m,
+      );
+      assert.deepEqual(files.migrations(), migrations);
+      files.add('leads', right);
+      await tells('The files are valid, and their definitions are already served.');
+      told.length = 0;
+    });
+
+    test('a module is live with the files that it imports, and one with a mistake is reported', async () => {
+      const source = async () => (await call('POST leads', { last_name: 'H' })).json.source;
+      assert.equal(await source(), 'first');
+      const helper = join(files.path, 'modules/source.ts');
+      writeFileSync(helper, "export const source = 'second';\n");
+      await tells('Serving the saved definitions');
+      assert.equal(await source(), 'second');
+      told.length = 0;
+      writeFileSync(helper, 'export const source = ;\n');
+      await tells('modules/source.ts:1:23: Expression expected\nThe previous definitions are still served.');
+      assert.equal(await source(), 'second');
+      writeFileSync(helper, "export const source = 'third';\n");
+      await tells('Serving the saved definitions');
+      assert.equal(await source(), 'third');
       told.length = 0;
     });
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { readConfig } from '../../app/config.ts';
+import { urlOf } from '../../app/serve/listen.ts';
 import { variables } from '../../app/variables.ts';
 import { type Driver, drivers, postgresServer, send, temporaryFolder } from '../support/instance.ts';
 import {
@@ -160,15 +161,41 @@ describe('rejected starts', { concurrency: 2 }, () => {
   after(() => silent.close());
   const portOf = (server: Server) => String((server.address() as { port: number }).port);
 
-  test('reports a port in use in one line, and the next start on a free port is a first start', async () => {
+  test('reports an unusable port or host in one line, and the next start on a free port is a first start', async () => {
     const { environment } = await withTables();
     const port = portOf(silent);
-    const refused = await crm(['serve', '--json'], { ...environment, PORT: port }, apart);
-    assertRefused(refused, `port ${port} on 127.0.0.1 is already in use. Choose another with PORT`);
+    const inUse = `port ${port} on 127.0.0.1 is already in use. Choose another with`;
+    const foreign = '192.0.2.1 is not an IP address of this machine. Choose another with';
+    for (const [variables, message] of [
+      [{ PORT: port }, `${inUse} PORT`],
+      [{ HOST: '192.0.2.1' }, `${foreign} HOST`],
+      [{ ADMIN_PORT: port }, `${inUse} ADMIN_PORT`],
+      [{ ADMIN_PORT: '0', ADMIN_HOST: '192.0.2.1' }, `${foreign} ADMIN_HOST`],
+    ] as const)
+      assertRefused(
+        await crm(['serve', '--json'], { ...environment, PORT: '0', ...variables }, apart),
+        message,
+      );
     assert.deepEqual(await rows(environment, 'select id::text from crm_organizations'), []);
     const service = await serve(environment);
     assert.ok(service.printed.key);
     await stop(service);
+  });
+
+  test('the printed URL works on this machine, also if the service listens on all addresses', () => {
+    const port = portOf(silent);
+    for (const [host, url] of [
+      ['0.0.0.0', `http://127.0.0.1:${port}`],
+      ['::', `http://127.0.0.1:${port}`],
+      ['::1', `http://[::1]:${port}`],
+      ['127.0.0.2', `http://127.0.0.2:${port}`],
+    ] as const)
+      assert.equal(urlOf({ server: silent as never }, host), url);
+  });
+
+  test('crm dev does not start with several workers', async () => {
+    const environment = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing', WORKERS: '2' };
+    assertRefused(await crm(['dev'], environment), 'crm dev runs a single process. Unset WORKERS.');
   });
 
   test('reports a data folder in use in one line', async () => {

@@ -25,7 +25,10 @@ describe('periodic tasks', () => {
     app.decorate('isReadOnly', () => isReadOnly);
     const { work, ...runs } = slowWork();
     const { runNow } = background.every(app, 'sweep', 3_600_000, work);
-    return { app, runNow, ...runs, setReadOnly: (value: boolean) => void (isReadOnly = value) };
+    const setReadOnly = (value: boolean) => {
+      isReadOnly = value;
+    };
+    return { app, runNow, ...runs, setReadOnly };
   };
 
   test('start with the app, never overlap, and the app closes after the current run', async () => {

@@ -10,6 +10,7 @@ import { servedModules } from '../../app/modules.ts';
 import { createTestInstance } from '../../app/test-instance.ts';
 import { readSettings } from '../../webhooks/settings/load.ts';
 import { onBothDrivers, temporaryFolder } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
 import { crm, project, until } from '../support/process.ts';
 
 const folder = temporaryFolder();
@@ -99,6 +100,43 @@ const failing: Readonly<Record<string, readonly [files: Readonly<Record<string, 
         ),
       ),
       /acme\.ts: actions\.leads\.night\.schedule: must be a cron expression with five fields, for example "0 2 \* \* \*": Invalid value for minute: 99\n\S+acme\.ts: actions\.leads\.night\.timeZone: must be a time zone, for example "Europe\/Berlin"$/,
+    ],
+    'values out of range in actions, hooks, channels and responses': [
+      withModule(
+        moduleOf(`name: 'acme', settings: 5, isDivisible: false, responses: { headers: {}, errors: [] }, needs: [{}], hooks: { leads: { beforeWrite: {}, onWrite: () => {} } },
+          actions: { leads: { a: { description: '', job: false, maxMinutes: 0, permission: 'write', input: [] }, b: { description: 'B.', maxMinutes: 1441, permission: 'own', run: () => {} }, c: { description: 'C.', maxMinutes: 1440, run: () => {} } } },
+          channels: { pager: { ...${channel}, bodyLimit: 10485761, senders: 'fax', handshake: 1, signsUrl: false, accepts: /a/y, reply: { type: 'text/plain' }, simulation: {} } }`),
+      ),
+      new RegExp(
+        [
+          'settings: must be an object or a function',
+          'isDivisible: must be true',
+          'responses\\.errors: must be an object',
+          'responses\\.isEnabled: is missing',
+          'needs\\[0\\]\\.resource: is missing',
+          'hooks\\.leads\\.beforeWrite: must be a function',
+          'hooks\\.leads\\.onWrite: unknown key.*',
+          'actions\\.leads\\.a\\.description: must be a text',
+          'actions\\.leads\\.a\\.job: must be true',
+          'actions\\.leads\\.a\\.maxMinutes: must be a whole number between 1 and 1440',
+          'actions\\.leads\\.a\\.permission: must be read, create, update, delete or own',
+          'actions\\.leads\\.a\\.input: must be an object',
+          'actions\\.leads\\.a\\.run: is missing',
+          'actions\\.leads\\.b\\.maxMinutes: must be a whole number between 1 and 1440',
+          'channels\\.pager\\.accepts: must be a regular expression without the flags g and y',
+          'channels\\.pager\\.bodyLimit: must be a number of bytes between 1 and 10485760',
+          'channels\\.pager\\.reply\\.body: is missing',
+          'channels\\.pager\\.senders: must be phone or email',
+          'channels\\.pager\\.handshake: must be true or false',
+          'channels\\.pager\\.signsUrl: must be true',
+          ...['contentType', 'eventId', 'body', 'sign'].map(
+            (key) => `channels\\.pager\\.simulation\\.${key}: is missing`,
+          ),
+        ]
+          .map((issue) => `\\S+acme\\.ts: ${issue}`)
+          .join('\n')
+          .concat('$'),
+      ),
     ],
     'no name': [withModule(moduleOf('register: () => {}')), /acme\.ts: name: is missing$/],
     'the name of a module of the engine': [
@@ -315,7 +353,7 @@ onBothDrivers(
       assert.equal((await instance().call(`POST ${path}`, { body: { page: 'home' } })).status, 401);
     });
 
-    test('reloads its settings, and reports that other modules need a restart', async () => {
+    test('reloads its settings, and logs that other modules need a restart', async () => {
       const { app } = instance();
       writeFileSync(example.CRM_CONFIG, 'modules: [./modules/visits.ts]\nvisits: { keep_days: 0 }\n');
       await until(() => app.settingsProblem() !== undefined, 'the settings are rejected');
@@ -325,6 +363,12 @@ onBothDrivers(
       );
       writeFileSync(example.CRM_CONFIG, 'modules: [./modules/visits.ts]\n');
       await until(() => app.settingsProblem() === undefined, 'the settings are valid');
+      await logged(async (lines) => {
+        writeFileSync(example.CRM_CONFIG, 'modules: []\n');
+        const message = 'the modules in config.yaml have changed. Restart the instance to load them.';
+        await until(() => lines().some(({ msg }) => msg === message), 'log the change of modules');
+      });
+      writeFileSync(example.CRM_CONFIG, 'modules: [./modules/visits.ts]\n');
     });
 
     test('adds a command', async () => {
@@ -339,7 +383,7 @@ onBothDrivers(
       }
     });
   },
-  { environment: example },
+  { environment: { ...example, LOG_LEVEL: 'warn' } },
 );
 
 const scored = write('scored', {

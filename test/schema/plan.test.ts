@@ -37,6 +37,7 @@ interface Plan {
   readonly undecided: readonly string[];
   readonly database?: { pending: string[]; problems: string[]; drift: string[] };
   readonly grants: readonly { organization: string; profile: string; grant: string; reason: string }[];
+  readonly keys: readonly { readonly key: string; readonly resource: string; readonly field?: string }[];
   readonly clean: boolean;
 }
 
@@ -65,6 +66,13 @@ for (const driver of drivers) {
         `insert into leads (organization_id, company, source, lead_score, instagram_handle, created_at, updated_at)
          select 1, 'Same', 'Web ' || n, case when n > 12 then 0 else 3000000000 end, case when n > 13 then '' else 'x' end, now(), now() from generate_series(1, 20) n`,
       );
+      await sql(
+        `with p as (insert into crm_profiles (organization_id, name) values (1, 'Website') returning id),
+           k as (insert into crm_api_keys (organization_id, public_id, secret_hash, last_four, name, profile_id)
+             select 1, 'x', 'x', 'abcd', 'Website', id from p returning id)
+         insert into crm_name_uses (organization_id, key_id, resource, name) select 1, id, 'leads', name
+           from k, (values (''), ('company'), ('timezone'), ('instagram_handle')) v (name)`,
+      );
     });
     after(async () => {
       await storage.remove();
@@ -86,7 +94,8 @@ for (const driver of drivers) {
       await sql(
         `insert into crm_grants (organization_id, profile_id, object, action)
          select organization_id, id, object, action from crm_profiles,
-           (values ('leads', 'list'), ('leads', 'update:own'), ('leads.scoring', 'read'), ('*', 'read')) v (object, action)`,
+           (values ('leads', 'list'), ('leads', 'update:own'), ('leads.scoring', 'read'), ('*', 'read')) v (object, action)
+         where name = 'Sales'`,
       );
       try {
         assert.deepEqual((await plan('--check')).grants, []);
@@ -165,7 +174,7 @@ for (const driver of drivers) {
       own.edit('leads', '  linkedin_url:', '  fax: { type: string, nullable: true }\n  linkedin_url:');
       own.edit('leads', 'filters:\n', 'filters:\n  - fax\n');
       const files = readdirSync(join(own.path, 'migrations'));
-      const { statements, checks, api, undecided, partners, clean, code } = await plan('--check');
+      const { statements, checks, api, undecided, partners, keys, clean, code } = await plan('--check');
       assert.deepEqual([clean, code], [false, 1]);
       assert.deepEqual(readdirSync(join(own.path, 'migrations')), files, 'nothing is written');
 
@@ -206,6 +215,10 @@ for (const driver of drivers) {
       assert.equal(undecided.length, 1);
       assert.match(undecided[0] ?? '', /--allow-drop leads\.instagram_handle/);
       assert.deepEqual(partners, []);
+      assert.deepEqual(
+        keys.map(({ key, resource, field }) => `${key} ${resource}.${field}`),
+        ['Website (…abcd) leads.instagram_handle', 'Website (…abcd) leads.timezone'],
+      );
       assert.deepEqual(api.map(({ kind, name, breaks }) => `${kind} ${name}${breaks ? '!' : ''}`).sort(), [
         'added leads.fax',
         'removed leads filter rating[in]!',
@@ -230,6 +243,8 @@ for (const driver of drivers) {
         /leads\.lead_score is not a 32-bit integer in 12 records\. The migration will fail until they are fixed\.\n {4}record \d+ of organization 1: "3000000000"/,
       );
       assert.match(told.stdout, /renamed +leads\.timezone +is now zone +breaks clients/);
+      const used = /alpha: Website \(…abcd\) used leads\.timezone, last on \d{4}-\d\d-\d\d$/m;
+      assert.match(told.stdout, used);
       const drop = /drops leads\.instagram_handle: 13 records have a value/;
       assert.match(told.stdout, drop);
       const pasted = (await crm(['plan', '--markdown'], environment)).stdout;
@@ -239,7 +254,19 @@ for (const driver of drivers) {
       );
       assert.match(told.stdout, /^1 changed table, 7 API changes \(6 break clients\)\.\n\nThe database:\n/);
       assert.match(pasted, drop);
+      assert.match(pasted, used);
       assert.doesNotMatch(pasted, /3000000000/, 'a pull request must not contain record values');
+    });
+
+    test('Markdown tables escape vertical bars', async () => {
+      const text = own.text('leads');
+      own.edit('leads', 'facebook_url: { type: string,', 'facebook_url: { type: string, pattern: "^(a|b)$",');
+      const { stdout } = await crm(['plan', '--markdown', '--offline'], environment);
+      assert.ok(
+        stdout.includes('| stricter | leads.facebook_url | must match ^(a\\|b)$ | breaks clients |'),
+        stdout,
+      );
+      own.add('leads', text);
     });
 
     test('omits the values of sensitive fields from every format', async () => {
@@ -395,14 +422,31 @@ for (const driver of drivers) {
       await sql('drop index leads_source_index');
       await sql('drop trigger _version on leads');
       await sql('alter table contacts disable trigger _version');
+      await sql('alter table cases alter column subject drop not null');
+      await sql('alter table cases alter column priority type varchar(99)');
+      await sql('alter table opportunities drop column probability');
+      await sql("update pg_index set indisvalid = false where indexrelid = 'leads_status_index'::regclass");
+      const link = 'opportunities_account_id_foreign';
+      await sql(`alter table opportunities drop constraint ${link}`);
+      await sql(
+        `alter table opportunities add constraint ${link} foreign key (organization_id, account_id) references accounts (organization_id, id) not valid`,
+      );
+      await sql('alter table crm_notes rename to crm_notes_by_hand');
       const { code, database } = await plan('--check');
       assert.equal(code, 1);
       assert.deepEqual([...(database?.drift ?? [])].sort(), [
         'leads_source_index of leads is missing or invalid',
+        'leads_status_index of leads is missing or invalid',
+        `${link} of opportunities is missing or invalid`,
+        'the column cases.priority is character varying not null, not text not null',
+        'the column cases.subject is text, not text not null',
         'the column leads.by_hand was not created by a migration',
+        'the column opportunities.probability is missing',
+        'the table crm_notes is missing',
         'the trigger _version of contacts is missing or disabled',
         'the trigger _version of leads is missing or disabled',
       ]);
+      await sql('alter table crm_notes_by_hand rename to crm_notes');
       const doctor = await crm(['doctor'], environment);
       assert.match(doctor.stdout + doctor.stderr, /the trigger _version of leads is missing or disabled/);
       await sql('alter table leads drop column by_hand');

@@ -80,8 +80,11 @@ suite('a running node', { concurrency: 1 }, () => {
     const restarted = await serve(environment);
     const made = await restarted.call('POST /api/v1/leads', { key, body: { company: 'New', visits: 1 } });
     assert.deepEqual([made.json.fax, made.json.visits], ['none', 1]);
+    const nodes = async () => (await rows(environment, 'select name from crm_nodes')).length;
+    assert.equal(await nodes(), 2);
     restarted.signal('SIGTERM');
     await restarted.ended;
+    assert.equal(await nodes(), 1, 'migrations do not wait for a node that has stopped');
   });
 
   test('works next to a newer node during renames, type changes and removals, until old parts are removed', async () => {

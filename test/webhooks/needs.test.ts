@@ -1,7 +1,10 @@
 // Partner endpoints and channels work with definitions that only have the fields declared as needed.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { modules } from '../../app/modules.ts';
+import { checkSources } from '../../engine/definition/check.ts';
+import type { RequiredField } from '../../engine/definition/definition.ts';
+import { checkRequirements } from '../../engine/definition/requirements.ts';
 import type { Source } from '../../engine/yaml/load.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -32,6 +35,77 @@ function smallest(): Source[] {
   });
   return [{ file: 'common.yaml', text: ['fields:', ...common].join('\n') }, ...sources];
 }
+
+describe('definitions without what an integration needs are rejected', () => {
+  const head = `fields:
+  id: { type: int64, read_only: true, set: id }
+  organization_id: { type: int64, read_only: true, set: organization }
+`;
+  /** Returns the lines about a field with these keys, which an integration needs. */
+  const linesFor = (keys: string, required: Partial<RequiredField>, more = '', resource = 'things') => {
+    const definitions = checkSources([
+      { file: 'pets.yaml', text: `${head}retired: true\n` },
+      { file: 'things.yaml', text: `${head}  code: { ${keys} }\n${more}\n` },
+      { file: 'users.yaml', text: head },
+    ]);
+    const fields = { code: { types: ['string', 'text'], ...required } } as const;
+    try {
+      checkRequirements(definitions, [{ file: 'x.ts', resource, fields }]);
+      return [];
+    } catch (cause) {
+      const [line = '', ...rest] = (cause as Error).message.split('\n');
+      assert.deepEqual(rest, ['Restore what is missing, or first remove the integration that needs it.']);
+      return [line.replace(/^things\.yaml\S* {2}/, '')];
+    }
+  };
+  const string = 'type: string';
+  const closed = 'type: string, enum: [a, b], closed: true, default: a';
+  const check = 'checks: [{ that: code != "x", fields: [code], message: No. }]';
+  const locked = 'locked: code == "x"';
+  for (const [keys, required, problem, more, resource] of [
+    [string, {}],
+    ['type: integer', {}, '"code" must have type string or text: x.ts needs it'],
+    [
+      'type: reference, to: [things, users], nullable: true',
+      { types: ['reference'] },
+      '"code" must refer to a single resource: x.ts needs it',
+    ],
+    ['type: string, read_only: true', {}],
+    ['type: string, read_only: true', { writable: true }, '"code" must not be read_only: x.ts needs it'],
+    ['type: string, lookup: digits', { lookup: 'digits' }],
+    [string, { lookup: 'digits' }, '"code" must have "lookup: digits": x.ts needs it'],
+    [
+      'type: string, lookup: caseless',
+      { lookup: 'digits' },
+      '"code" must have "lookup: digits": x.ts needs it',
+    ],
+    [closed, {}],
+    [closed, { writable: true, values: ['b'] }],
+    [closed, { values: ['a', 'c'] }, '"code" must accept "c": x.ts needs it'],
+    [closed, { writable: true }, '"code" must not be "closed": x.ts needs it'],
+    [`${closed}, transitions: { a: [b] }`, {}, '"code" must not have "transitions": x.ts needs it'],
+    [string, {}, undefined, check],
+    [string, { writable: true }, 'no check of things can read "code" (code != "x"): x.ts writes it', check],
+    [string, {}, undefined, locked],
+    [string, { writable: true }, 'things cannot have "locked": x.ts writes it', locked],
+    [string, {}, '"code" of users is missing, but x.ts needs it', '', 'users'],
+    [string, {}, 'the resource "leads" is missing, but x.ts needs it', '', 'leads'],
+    // The integration is not served.
+    [string, {}, undefined, '', 'pets'],
+  ] as const satisfies readonly (readonly [
+    string,
+    Partial<RequiredField>,
+    (string | undefined)?,
+    string?,
+    string?,
+  ])[])
+    test(`${JSON.stringify([keys, required, more, resource])}: ${problem ?? 'accepted'}`, () => {
+      const lines = linesFor(keys, required, more, resource).map((line) =>
+        line.replace(/^users\.yaml {2}/, ''),
+      );
+      assert.deepEqual(lines, problem === undefined ? [] : [problem]);
+    });
+});
 
 const graph = await startProvider();
 after(() => graph.close());

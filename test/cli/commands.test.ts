@@ -13,6 +13,7 @@ import { drivers, temporaryFolder } from '../support/instance.ts';
 import {
   apart,
   assertRefused,
+  commandLine,
   crm,
   crmJson,
   crmTable,
@@ -277,6 +278,13 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.l
       folder.remove();
     });
   }
+});
+
+test('a reader that closes the output early does not fail the command', () => {
+  const command = [process.execPath, ...commandLine].map((word) => `'${word}'`).join(' ');
+  const script = `set -o pipefail; ${command} openapi | head -c 1`;
+  const { status, stdout, stderr } = spawnSync('bash', ['-c', script], { cwd: project, encoding: 'utf8' });
+  assert.deepEqual([status, stdout, stderr], [0, '{', '']);
 });
 
 describe('commands for definitions and migrations', () => {

@@ -15,6 +15,7 @@ import { feedDelay } from '../../plugins/change-log/check.ts';
 import { addressChecks } from '../../plugins/operations/doctor/addresses.ts';
 import { nodeFindings } from '../../plugins/operations/doctor/machine.ts';
 import { serverChecks, versionFindings } from '../../plugins/operations/doctor/server.ts';
+import { readSettingsFile } from '../../webhooks/settings/load.ts';
 import { mountDisk } from '../support/disk.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import { startMailServer } from '../support/mail.ts';
@@ -713,6 +714,29 @@ describe('checks without a database', () => {
     assert.deepEqual(await find('public URL', { TRUSTED_PROXIES: '1' }, 'https://crm.example'), []);
     assert.deepEqual(await find('public URL', {}, 'http://127.0.0.1:3000'), []);
   });
+
+  const read = 'any user on this machine can read its secrets, for example mail.url';
+  const change = 'any user on this machine can change it and thereby decide which clients can write records';
+  for (const [mode, isSecret, message] of [
+    [0o646, false, change],
+    [0o602, true, change],
+    [0o604, true, read],
+    [0o640, true],
+    [0o664, false],
+  ] as const)
+    test(`config.yaml ${isSecret ? 'with' : 'without'} secrets, mode ${mode.toString(8)}`, async () => {
+      const file = settingsFile(
+        isSecret ? 'mail: { url: "smtps://crm:secret@mail.example" }' : 'modules: []',
+      );
+      chmodSync(file.path, mode);
+      const config = readConfig(file.environment);
+      const check = checksOf({ modules }).find(({ name }) => name === 'permissions of config.yaml');
+      const found = await check?.run({ config, settingsFile: await readSettingsFile(config) } as never);
+      assert.deepEqual(
+        found?.map((finding) => finding.message),
+        message === undefined ? [] : [message],
+      );
+    });
 
   test('workers with the embedded database', async () => {
     assert.match(

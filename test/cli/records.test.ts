@@ -89,6 +89,62 @@ describe(`records on the command line (${driver})`, () => {
     assert.deepEqual(await exported('status=Won', 'status=a=b', 'status=New'), ['New', 'Won', 'a=b']);
   });
 
+  test('files of other programs: another delimiter, other columns and another extension', async () => {
+    await crmJson(['org', 'create', 'moved'], environment);
+    const names = async () => {
+      const args = ['export', 'leads', '--org', 'moved', '--format', 'ndjson', '--filter', 'sort=id'];
+      const { stdout } = await crm(args, environment);
+      return Array.from(stdout.matchAll(/"last_name":"(.*?)".*?"company":"(.*?)"/g), ([, ...found]) => found);
+    };
+    writeFileSync(file('moved.csv'), 'Nachname;company;Alter;Stadt\n"Ada; L";x;36;y\n');
+    const columns = ['Nachname=last_name', 'Alter='].flatMap((column) => ['--column', column]);
+    const { stdout, code } = await crm(
+      ['import', 'leads', file('moved.csv'), '--org', 'moved', '--delimiter', 'semicolon', ...columns],
+      environment,
+    );
+    assert.deepEqual([code, stdout], [0, '1 created, 0 updated, 0 failed.\nIgnored columns: Alter, Stadt\n']);
+    assert.deepEqual(await names(), [['Ada; L', 'x']]);
+    writeFileSync(file('moved.JSONL'), '{"last_name":"Bob","company":"y"}\n');
+    assert.equal(
+      (await crm(['import', 'leads', file('moved.JSONL'), '--org', 'moved'], environment)).code,
+      0,
+    );
+    const input = { input: 'last_name,company\nCy,z\n' };
+    await crmJson(['import', 'leads', '-', '--format', 'csv', '--org', 'moved'], environment, input);
+    assert.deepEqual(await names(), [
+      ['Ada; L', 'x'],
+      ['Bob', 'y'],
+      ['Cy', 'z'],
+    ]);
+  });
+
+  test('a failed line fails the command; --on-error decides whether the lines after it are written', async () => {
+    await crmJson(['org', 'create', 'partly'], environment);
+    writeFileSync(file('partly.csv'), `last_name,lead_score\na,1\n${'b,x\n'.repeat(25)}c,2\n`);
+    const load = (...options: string[]) =>
+      crm(['import', 'leads', file('partly.csv'), '--org', 'partly', ...options], environment);
+    const continued = await load();
+    assert.match(
+      continued.stdout,
+      /^2 created, 0 updated, 25 failed\.\n(line \d+: lead_score must be .*\n){20}and 5 more lines\n$/,
+    );
+    const stopped = await load('--on-error', 'stop');
+    assert.match(
+      stopped.stdout,
+      /^1 created, 0 updated, 1 failed\.\nline 3: .*\nThe import stopped at this line\. Later lines were not written\.\n$/,
+    );
+    assert.deepEqual([continued.code, stopped.code], [1, 1]);
+  });
+
+  test('--force replaces a file', async () => {
+    writeFileSync(file('replaced.csv'), 'old');
+    const args = ['export', 'leads', file('replaced.csv'), '--org', 'acme'];
+    assert.equal((await crm(args, environment)).code, 1);
+    assert.equal(readFileSync(file('replaced.csv'), 'utf8'), 'old');
+    assert.equal((await crm([...args, '--force'], environment)).code, 0);
+    assert.match(readFileSync(file('replaced.csv'), 'utf8'), /^id,/);
+  });
+
   describe('errors', () => {
     before(() => {
       writeFileSync(file('there.csv'), 'last_name,lead_score\na,1\nb,x\n');
@@ -123,6 +179,13 @@ describe(`records on the command line (${driver})`, () => {
           {
             args: ['export', 'leads', '--filter', 'New'],
             says: '--filter must have the form status=New, not New',
+          },
+        ],
+        [
+          'a column without a field',
+          {
+            args: ['import', 'leads', file('there.csv'), '--column', 'Surname'],
+            says: '--column must have the form Surname=last_name, not Surname',
           },
         ],
         [

@@ -14,8 +14,8 @@ renamed_from: bargains
 ${until.replaceAll(', ', '\n')}
 common: all
 fields:
-  title: { type: string, renamed_from: label, unique: true, ${until} }
-  worth: { type: number, renamed_from: price, ${until} }
+  title: { type: string, renamed_from: label, unique: true, ${until.replace('2026-11', '2026-12')} }
+  worth: { type: number, renamed_from: price, ${until.replace('2027-06-30', '2027-05-31')} }
   due: { type: timestamp, nullable: true, renamed_from: deadline, ${until} }
   buyer_id: { type: reference, to: accounts, nullable: true, renamed_from: customer_id, ${until} }
   buyer_name: { type: joined, through: buyer_id, show: [name], renamed_from: customer_name, ${until} }
@@ -113,7 +113,7 @@ onBothDrivers(
       assert.equal((await csv(exported.text, '?match=title')).json.updated, 1, 'both names are included');
     });
 
-    test('every response of the resource contains the end date', async () => {
+    test('every response of the resource contains the oldest deprecation and the earliest end date', async () => {
       const answers = [
         await call('GET deals'),
         await call('GET deals/1000'),
@@ -122,7 +122,7 @@ onBothDrivers(
       ];
       for (const { headers } of answers) {
         assert.equal(headers.get('deprecation'), '@1795305600');
-        assert.equal(headers.get('sunset'), 'Wed, 30 Jun 2027 00:00:00 GMT');
+        assert.equal(headers.get('sunset'), 'Mon, 31 May 2027 00:00:00 GMT');
       }
       assert.equal((await call('GET accounts')).headers.get('deprecation'), null);
     });

@@ -25,7 +25,7 @@ fields:
   pin: { type: string, sensitive: true, description: A secret. }
   mother_id: { type: reference, to: family, nullable: true, description: The mother. }
   father_id: { type: reference, to: family, nullable: true, description: The father. }
-  guardian_id: { type: reference, to: family, nullable: true, retired: true }
+  guardian_id: { type: reference, to: family, nullable: true, on_delete: restrict, retired: true }
   mother_name: { type: joined, through: mother_id, show: [name], description: The mother's name. }
 sort: { by: created_at, direction: desc }
 unique: [name]

@@ -31,6 +31,12 @@ fields:
       required: [floors]
       additionalProperties: false
       properties: { floors: { type: array, items: { type: integer } }, note: { enum: [a, b] } }
+  tree:
+    type: json
+    nullable: true
+    schema:
+      $ref: "#/$defs/node"
+      $defs: { node: { type: object, properties: { "a/b~c": { type: string }, children: { type: array, items: { $ref: "#/$defs/node" } } } } }
   fee: { type: money, currency: any, default: { amount: 12.5, currency: EUR } }
   options: { type: json, default: { rooms: [1, 2], note: "it's \\"new\\"" } }
 filters:
@@ -113,6 +119,8 @@ onBothDrivers(
         [{ plan: { floors: [1, 'b'] } }, 'plan', 'plan.floors[1] must be an integer'],
         [{ plan: { floors: [], other: 1 } }, 'plan', 'plan must not contain "other"'],
         [{ plan: { floors: [], note: 'c' } }, 'plan', 'plan.note must be one of "a", "b"'],
+        [{ tree: { children: [{ children: 5 }] } }, 'tree', 'tree.children[0].children must be a list'],
+        [{ tree: { 'a/b~c': 1 } }, 'tree', 'tree.a/b~c must be a string'],
       ] as const)
         test(`${JSON.stringify(values).slice(0, 60)}: ${message.slice(0, 60)}`, async () => {
           const { status, json } = await send('POST /lofts', values);
@@ -365,7 +373,10 @@ onBothDrivers(
         kinds: { items: { enum: ['sale', 'rent'] } },
         price: { properties: { amount: { minimum: 0, maximum: 1000000.5 }, currency: { enum: ['EUR'] } } },
         plan: { anyOf: [{ required: ['floors'] }, { type: 'null' }] },
+        // The references of the schema would refer to other parts of the document.
+        tree: { type: ['object', 'array', 'null'] },
       });
+      assert.ok(LoftInput?.properties.tree !== undefined && !('anyOf' in LoftInput.properties.tree));
       assert.partialDeepStrictEqual(Loft?.properties, { details: { type: ['object', 'array', 'null'] } });
       const { parameters } = json.components as { parameters: Record<string, { name: string }> };
       assert.partialDeepStrictEqual(

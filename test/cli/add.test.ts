@@ -113,4 +113,17 @@ describe('commands', { concurrency: 1 }, () => {
       files,
     );
   });
+
+  test('adds fields of an own resource to its file', async () => {
+    for (const args of [
+      ['code', 'string', '--default', '007'],
+      ['count', 'integer', '--default', '007'],
+      ['lead_ids', 'references', '--to', 'leads'],
+    ])
+      assert.equal((await add('field', 'deliveries', ...args)).stderr, '');
+    assert.match(
+      text('deliveries.yaml'),
+      /\n {2}code: \{ type: string, default: "007" \}\n {2}count: \{ type: integer, default: 7 \}\n {2}lead_ids: \{ type: references, to: leads \}\n/,
+    );
+  });
 });

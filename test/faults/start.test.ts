@@ -1,13 +1,14 @@
 // First and later starts, failing starts, and how a service stops.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { readConfig } from '../../app/config.ts';
-import { urlOf } from '../../app/serve/listen.ts';
+import { listen, startAdminListener, urlOf } from '../../app/serve/listen.ts';
 import { variables } from '../../app/variables.ts';
 import { type Driver, drivers, postgresServer, send, temporaryFolder } from '../support/instance.ts';
 import {
@@ -161,25 +162,36 @@ describe('rejected starts', { concurrency: 2 }, () => {
   after(() => silent.close());
   const portOf = (server: Server) => String((server.address() as { port: number }).port);
 
-  test('reports an unusable port or host in one line, and the next start on a free port is a first start', async () => {
+  test('reports a port in use in one line, and the next start on a free port is a first start', async () => {
     const { environment } = await withTables();
     const port = portOf(silent);
-    const inUse = `port ${port} on 127.0.0.1 is already in use. Choose another with`;
-    const foreign = '192.0.2.1 is not an IP address of this machine. Choose another with';
-    for (const [variables, message] of [
-      [{ PORT: port }, `${inUse} PORT`],
-      [{ HOST: '192.0.2.1' }, `${foreign} HOST`],
-      [{ ADMIN_PORT: port }, `${inUse} ADMIN_PORT`],
-      [{ ADMIN_PORT: '0', ADMIN_HOST: '192.0.2.1' }, `${foreign} ADMIN_HOST`],
-    ] as const)
-      assertRefused(
-        await crm(['serve', '--json'], { ...environment, PORT: '0', ...variables }, apart),
-        message,
-      );
+    const refused = await crm(['serve', '--json'], { ...environment, PORT: port }, apart);
+    assertRefused(refused, `port ${port} on 127.0.0.1 is already in use. Choose another with PORT`);
     assert.deepEqual(await rows(environment, 'select id::text from crm_organizations'), []);
     const service = await serve(environment);
     assert.ok(service.printed.key);
     await stop(service);
+  });
+
+  test('names the variable of the port or host that cannot be used', async () => {
+    const app = {
+      listen: async (address: object) => String(await once(createServer().listen(address), 'listening')),
+    };
+    const main = (host: string, port: string) => listen(app, { host, port: Number(port) }, '');
+    const admin = (adminHost: string, adminPort: string) =>
+      startAdminListener({ ...readConfig({}), adminHost, adminPort: Number(adminPort) }, {} as never);
+    for (const [start, prefix] of [
+      [main, ''],
+      [admin, 'ADMIN_'],
+    ] as const) {
+      const port = portOf(silent);
+      await assert.rejects(start('127.0.0.1', port), {
+        message: `port ${port} on 127.0.0.1 is already in use. Choose another with ${prefix}PORT`,
+      });
+      await assert.rejects(start('192.0.2.1', '0'), {
+        message: `192.0.2.1 is not an IP address of this machine. Choose another with ${prefix}HOST`,
+      });
+    }
   });
 
   test('the printed URL works on this machine, also if the service listens on all addresses', () => {

@@ -105,8 +105,8 @@ const rules = {
       : {
           value: minLength,
           keyword: 'leastLength',
-          must: `be at least ${minLength} characters long`,
-          violation: `is shorter than ${minLength} characters`,
+          must: `be at least ${pluralize(minLength, 'character')} long`,
+          violation: `is shorter than ${pluralize(minLength, 'character')}`,
           reason: { kind: 'min_length', limit: minLength } as const,
           json: { minLength },
           condition: (value: string) => `(${value} = '' or length(${value}) >= ${minLength})`,
@@ -120,8 +120,8 @@ const rules = {
       : {
           value: maxLength,
           keyword: 'maxLength',
-          must: `be at most ${maxLength} characters long`,
-          violation: `is longer than ${maxLength} characters`,
+          must: `be at most ${pluralize(maxLength, 'character')} long`,
+          violation: `is longer than ${pluralize(maxLength, 'character')}`,
           reason: { kind: 'max_length', limit: maxLength } as const,
           json: { maxLength },
           condition: (value: string) => `length(${value}) <= ${maxLength}`,

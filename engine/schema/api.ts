@@ -1,4 +1,5 @@
 import type { Aggregates, ResourceDefinition } from '../definition/index.ts';
+import { pluralize } from '../errors.ts';
 import {
   type Field,
   type JsonSchema,
@@ -349,12 +350,14 @@ function targetDifferences(name: string, before: ApiField['to'], after: ApiField
   ];
 }
 
+const characters = (count: unknown): string => pluralize(Number(count), 'character');
+
 /** Rules with a numeric limit, except `max_length`. */
 const limits = [
-  { key: 'min', isLowerLimit: true, unit: '' },
-  { key: 'max', isLowerLimit: false, unit: '' },
-  { key: 'min_length', isLowerLimit: true, unit: ' characters long' },
-  { key: 'max_items', isLowerLimit: false, unit: ' values' },
+  { key: 'min', isLowerLimit: true, quantity: String },
+  { key: 'max', isLowerLimit: false, quantity: String },
+  { key: 'min_length', isLowerLimit: true, quantity: (limit: unknown) => `${characters(limit)} long` },
+  { key: 'max_items', isLowerLimit: false, quantity: (limit: unknown) => pluralize(Number(limit), 'value') },
 ] as const;
 
 /** Returns the changes to a field's properties. */
@@ -382,22 +385,22 @@ function differences(name: string, before: ApiField, after: ApiField): ApiChange
     before.max_length ?? Number.POSITIVE_INFINITY,
   ];
   if (short < long)
-    add('stricter', `is limited to ${short} characters${before.max_length ? ` instead of ${long}` : ''}`);
+    add('stricter', `is limited to ${characters(short)}${before.max_length ? ` instead of ${long}` : ''}`);
   if (short > long)
     add(
       'looser',
       `can have ${after.max_length ? `up to ${short}` : 'any number of'} characters instead of ${long}`,
     );
-  for (const { key, isLowerLimit, unit } of limits) {
+  for (const { key, isLowerLimit, quantity } of limits) {
     const [limit, previous] = [after[key], before[key]];
     const words = isLowerLimit ? 'at least' : 'at most';
     const verb = key === 'max_items' ? 'contain' : 'be';
     if (limit === previous) continue;
-    if (limit === undefined) add('looser', `no longer has to ${verb} ${words} ${previous}${unit}`);
+    if (limit === undefined) add('looser', `no longer has to ${verb} ${words} ${quantity(previous)}`);
     else {
       const isStricter = previous === undefined || (isLowerLimit ? limit > previous : limit < previous);
       const instead = previous === undefined ? '' : ` instead of ${previous}`;
-      add(isStricter ? 'stricter' : 'looser', `must ${verb} ${words} ${limit}${unit}${instead}`);
+      add(isStricter ? 'stricter' : 'looser', `must ${verb} ${words} ${quantity(limit)}${instead}`);
     }
   }
   if (before.pattern !== after.pattern) {

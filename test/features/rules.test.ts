@@ -17,6 +17,7 @@ fields:
   floor: { type: int64, min: -3, nullable: true }
   area: { type: number, min: 0, max: 9999.5, message: Enter an area in square meters. }
   code: { type: string, min_length: 2, max_length: 4, pattern: "^[A-Z😀]+$" }
+  door: { type: string, max_length: 1 }
 `,
 };
 
@@ -47,6 +48,7 @@ onBothDrivers(
       ['code', 'A', 'code must be at least 2 characters long'],
       ['code', '😀', 'code must be at least 2 characters long'],
       ['code', 'ABCDE', 'code must be at most 4 characters long'],
+      ['door', 'AB', 'door must be at most 1 character long'],
       ['code', 'ab', 'code must match ^[A-Z😀]+$'],
     ];
     for (const [field, value, message] of invalid) {

@@ -1,7 +1,7 @@
 // Changes to the types, rules and names of fields and to what lists accept: each edit, and the edit that reverts it.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { apiChanges, apiOf } from '../../engine/schema/api.ts';
 
 const head = `fields:

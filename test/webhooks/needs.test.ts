@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { modules } from '../../app/modules.ts';
-import { checkSources } from '../../engine/definition/check.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import type { RequiredField } from '../../engine/definition/definition.ts';
 import { checkRequirements } from '../../engine/definition/requirements.ts';
 import type { Source } from '../../engine/yaml/load.ts';

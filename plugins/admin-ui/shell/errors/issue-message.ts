@@ -77,9 +77,9 @@ export function reasonText(t: ErrorsText, reason: Exclude<IssueReason, { readonl
     case 'max':
       return t('max', { limit: String(reason.limit) });
     case 'min_length':
-      return t('minLength', { limit: String(reason.limit) });
+      return t('minLength', { count: reason.limit });
     case 'max_length':
-      return t('maxLength', { limit: String(reason.limit) });
+      return t('maxLength', { count: reason.limit });
     case 'max_items':
       return t('maxItems', { count: reason.limit });
     case 'pattern':

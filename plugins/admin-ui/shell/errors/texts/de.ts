@@ -9,8 +9,14 @@ export default {
   invalid: 'Der Wert ist ungültig.',
   min: 'Geben Sie mindestens {limit} ein.',
   max: 'Geben Sie höchstens {limit} ein.',
-  minLength: 'Geben Sie mindestens {limit} Zeichen ein.',
-  maxLength: 'Geben Sie höchstens {limit} Zeichen ein.',
+  minLength: {
+    one: 'Geben Sie mindestens {count} Zeichen ein.',
+    other: 'Geben Sie mindestens {count} Zeichen ein.',
+  },
+  maxLength: {
+    one: 'Geben Sie höchstens {count} Zeichen ein.',
+    other: 'Geben Sie höchstens {count} Zeichen ein.',
+  },
   maxItems: { one: 'Geben Sie höchstens {count} Wert ein.', other: 'Geben Sie höchstens {count} Werte ein.' },
   pattern: 'Der Wert entspricht nicht dem Muster {pattern}.',
   closed: 'Wählen Sie einen dieser Werte: {values}.',

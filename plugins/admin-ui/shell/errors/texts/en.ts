@@ -11,8 +11,14 @@ export default {
   invalid: 'is invalid',
   min: 'must be at least {limit}',
   max: 'must be at most {limit}',
-  minLength: 'must be at least {limit} characters long',
-  maxLength: 'must be at most {limit} characters long',
+  minLength: {
+    one: 'must be at least {count} character long',
+    other: 'must be at least {count} characters long',
+  },
+  maxLength: {
+    one: 'must be at most {count} character long',
+    other: 'must be at most {count} characters long',
+  },
   maxItems: { one: 'must contain at most {count} value', other: 'must contain at most {count} values' },
   pattern: 'must match {pattern}',
   closed: 'must be one of {values}',

@@ -53,11 +53,17 @@ type ReadPage = (resource: string, options: FindOptions, cursor?: string) => Pro
 /** The function of each access that reads pages. */
 const pageReaders = new WeakMap<HookRecords, ReadPage>();
 
+/** Returns the result of a call. A hook can ignore it, and its rejection must not end the process. */
+function ignorable<T>(result: Promise<T>): Promise<T> {
+  result.catch(() => {});
+  return result;
+}
+
 /** Returns access whose functions for lists use a function that reads pages. */
 function withLists(access: Omit<HookRecords, 'find' | 'pages'>, readPage: ReadPage): HookRecords {
   const records: HookRecords = {
     ...access,
-    find: async (resource, options = {}) => (await readPage(resource, options)).records,
+    find: (resource, options = {}) => ignorable(readPage(resource, options).then(({ records }) => records)),
     pages: async function* (resource, options = {}) {
       let cursor: string | undefined;
       do {
@@ -84,7 +90,7 @@ export function reopenedRecords(
   reason?: string,
 ): HookRecords {
   const withAccess = <T>(call: (records: HookRecords) => Promise<T>): Promise<T> =>
-    run((records) => call(reason === undefined ? records : records.asSystem(reason)));
+    ignorable(run((records) => call(reason === undefined ? records : records.asSystem(reason))));
   return withLists(
     {
       get: (...parameters) => withAccess((records) => records.get(...parameters)),
@@ -149,15 +155,15 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
     if (!allows(principal.grants, view.stored, action)) throw errors.forbidden(resource, action);
     return view;
   };
-  /** Runs a call. A hook can ignore its promise, whose rejection must not end the process. */
-  const call = <T>(work: (executor: Executor) => Promise<T>): Promise<T> => {
-    const result = run(work).catch((cause: unknown) => {
-      // Errors can contain what the request's caller cannot see.
-      throw isSystem && cause instanceof HttpError && cause.status < 500 ? new SystemCallError(cause) : cause;
-    });
-    result.catch(() => {});
-    return result;
-  };
+  const call = <T>(work: (executor: Executor) => Promise<T>): Promise<T> =>
+    ignorable(
+      run(work).catch((cause: unknown) => {
+        // Errors can contain what the request's caller cannot see.
+        throw isSystem && cause instanceof HttpError && cause.status < 500
+          ? new SystemCallError(cause)
+          : cause;
+      }),
+    );
   const fieldsOf = ({ definition }: HookView) => fieldsByName(definition.fields);
   const recordOf = (view: HookView, { json }: Pick<RecordResult, 'json'>): HookValues =>
     parseHookValues(fieldsOf(view), String(json));

@@ -75,6 +75,7 @@ export function hookedModules(calls: HookCall[]): readonly ModuleCode[] {
             if (action === 'create' && title === 'not awaited') {
               void records.create('projects', { name: 'not awaited' });
               void records.create('nothing', {});
+              void records.find('nothing');
             }
             if (title === 'system error')
               await records.asSystem('test').create('tasks', { title: 'forbidden' });

@@ -1,8 +1,11 @@
 // Hooks after commits: called for every change, at least once and in order, also if they fail at first.
 import assert from 'node:assert/strict';
-import { before, beforeEach, test } from 'node:test';
+import { before, beforeEach, describe, test } from 'node:test';
+import { sql } from 'kysely';
 import type { CommittedChange, ModuleCode } from '../../engine/records/index.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { hookCheck } from '../../plugins/hooks/check.ts';
+import { commitRunner } from '../../plugins/hooks/run.ts';
 import { hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
@@ -122,6 +125,145 @@ onBothDrivers(
       });
       await until(() => changesOf(json.id).length === 1, 'the hook');
       assert.equal(changesOf(json.id)[0]?.organization, BigInt(other.id));
+    });
+
+    describe('of several processes', () => {
+      let count = 0;
+      /** The module whose hooks the test calls. The instance does not have it. */
+      let module: string;
+      beforeEach(() => {
+        count++;
+        module = `other-${count}`;
+      });
+      const never = () => false;
+      /** Returns the functions with which a process calls a hook of tasks. */
+      const processWith = (hook: (change: CommittedChange) => unknown, name = module) => {
+        const { database, resources } = instance();
+        const hooks = resources[0]?.context.hooks ?? assert.fail();
+        const afterCommit = async (change: CommittedChange) => {
+          await hook(change);
+        };
+        return commitRunner({ database, resources, hooks, log: () => {} }, [
+          { module: name, byResource: new Map([['tasks', afterCommit]]) },
+        ]);
+      };
+      const createTask = async (title: string) => BigInt(String((await send('POST tasks', { title })).id));
+      /** Calls hooks until a condition is true. Earlier transactions can hold back changes for a moment. */
+      const runUntil = ({ run }: ReturnType<typeof processWith>, isDone: () => boolean) =>
+        until(async () => {
+          await run(never);
+          return isDone();
+        }, 'the hook');
+      const place = async () => {
+        const { rows } = await sql<{
+          attempts: number;
+          error: string;
+          isLeased: boolean;
+          pause: number;
+        }>`select attempts, error, leased_until > now() as "isLeased", extract(epoch from next_at - now())::int as pause
+          from crm_hook_places where module = ${module} and organization_id = ${acme.id}::bigint`.execute(
+          tablesOf(instance().database),
+        );
+        return rows[0] ?? assert.fail();
+      };
+      const setPlace = (assignments: string) =>
+        sql`update crm_hook_places set ${sql.raw(assignments)} where module = ${module}`.execute(
+          tablesOf(instance().database),
+        );
+
+      test('a call that a hook does not await does not end the process', async () => {
+        let calls = 0;
+        const process = processWith(({ asSystem }) => {
+          void asSystem('ignored').create('nothing', {});
+          void asSystem('ignored').find('nothing');
+          calls++;
+        });
+        await process.run(never);
+        await createTask('not awaited');
+        await runUntil(process, () => calls > 0);
+        await createTask('awaited');
+        await runUntil(process, () => calls > 1);
+      });
+
+      test('a new module starts with the next change', async () => {
+        const seen: bigint[] = [];
+        const earlier = await createTask('before the module');
+        const process = processWith(({ id }) => seen.push(id));
+        await process.start();
+        await process.run(never);
+        const later = await createTask('after the module');
+        await runUntil(process, () => seen.includes(later));
+        assert.ok(!seen.includes(earlier));
+      });
+
+      test('a change whose hook is running is not passed to another process', async () => {
+        const seen: unknown[] = [];
+        const second = processWith(({ id }) => seen.push(['second', id]));
+        const first = processWith(async ({ id }) => {
+          seen.push(['first', id]);
+          await second.run(never);
+        });
+        await first.run(never);
+        const id = await createTask('once');
+        await runUntil(first, () => seen.length > 0);
+        assert.deepEqual(seen, [['first', id]]);
+      });
+
+      test('a process that stops leaves the remaining changes to others immediately', async () => {
+        const [seen, probed]: [bigint[], bigint[]] = [[], []];
+        const stopping = processWith(({ id }) => seen.push(id));
+        const probe = processWith(({ id }) => probed.push(id), `probe-${count}`);
+        await Promise.all([stopping.run(never), probe.run(never)]);
+        const ids = [await createTask('first'), await createTask('second')];
+        await runUntil(probe, () => probed.length === 2);
+        await stopping.run(() => seen.length > 0);
+        assert.deepEqual([seen, (await place()).isLeased], [ids.slice(0, 1), false]);
+        await processWith(({ id }) => seen.push(id)).run(never);
+        assert.deepEqual(seen, ids);
+      });
+
+      test('a hook is called 12 times for a change, with pauses of up to 15 minutes, and then the change is skipped', async () => {
+        const seen: bigint[] = [];
+        const process = processWith(({ id, record }) => {
+          seen.push(id);
+          if (record?.title === 'cursed') throw new Error('the mirror is broken');
+        });
+        await process.run(never);
+        const cursed = await createTask('cursed');
+        await runUntil(process, () => seen.length > 0);
+        const { attempts, error } = await place();
+        assert.deepEqual([attempts, error], [1, 'the mirror is broken']);
+        await setPlace('attempts = 10, next_at = now()');
+        await process.run(never);
+        const last = await place();
+        assert.equal(last.attempts, 11);
+        assert.ok(last.pause > 600 && last.pause <= 900, String(last.pause));
+        await process.run(never);
+        assert.deepEqual(seen, [cursed, cursed], 'the pause has not ended');
+        const next = await createTask('after the cursed one');
+        await setPlace('next_at = now()');
+        await runUntil(process, () => seen.includes(next));
+        assert.deepEqual(seen, [cursed, cursed, cursed, next]);
+        const { attempts: left, error: none } = await place();
+        assert.deepEqual([left, none], [0, '']);
+      });
+
+      test('after a restore, changes of the hour before the last call are passed again', async () => {
+        const seen: bigint[] = [];
+        const process = processWith(({ id }) => seen.push(id));
+        await process.run(never);
+        const [old, recent] = [await createTask('old'), await createTask('recent')];
+        await runUntil(process, () => seen.length === 2);
+        const tables = tablesOf(instance().database);
+        await sql`update crm_ledger set at = now() - interval '61 minutes'
+          where object = 'tasks' and object_id = ${String(old)}::bigint`.execute(tables);
+        await tables.updateTable('crm_ledger_epochs').set({ source: 'restored' }).execute();
+        await runUntil(process, () => seen.length > 2);
+        assert.ok(seen.slice(2).includes(recent));
+        assert.ok(!seen.slice(2).includes(old));
+        const next = await createTask('next');
+        await runUntil(process, () => seen.includes(next));
+      });
     });
   },
   { sources, modules, ownServer: true },

@@ -1,13 +1,15 @@
 // Actions that run as jobs: in the background, in many transactions, with progress, at least once.
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { type JobAction, type JobContext, type ModuleCode, Rejection } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { jobActions } from '../../plugins/jobs/action-jobs.ts';
 import { jobCheck } from '../../plugins/jobs/check.ts';
+import { maxResult } from '../../plugins/jobs/index.ts';
 import { jobMetrics } from '../../plugins/jobs/metrics.ts';
+import { claimJob, finishJob, renewLease, requeueJob } from '../../plugins/jobs/queue.ts';
 import { jobsRetention } from '../../plugins/jobs/retention.ts';
 import { scheduler } from '../../plugins/jobs/schedule.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
@@ -93,6 +95,12 @@ onBothDrivers(
       sql`update crm_jobs set ${sql.raw(assignments)} where id = ${id}::bigint`.execute(
         tablesOf(instance().database),
       );
+    const rowOf = (id: unknown) =>
+      tablesOf(instance().database)
+        .selectFrom('crm_jobs')
+        .select(['state', 'attempts', 'input', 'error', 'due_at'])
+        .where('id', '=', String(id))
+        .executeTakeFirstOrThrow();
     const projects = async () =>
       ((await succeed('GET projects')).data as readonly { name: string }[]).map(({ name }) => name).sort();
 
@@ -127,8 +135,10 @@ onBothDrivers(
       assert.equal((await succeed(`GET tasks/${id}`)).points, 6);
       half.resolve();
       await finished(Number(job));
-      const { text } = await send(`GET jobs/${job}`);
+      const { text, headers } = await send(`GET jobs/${job}`);
       assert.match(text, /"result":\{"project":"first half","big":1152921504606846976\}/);
+      assert.equal(headers.get('cache-control'), 'no-store');
+      assert.equal((await rowOf(job)).input, '', 'the body is no longer stored');
       const completed = await jobOf(Number(job));
       assert.deepEqual(
         [completed.state, completed.progress, completed.error, completed.created_at],
@@ -210,6 +220,65 @@ onBothDrivers(
       );
     });
 
+    test('progress must consist of whole numbers', async () => {
+      const id = await startSweep('progress', ({ progress }) => {
+        const accepts = (done: number, total: number) => {
+          try {
+            progress(done, total);
+            return true;
+          } catch {
+            return false;
+          }
+        };
+        return {
+          accepted: [accepts(0, 0), accepts(2 ** 53 - 1, 2 ** 53 - 1)],
+          rejected: [accepts(0.5, 1), accepts(-1, 1), accepts(1, 2 ** 53), accepts(Number.NaN, 1)],
+        };
+      });
+      const { result, progress } = await finished(id);
+      assert.deepEqual(result, { accepted: [true, true], rejected: [false, false, false, false] });
+      assert.deepEqual(progress, { done: 2 ** 53 - 1, total: 2 ** 53 - 1 });
+    });
+
+    test('a result that is too long fails the job', async () => {
+      const id = await startSweep('long', () => ({ text: 'x'.repeat(maxResult) }));
+      await until(async () => (await rowOf(id)).state === 'queued' && attempts.length === 1, 'the attempt');
+      await update(id, 'attempts = 2, due_at = now()');
+      const { state, error, result } = await finished(id);
+      assert.deepEqual([state, result], ['failed', null]);
+      assert.match(JSON.stringify(error), /its result is longer than 1048576/);
+    });
+
+    test('a call that a job does not await neither ends the process nor writes after the job', async () => {
+      const id = await startSweep('forgetful', ({ records, transaction }) => {
+        void records.create('projects', { name: 'late' });
+        void records.find('nothing');
+        void transaction((inner) => inner.create('projects', { name: 'later' }));
+        return {};
+      });
+      assert.equal((await finished(id)).state, 'completed');
+      // Another job of the organization is performed after these calls.
+      assert.equal((await finished(await startSweep('next', () => ({})))).state, 'completed');
+      assert.deepEqual(await projects(), []);
+    });
+
+    test('a job fails if its record was deleted while the job waited', async () => {
+      const task = await createTask();
+      const [block, reached] = [gate(), gate()];
+      await startSweep('block', async () => {
+        reached.resolve();
+        await block.promise;
+        return undefined;
+      });
+      await reached.promise;
+      const { id } = await succeed(`POST tasks/${task}/actions/tidy`, {});
+      await succeed(`DELETE tasks/${task}`);
+      block.resolve();
+      const { state, error } = await finished(Number(id));
+      assert.deepEqual([state, (error as { readonly code: string }).code], ['failed', 'not_found']);
+      assert.equal(attempts.length, 1, 'the action was not called');
+    });
+
     test('a job of which a process died is attempted again after its lease, and the first attempt cannot write', async () => {
       const [stuck, reached] = [gate(), gate()];
       let late: unknown;
@@ -279,6 +348,47 @@ onBothDrivers(
       assert.deepEqual(rows, [{ action: 'cancel' }]);
     });
 
+    test('a running job ends when its input is erased, and is not performed again', async () => {
+      let isStopped = false;
+      const id = await startSweep('erased', async ({ signal }) => {
+        if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        isStopped = true;
+        return {};
+      });
+      await until(() => attempts.length === 1, 'the attempt');
+      await update(id, `input = ''`);
+      await until(() => isStopped, 'the attempt to end');
+      await update(id, 'due_at = now()');
+      const { state, error } = await finished(id);
+      assert.equal(state, 'failed');
+      assert.match(JSON.stringify(error), /The input of the job was erased/);
+      assert.equal(attempts.length, 1);
+    });
+
+    test('a process runs at most four jobs at a time, and starts the next one when a job ends', async () => {
+      const gates = [gate(), gate(), gate(), gate(), gate()];
+      modes.set('occupy', async () => {
+        await gates[attempts.length - 1]?.promise;
+        return {};
+      });
+      const jobs: { readonly id: number; readonly key: string }[] = [];
+      for (const index of gates.keys()) {
+        const { key } = await instance().organization(`busy-${count}-${index}`);
+        const { id } = await succeed('POST projects/actions/sweep', { mode: 'occupy' }, key);
+        jobs.push({ id: Number(id), key });
+      }
+      await until(() => attempts.length === 4, 'four attempts');
+      // Leases are renewed as often as the process looks for jobs.
+      const leaseOf = async () => String((await rowOf(jobs[0]?.id)).due_at.getTime());
+      const lease = await leaseOf();
+      await until(async () => (await leaseOf()) !== lease, 'the renewal of a lease');
+      assert.deepEqual([attempts.length, (await rowOf(jobs[4]?.id)).state], [4, 'queued']);
+      gates[0]?.resolve();
+      await until(() => attempts.length === 5, 'the fifth attempt');
+      for (const { resolve } of gates) resolve();
+      for (const { id, key } of jobs) assert.equal((await finished(id, key)).state, 'completed');
+    });
+
     test('an organization runs one job at a time, and at most 10 wait', async () => {
       const [block, reached] = [gate(), gate()];
       const first = await startSweep('block', async () => {
@@ -303,12 +413,19 @@ onBothDrivers(
       assert.equal((await finished(free, other.key)).state, 'completed');
       assert.equal(attempts.length, 2);
       const [last] = waiting.slice(-1);
-      assert.equal((await succeed(`POST jobs/${last?.id}/cancel`)).state, 'cancelled');
+      const cancelled = await succeed(`POST jobs/${last?.id}/cancel`);
+      assert.deepEqual([cancelled.state, typeof cancelled.finished_at], ['cancelled', 'string']);
+      assert.equal((await rowOf(last?.id)).input, '');
       block.resolve();
       assert.equal((await finished(first)).state, 'completed');
       for (const { id } of waiting.slice(0, -1))
         assert.equal((await finished(Number(id))).state, 'completed');
-      assert.equal(attempts.length, 2 + 9);
+      const started = attempts.slice(2).map(({ jobId }) => Number(jobId));
+      assert.deepEqual(
+        started,
+        waiting.slice(0, -1).map(({ id }) => id),
+        'in the order of the requests',
+      );
     });
 
     test('a job that takes longer than its limit fails, and its access to records ends', async () => {
@@ -428,11 +545,10 @@ onBothDrivers(
       };
       const before = await counts();
       const [block, reached] = [gate(), gate()];
-      await finished(
-        await startSweep('fail', () => {
-          throw new Rejection('no');
-        }),
-      );
+      const failed = await startSweep('fail', () => {
+        throw new Rejection('no');
+      });
+      await finished(failed);
       await startSweep('block', async () => {
         reached.resolve();
         await block.promise;
@@ -450,6 +566,9 @@ onBothDrivers(
         `action sweep of projects, organization ${acme.slug}: jobs that failed during the last day: 1`,
         `action sweep of projects, organization ${acme.slug}: jobs that have been waiting for more than 60 minutes: 1`,
       ]);
+      await update(failed, `finished_at = now() - interval '25 hours'`);
+      await update(waiting, `due_at = now() - interval '59 minutes'`);
+      assert.deepEqual(await findings(), []);
       block.resolve();
       await finished(waiting);
     });
@@ -465,6 +584,87 @@ onBothDrivers(
       const ended = (days: number) => `finished_at = now() - interval '${days} days'`;
       assert.equal(await statusAfter(`created_at = now() - interval '20 days', ${ended(6)}`), 200);
       assert.equal(await statusAfter(ended(8)), 404);
+    });
+
+    describe('the queue', () => {
+      const tables = () => tablesOf(instance().database);
+      const typesOf = (name: string) => [{ resource: { name: 'projects' }, name }];
+      const claim = () => claimJob(tables(), typesOf(`unknown-${count}`));
+      /** Queues a job that has been due for a while. The instance does not have its action, so only the test claims it. */
+      const queue = async (age: string, { id } = acme) => {
+        const { rows } = await sql<{ id: string }>`
+          insert into crm_jobs (organization_id, resource, action, input, caller_kind, request_id, due_at)
+          values (${id}::bigint, 'projects', ${`unknown-${count}`}, '{}', 'command', '', now() - ${age}::text::interval)
+          returning id::text as id`.execute(tables());
+        return rows[0]?.id ?? assert.fail();
+      };
+
+      test('returns the job that has been due for the longest time, one of each organization', async () => {
+        const other = await instance().organization(`other-${count}`);
+        const [later, earlier] = [await queue('1 minute'), await queue('2 minutes')];
+        await queue('-1 hour');
+        const foreign = await queue('1 second', other);
+        const first = (await claim()) ?? assert.fail();
+        assert.deepEqual([first.id, first.attempts], [earlier, 1]);
+        assert.equal((await claim())?.id, foreign);
+        assert.equal(await claim(), undefined);
+        await finishJob(tables(), first, { state: 'completed' });
+        assert.equal((await claim())?.id, later);
+        assert.equal(await claim(), undefined);
+      });
+
+      test('ignores an attempt that another one has replaced', async () => {
+        const id = await queue('1 minute');
+        const first = (await claim()) ?? assert.fail();
+        assert.deepEqual(await renewLease(tables(), first, { done: 1, total: 2 }), { isCancelled: false });
+        assert.equal(await claim(), undefined, 'its lease has been renewed');
+        await update(Number(id), `due_at = now()`);
+        const second = (await claim()) ?? assert.fail();
+        assert.deepEqual([second.id, second.attempts, second.progress], [id, 2, { done: 1, total: 2 }]);
+        assert.equal(await renewLease(tables(), first, undefined), undefined);
+        await finishJob(tables(), first, { state: 'completed' });
+        await requeueJob(tables(), first, { pauseSeconds: 0, isCounted: true });
+        const { state, attempts: number } = await rowOf(id);
+        assert.deepEqual([state, number], ['running', 2]);
+      });
+
+      test('returns a job again after its pause, and counts only failed attempts', async () => {
+        const id = await queue('1 minute');
+        const numbers: (number | undefined)[] = [];
+        for (const isCounted of [false, true, true]) {
+          const attempt = (await claim()) ?? assert.fail();
+          numbers.push(attempt.attempts);
+          await requeueJob(tables(), attempt, { pauseSeconds: 3600, isCounted });
+          assert.equal(await claim(), undefined, 'the pause has not ended');
+          await update(Number(id), 'due_at = now()');
+        }
+        assert.deepEqual(numbers, [1, 1, 2]);
+      });
+
+      test('keeps a job for an hour whose action the instance does not have, after which it fails', async () => {
+        const id = await queue('59 minutes');
+        assert.equal(await claimJob(tables(), typesOf('other')), undefined);
+        await update(Number(id), `due_at = now() - interval '61 minutes'`);
+        await until(async () => (await rowOf(id)).state === 'failed', 'the job to fail');
+        assert.match(
+          (await rowOf(id)).error,
+          new RegExp(`The instance no longer has the action unknown-${count} of projects`),
+        );
+      });
+
+      test('deletes jobs that have waited for a week, but none that is running', async () => {
+        const ids = [await queue('-1 day'), await queue('-1 day'), await queue('-1 day')];
+        const [old, recent, running] = ids.map(Number) as [number, number, number];
+        await update(old, `created_at = now() - interval '8 days'`);
+        await update(recent, `created_at = now() - interval '6 days'`);
+        await update(running, `created_at = now() - interval '8 days', state = 'running'`);
+        await jobsRetention(tables());
+        const jobs = tables().selectFrom('crm_jobs').select('id').where('id', 'in', ids).orderBy('id');
+        assert.deepEqual(
+          (await jobs.execute()).map(({ id }) => Number(id)),
+          [recent, running],
+        );
+      });
     });
 
     test('an idempotency key starts a job once', async () => {
@@ -593,6 +793,10 @@ onBothDrivers(
       for (const missing of ['999999', 'x', '99999999999999999999'])
         assert.equal((await send(`GET jobs/${missing}`)).status, 404);
       assert.equal((await instance().call(`GET /api/v1/jobs/${job}`)).status, 401);
+      // A user with the ID of the key did not start it.
+      await update(job, `caller_kind = 'user'`);
+      assert.equal((await jobOf(job, caller)).result, null);
+      await update(job, `caller_kind = 'key'`);
       // Its caller no longer sees the result without the grant for the action.
       await sql`delete from crm_grants where organization_id = ${acme.id}::bigint and object = 'tasks' and action = 'update'`.execute(
         tablesOf(instance().database),

@@ -96,7 +96,7 @@ const preparePage = (name: string, view: ChangeView | undefined): Prepared<PageP
         ? [changes(readRows)]
         : [
             changes(visibleChanges('select * from _read', view, $)),
-            `union all (select null, "transaction"::text, "id"::text, ${milliseconds('"at"')}, null, (select count(*) from _read)::text from _read order by "transaction" desc, "id" desc limit 1)`,
+            `union all (select null, "transaction"::text, "id"::text, ${milliseconds('"at"')}, null, (select count(*) from _read)::text from _read order by _read."transaction" desc, _read."id" desc limit 1)`,
           ]),
     ].join(' ');
   });

@@ -316,6 +316,25 @@ onBothDrivers(
         const same = await limitedKey(instance(), acme, ['jobs:list:hot']);
         assert.equal((await get(`/events?after=${next}`, same.key)).status, 200);
       });
+
+      test('pages of the feed continue after the last change, however many digits its ID has', async () => {
+        const { key } = await limitedKey(instance(), acme, ['jobs:list']);
+        const start = await now(key);
+        await sql`select setval(pg_get_serial_sequence('crm_ledger', 'id'), 99800)`.execute(
+          tablesOf(instance().database),
+        );
+        const names = Array.from({ length: 600 }, (_, index) => `digits ${index}`);
+        await call('POST jobs/batch', { records: names.map((name) => ({ name })) });
+        let changes: readonly Change[] = [];
+        await until(async () => {
+          ({ changes } = await feedOf(key, start));
+          return changes.length >= names.length;
+        }, 'the feed to catch up');
+        assert.deepEqual(
+          changes.map(({ after }) => after?.name),
+          names,
+        );
+      });
     });
 
     test('waiting ignores changes that are not visible, and ends with 400 if the limits change', async () => {

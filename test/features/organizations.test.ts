@@ -293,6 +293,20 @@ onBothDrivers(
           mainOf(none)?.replace(/[\w-]{10,}<\/code>/, ''),
         );
       }
+      const grants = [{ object: 'leads', actions: ['read'] }] as const;
+      const reader = await signIn(
+        instance(),
+        await makePerson(instance(), [{ organization: paged, grants }]),
+      );
+      const own = await reader.get(base);
+      assert.ok(own.text.includes('href="/setup/o/paged"') && !own.text.includes(`${base}/paged/`));
+      for (const what of ['rename', 'phone-numbers', 'export', 'delete'])
+        assert.equal((await reader.get(`${base}/paged/${what}`)).status, 403, what);
+      const _csrf = await reader.token('/setup/me');
+      for (const what of ['rename', 'phone-numbers', 'delete']) {
+        const sent = { _csrf, name: 'Mine', slug: 'paged', country: 'DE' };
+        assert.equal((await reader.post(`${base}/paged/${what}`, sent)).status, 403, what);
+      }
       const rename = (fields: Record<string, string>) =>
         browser.submit(`${base}/paged/rename`, `${base}/paged/rename`, fields);
       const conflict = await rename({ name: 'Paged & Co', slug: 'globex' });
@@ -358,6 +372,45 @@ onBothDrivers(
         );
         assert.equal(readFileSync(file, 'utf8'), 'mine');
         folder.remove();
+      });
+
+      test('the export contains every change and note in order, however many there are', async () => {
+        const folder = temporaryFolder();
+        const file = join(folder.path, 'long.ndjson');
+        const long = await instance().organization('long');
+        // More rows than one statement reads, and changes that are together larger than one statement reads.
+        await sql`insert into crm_ledger (organization_id, actor_kind, action, object, object_id, version, record)
+          select ${long.id}, 'command', 'create', 'leads', n, 1, case when n <= 3 then json_build_object('x', repeat('x', 2000000))::text end
+          from generate_series(1, 1003) n`.execute(tables());
+        await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text)
+          select ${long.id}::bigint, 'leads', n, ${long.user}::bigint, n::text from generate_series(1, 1001) n`.execute(
+          tables(),
+        );
+        await run('org', 'export', 'long', file);
+        const lines = readFileSync(file, 'utf8')
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line) as { note?: { text: string }; change?: Record<string, unknown> });
+        const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+        assert.deepEqual(
+          lines.flatMap(({ note }) => (note ? [Number(note.text)] : [])),
+          upTo(1001),
+        );
+        const changes = lines.flatMap(({ change }) => (change ? [change] : []));
+        assert.deepEqual(
+          changes.filter(({ version }) => version !== null).map(({ id }) => id),
+          upTo(1003),
+        );
+        const exported = changes.filter(
+          ({ action, object }) => action === 'export' && object === 'organization',
+        );
+        assert.deepEqual(
+          exported.map(({ id, actor }) => [String(id), (actor as { kind: string }).kind]),
+          [[long.id, 'command']],
+          'the export itself is recorded',
+        );
+        folder.remove();
+        await deleteOrganization(instance().database, long.id);
       });
 
       test("each organization's export contains its own profile for a member of several organizations", async () => {

@@ -1,6 +1,7 @@
 // The trash: deletes that can be reverted, and everything that must not show trashed records.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { retentionBatch } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { purgeStep } from '../../plugins/tenants/trash/purge.ts';
 import type { Change } from '../support/changes.ts';
@@ -419,6 +420,39 @@ onBothDrivers(
         await idsOf('GET /firms?trashed=true&sort=id&name[in]=Cleared&name[in]=Kept&name[in]=Recent'),
         [kept, recent],
       );
+    });
+
+    test('a purge deletes the records of all organizations whose period is over, and no others', async () => {
+      const beta = await instance().organization('beta');
+      const ids: number[] = [];
+      for (const { key } of [alpha, beta, beta]) {
+        const { json } = await call('POST /firms', { key, body: { name: 'Expires somewhere' } });
+        await succeeds(`DELETE /firms/${json.id}`, { key });
+        ids.push(Number(json.id));
+      }
+      const [own, foreign, recent] = ids;
+      await rows(
+        `update "firms" set "_trashed_at" = now() - interval '31 days' where "id" in (${own}, ${foreign})`,
+      );
+      await rows(`update "firms" set "_trashed_at" = now() - interval '29 days' where "id" = ${recent}`);
+      await purge('firms');
+      const left = await rows(`select "id"::text from "firms" where "id" in (${ids.join()})`);
+      assert.deepEqual(
+        left.map(([id]) => Number(String(id))),
+        [recent],
+      );
+    });
+
+    test('a run of the purge deletes all expired records, however many there are', async () => {
+      const many = await instance().organization('many');
+      await rows(
+        `insert into "firms" ("organization_id", "created_at", "updated_at", "name", "code", "_trashed_at")
+         select ${many.id}, now(), now(), 'Many ' || n, 'many ' || n, now() - interval '31 days' from generate_series(1, 1001) n`,
+      );
+      const resource = instance().resources.find(({ name }) => name === 'firms') ?? assert.fail();
+      const step = purgeStep(instance().database, resource);
+      while ((await step(tablesOf(instance().database))) === retentionBatch);
+      assert.deepEqual(await rows(`select "id"::text from "firms" where "organization_id" = ${many.id}`), []);
     });
 
     test('a later purge deletes records that precede those of an earlier one', async () => {

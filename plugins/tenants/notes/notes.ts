@@ -107,8 +107,8 @@ export async function* exportNotes(tables: Tables, organization: string): AsyncG
     const { rows }: { rows: { id: string; note: string }[] } = await sql<{ id: string; note: string }>`
       select id::text as id, json_build_object('id', id, 'resource', resource, 'record_id', record_id,
         'author_id', author_id, 'text', text, 'created_at', created_at, 'changed_at', changed_at)::text as note
-      from crm_notes where organization_id = ${organization}::bigint and id > ${after}::bigint
-      order by id limit ${sql.lit(exportBatch)}`.execute(tables);
+      from crm_notes n where organization_id = ${organization}::bigint and id > ${after}::bigint
+      order by n.id limit ${sql.lit(exportBatch)}`.execute(tables);
     for (const { note } of rows) yield note;
     after = rows.length < exportBatch ? undefined : rows.at(-1)?.id;
   }

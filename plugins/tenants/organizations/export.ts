@@ -109,7 +109,7 @@ async function* changesIn(database: Database, organization: string): AsyncGenera
         ) _sized
       ) _rows
       where "_before" < ${sql.lit(maxBytes)}
-      order by "transaction", "id"`.execute(tables);
+      order by _rows."transaction", _rows."id"`.execute(tables);
     // PostgreSQL preserves the formatting of json values, including line breaks.
     for (const { change } of rows) yield `{"kind":"change","change":${change.replaceAll('\n', ' ')}}\n`;
     after = rows.at(-1);

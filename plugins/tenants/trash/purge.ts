@@ -42,10 +42,10 @@ export function purgeStep(
   let last: ExpiredRecord = { organization: '0', id: '0' };
   return async (tables) => {
     const { rows } = await sql<ExpiredRecord>`
-      select organization_id::text as organization, id::text as id from ${sql.table(name)}
+      select organization_id::text as organization, id::text as id from ${sql.table(name)} t
       where ${expired}
         and (organization_id, id) > (${last.organization}::bigint, ${last.id}::bigint)
-      order by organization_id, id limit ${sql.lit(retentionBatch)}`.execute(tables);
+      order by t.organization_id, t.id limit ${sql.lit(retentionBatch)}`.execute(tables);
     for (const [organization, records] of Map.groupBy(rows, (row) => row.organization)) {
       const body = { ids: records.map(({ id }) => fieldTypes.int64.form.parse(id)), on_error: 'continue' };
       await runOperation(database, purge, { caller: commandCaller(organization), body });

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
+import { removeExpired } from '../../plugins/tenants/erasure/erasure-requests.ts';
 import { settled } from '../support/erasures.ts';
 import { administratorOf, formsOf, problemOf, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -120,9 +121,18 @@ onBothDrivers('erasures in the background', (instance) => {
       const page = `/setup/o/${organization.slug}/forgetting/find`;
       return { browser, answer: await browser.submit(page, page, { texts: 'nobody@example.com' }) };
     };
-    const { answer } = await search(busy);
+    const { browser, answer } = await search(busy);
     assert.equal(answer.status, 400);
     assert.match(problemOf(answer), /already has 3 searches or erasures in progress/);
+    const inProgress = tables
+      .selectFrom('crm_erasures')
+      .select('id')
+      .where('organization_id', '=', busy.id)
+      .where('state', '=', 'erasing');
+    const [{ id = '' } = {}] = await inProgress.execute();
+    const _csrf = await browser.token('/setup/o/busy/forgetting/find');
+    await browser.post('/setup/o/busy/forgetting/cancel', { _csrf, id });
+    assert.equal((await inProgress.execute()).length, 1, 'an erasure cannot be canceled');
     const other = await search(globex);
     assert.equal((await settled(other.browser, other.answer)).status, 200);
     await tables
@@ -132,5 +142,36 @@ onBothDrivers('erasures in the background', (instance) => {
       .where('state', '=', 'erasing')
       .execute();
     assert.equal((await search(busy)).answer.status, 303, 'a completed erasure makes room');
+  });
+
+  test('search results are deleted after an hour, and completed erasures after a day', async () => {
+    const old = await instance().organization('old');
+    const cases = [
+      ...(['found', 'nothing', 'failed'] as const).flatMap((state) => [
+        { state, minutes: 59, isKept: true },
+        { state, minutes: 61, isKept: false },
+      ]),
+      { state: 'erased', minutes: 24 * 60 - 1, isKept: true },
+      { state: 'erased', minutes: 24 * 60 + 1, isKept: false },
+      { state: 'searching', minutes: 100_000, isKept: true },
+      { state: 'erasing', minutes: 100_000, isKept: true },
+    ] as const;
+    const tables = tablesOf(instance().database);
+    const rows = cases.map(({ state, minutes }) => ({
+      ...{ organization_id: old.id, state, request: '', result: '', error: `${state} ${minutes}` },
+      ...{ searched: '0', claimed_until: new Date(Date.now() + 600_000) },
+      changed_at: new Date(Date.now() - minutes * 60_000),
+    }));
+    await tables.insertInto('crm_erasures').values(rows).execute();
+    await removeExpired(tables);
+    const left = await erasures()
+      .select('error')
+      .where('organization_id', '=', old.id)
+      .orderBy('id')
+      .execute();
+    assert.deepEqual(
+      left.map(({ error }) => error),
+      cases.filter(({ isKept }) => isKept).map(({ state, minutes }) => `${state} ${minutes}`),
+    );
   });
 });

@@ -103,13 +103,18 @@ onBothDrivers(
 
     test('definitions are listed, changed and checked like fields in YAML', async () => {
       const { data } = await succeeds('GET /fields/shops');
+      assert.deepEqual(
+        (data as Json[]).map(({ name }) => name),
+        ['score', 'note', 'kind', 'price', 'open', 'since', 'visited'],
+      );
       const [score, note, kind] = data as Json[];
       assert.deepEqual(
         [score?.name, score?.type, score?.min, score?.max, score?.label],
         ['score', 'integer', 0, 100, 'Score'],
       );
       assert.deepEqual([note?.max_length, kind?.max_length], [10_000, 255]);
-      await define('rated', { type: 'integer', max: 5 });
+      const rated = await call('POST /fields/shops', { body: { name: 'rated', type: 'integer', max: 5 } });
+      assert.deepEqual([rated.status, rated.headers.get('location')], [201, '/fields/shops/rated']);
       const changed = await succeeds('PATCH /fields/shops/rated', { body: { max: 10, label: 'Rating' } });
       assert.deepEqual([changed.max, changed.label], [10, 'Rating']);
       const reset = await succeeds('PATCH /fields/shops/rated', { body: { max: null } });
@@ -142,7 +147,42 @@ onBothDrivers(
       );
       await fails(404, 'GET /fields/leads');
       await fails(404, 'GET /fields/shops/missing');
+      await fails(404, 'POST /fields/shops/rated/restore');
       await succeeds('DELETE /fields/shops/rated');
+      await fails(404, 'DELETE /fields/shops/rated');
+      await fails(404, 'PATCH /fields/shops/rated', { body: { max: 3 } });
+      await fails(404, 'GET /fields/shops/rated');
+      assert.match(await fails(400, 'GET /fields/shops?deleted=yes'), /deleted must be true or false/);
+      const rows = await tablesOf(instance().database)
+        .selectFrom('crm_ledger')
+        .select(['action', 'actor_kind', 'organization_id'])
+        .where('object', '=', 'custom field')
+        .where('object_id', '=', String(rated.json.id))
+        .orderBy('id')
+        .execute();
+      assert.deepEqual(
+        rows.map((row) => [row.action, row.actor_kind, String(row.organization_id)]),
+        ['create', 'update', 'update', 'delete'].map((action) => [action, 'key', alpha.id]),
+      );
+    });
+
+    test('a resource has at most 100 custom fields, including deleted ones', async () => {
+      const { id, key } = await instance().organization('full');
+      await tablesOf(instance().database)
+        .insertInto('crm_custom_fields')
+        .values(
+          Array.from({ length: 99 }, (_, index) => ({
+            ...{ organization_id: id, resource: 'shops', name: `f${index}`, type: 'text', options: '{}' },
+            ...{ field_group: null, created_at: new Date(), deleted_at: index === 0 ? new Date() : null },
+          })),
+        )
+        .execute();
+      const field = (name: string) => ({ key, body: { name, type: 'text' } });
+      await succeeds('POST /fields/shops', field('last'));
+      const answer = await call('POST /fields/shops', field('one_more'));
+      assert.deepEqual([answer.status, answer.json.code], [403, 'quota_exceeded']);
+      assert.match(String(answer.json.error), /100/);
+      await succeeds('POST /fields/shelves', field('of_another_resource'));
     });
 
     test('records contain a value for every custom field', async () => {
@@ -338,6 +378,51 @@ onBothDrivers(
       await define('old', { type: 'string' });
       assert.equal(((await customOf(id)) as Json).old, null);
       assert.deepEqual(await namesOf('custom.old=kept'), []);
+    });
+
+    test('when the values of a deleted field are deleted, other fields of the same name keep theirs', async () => {
+      const tables = tablesOf(instance().database);
+      const [own, other] = [
+        await instance().organization('twin'),
+        await instance().organization('other-twin'),
+      ];
+      const body = { name: 'Twins', custom: { twin: 'shop' }, shelves: [{ custom: { twin: 'shelf' } }] };
+      const ids: unknown[] = [];
+      for (const { key } of [own, other]) {
+        for (const resource of ['shops', 'shelves'])
+          await succeeds(`POST /fields/${resource}`, { key, body: { name: 'twin', type: 'string' } });
+        ids.push((await succeeds('POST /shops', { key, body })).id);
+      }
+      const { key } = own;
+      await succeeds('DELETE /fields/shops/twin', { key });
+      /** Deletes values whose field was deleted this many days ago. @returns the resources that still have values */
+      const resourcesAfter = async (days: number) => {
+        await tables
+          .updateTable('crm_custom_fields')
+          .set({ deleted_at: new Date(Date.now() - days * 86_400_000) })
+          .where('name', '=', 'twin')
+          .where('deleted_at', 'is not', null)
+          .execute();
+        for (const name of ['shops', 'shelves']) await purgeValues({ name })(tables);
+        await purgeFields(tables);
+        const rows = await tables
+          .selectFrom('crm_custom_values')
+          .select(['organization_id', 'resource'])
+          .where('field', '=', 'twin')
+          .execute();
+        return [own, other].map(({ id }) =>
+          rows
+            .filter((row) => String(row.organization_id) === id)
+            .map(({ resource }) => resource)
+            .sort(),
+        );
+      };
+      const both = ['shelves', 'shops'];
+      assert.deepEqual(await resourcesAfter(29), [both, both]);
+      assert.deepEqual(await resourcesAfter(31), [['shelves'], both]);
+      const { custom } = await succeeds(`GET /shops/${ids[1]}`, { key: other.key });
+      assert.deepEqual(custom, { twin: 'shop' });
+      await fails(404, 'POST /fields/shops/twin/restore', { key });
     });
 
     test('organizations do not see or affect each other', async () => {

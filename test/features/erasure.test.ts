@@ -10,7 +10,7 @@ import { administratorOf, formsOf, problemOf, readable, signIn } from '../suppor
 import { alignIds } from '../support/ids.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { deliver, integrate, unmatchedPayment } from '../support/partners.ts';
-import { activityOf, dump } from '../support/people.ts';
+import { activityOf, dump, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
 const email = 'Zoë.Quill@example.com';
@@ -179,7 +179,12 @@ onBothDrivers('erasure', (instance) => {
     assert.equal(actions.at(-1), 'forget person null');
     assert.match((await forget(acme, ...criteria)).text, /No data about this person was found/);
 
-    await forget(globex, ...criteria, '--erase');
+    const { json: erased } = await forget(globex, ...criteria, '--erase');
+    assert.deepEqual(
+      [(erased as typeof before).rows, (erased as typeof before).changes],
+      [before.rows, before.changes],
+      'the first erasure left the other organization unchanged',
+    );
     const everything = await dump(instance());
     for (const trace of traces) assert.doesNotMatch(everything, trace);
     assert.ok(everything.includes(other), 'the same search finds other people');
@@ -212,6 +217,67 @@ onBothDrivers('erasure', (instance) => {
     assert.equal((await create('leads')).isReplayed, false);
   });
 
+  test('rows about an erased record are deleted even if no term appears in them', async () => {
+    const email = 'nameless@example.com';
+    const id = Number((await call('POST /api/v1/leads', { email })).id);
+    const tables = tablesOf(instance().database);
+    // Rows about the person's record, and about a record of another resource with the same ID.
+    for (const resource of ['leads', 'cases']) {
+      await sql`insert into crm_idempotency (organization_id, caller, path, key, body_hash, record, record_id, tag)
+        values (${acme.id}::bigint, 'key 0', ${`${resource}/batch`}, 'nameless', '', '{}', ${id}::bigint, '')`.execute(
+        tables,
+      );
+      await sql`insert into crm_jobs (organization_id, resource, action, record_id, input, caller_kind, request_id, state)
+        values (${acme.id}::bigint, ${resource}, 'nameless', ${id}::bigint, '', 'command', '', 'completed')`.execute(
+        tables,
+      );
+      await sql`insert into crm_proposals (organization_id, key_id, tool, resource, record_id, action, body, tag, expires_at)
+        select organization_id, min(id), 'nameless', ${resource}::text, ${id}::bigint, '', '{}', '', now() + interval '30 days'
+        from crm_api_keys where organization_id = ${acme.id}::bigint group by organization_id`.execute(
+        tables,
+      );
+      await sql`insert into crm_merges (organization_id, resource, record_id, from_id, before)
+        values (${acme.id}::bigint, ${resource}, ${id}::bigint, 900001, 'nameless'), (${acme.id}::bigint, ${resource}, 900002, ${id}::bigint, 'nameless')`.execute(
+        tables,
+      );
+    }
+    await forget(acme, '--records', `leads?email=${email}`, '--erase');
+    const { rows } = await sql<{ row: string }>`
+      select 'idempotency ' || split_part(path, '/', 1) as row from crm_idempotency where key = 'nameless'
+      union all select 'job ' || resource from crm_jobs where action = 'nameless'
+      union all select 'proposal ' || resource from crm_proposals where tool = 'nameless'
+      union all select 'merge ' || resource from crm_merges where before = 'nameless'`.execute(tables);
+    assert.deepEqual(rows.map(({ row }) => row).sort(), [
+      'idempotency cases',
+      'job cases',
+      'merge cases',
+      'merge cases',
+      'proposal cases',
+    ]);
+  });
+
+  test('values of a record with fewer than five characters are not search terms', async () => {
+    const email = 'short.phone@example.com';
+    await call('POST /api/v1/leads', { email, phone: '1234' });
+    const { id } = await call('POST /api/v1/cases', { subject: 'Invoice 12345' });
+    const { json } = await forget(acme, '--records', `leads?email=${email}`, '--erase');
+    assert.deepEqual([json.texts, json.mentions], [[email], {}]);
+    assert.equal((await call(`GET /api/v1/cases/${id}`)).subject, 'Invoice 12345');
+  });
+
+  for (const [term, storedText, isFound] of [
+    ['+49 (170) 22-33-445', '004917022.33.445', true],
+    ['7654321', '76-54-321', true],
+    ['765432', '76-54-32', false],
+    ['order 7654322', '76-54-322', false],
+  ] as const) {
+    test(`${term} ${isFound ? 'finds' : 'does not find'} ${storedText}`, async () => {
+      await unmatchedPayment(instance(), acme.id, { payload: storedText });
+      const { json } = await forget(acme, '--text', term, '--erase');
+      assert.equal((json.rows as Record<string, number>).crm_payment_events, Number(isFound));
+    });
+  }
+
   for (const [input, storedText] of [
     ['Zoë.Quill@example.com', 'ZOË.QUILL@EXAMPLE.COM'],
     ['ZOË.QUILL@EXAMPLE.COM', 'zoë.quill@example.com'],
@@ -234,9 +300,12 @@ onBothDrivers('erasure', (instance) => {
 
   test('lists records that mention the person and leaves them unchanged', async () => {
     const { id } = await call('POST /api/v1/cases', { subject: 'About Wintermute and others' });
+    const history = async () => (await call(`GET /api/v1/cases/${id}/history`)).data;
+    const changes = await history();
     const { json } = await forget(acme, '--text', 'wintermute', '--erase');
     assert.deepEqual((json as Record<string, unknown>).mentions, { cases: [String(id)] });
     assert.equal((await call(`GET /api/v1/cases/${id}`)).subject, 'About Wintermute and others');
+    assert.deepEqual(await history(), changes);
   });
 
   for (const [args, message] of [
@@ -289,6 +358,12 @@ onBothDrivers('erasure', (instance) => {
       ),
       /more than 100 records/,
     );
+    const browser = await signIn(instance(), administratorOf(acme));
+    const page = '/setup/o/acme/forgetting/find';
+    const selection = 'leads?created_at[gte]=2000-01-01T00:00:00Z';
+    const failed = await settled(browser, await browser.submit(page, page, { records: selection }));
+    assert.match(problemOf(failed), /more than 100 records/);
+    assert.ok(readable(failed.text).includes(selection), 'the form keeps the input');
   });
 
   test('an administrator finds, confirms and erases a person in the browser', async () => {
@@ -304,20 +379,30 @@ onBothDrivers('erasure', (instance) => {
     );
     assert.equal(problemOf(nobody), 'no data about this person was found');
     assert.match(nobody.text, /nobody@example\.com/, 'the form keeps the input');
-    const found = await settled(
-      browser,
-      await browser.submit(`${page}/find`, `${page}/find`, {
-        records: 'leads?email=browserly@example.com',
-      }),
-    );
+    const search = await browser.submit(`${page}/find`, `${page}/find`, {
+      records: 'leads?email=browserly@example.com',
+    });
+    const found = await settled(browser, search);
     assert.equal(found.status, 200);
     const form =
       formsOf(found).find(({ action }) => action === `${page}/forget`) ?? assert.fail(readable(found.text));
     const response = await browser.post(`${page}/forget`, { ...form.values, word: 'no' });
     assert.equal(response.status, 400);
     assert.equal((await call(`GET /api/v1/leads/${id}`)).id, id);
-    const done = await browser.post(`${page}/forget`, { ...form.values, word: 'erase' });
-    assert.match(readable((await settled(browser, done)).text), /has been erased/);
+    const { id: confirmer, ...login } = await makePerson(instance(), [{ organization: acme }]);
+    const other = await signIn(instance(), login);
+    const question = formsOf(await other.get(search.headers.get('location') ?? '')).find(
+      ({ action }) => action === `${page}/forget`,
+    );
+    const done = await other.post(`${page}/forget`, { ...question?.values, word: 'erase' });
+    assert.match(readable((await settled(other, done)).text), /has been erased/);
+    const [{ actor, did } = assert.fail()] = (await activityOf(instance(), acme.id)).slice(-1);
+    assert.deepEqual(
+      [actor, did],
+      [`user ${confirmer}`, 'forget person null'],
+      'the member who confirmed it',
+    );
+    assert.ok(readable((await browser.get(page)).text).includes(login.email));
     assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
     assert.doesNotMatch(await dump(instance()), /browserly/i);
   });

@@ -1,6 +1,8 @@
 // Merging two records: references move, blank fields are filled, and the other record is removed, all or nothing.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { mergesRetention } from '../../plugins/tenants/merges/index.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -541,6 +543,24 @@ onBothDrivers(
       await merged(`people/${kept}`, deleted);
       await ok(`POST /people/${deleted}/restore`);
       assert.equal(await reason([`people/${kept}`, deleted]), `record ${deleted} is not in the trash`);
+    });
+
+    test('a merge can be undone for 30 days', async () => {
+      const [first, second] = [await firm(), await firm()];
+      await merged(`firms/${first}`, second);
+      const age = async (days: number) => {
+        const tables = tablesOf(instance().database);
+        await tables
+          .updateTable('crm_merges')
+          .set({ merged_at: new Date(Date.now() - days * 86_400_000) })
+          .where('record_id', '=', String(first))
+          .execute();
+        await mergesRetention(tables);
+        const rows = tables.selectFrom('crm_merges').select('from_id').where('record_id', '=', String(first));
+        return (await rows.execute()).length;
+      };
+      assert.deepEqual([await age(29), await age(31)], [1, 0]);
+      assert.ok((await undo(`firms/${first}`, second)).status >= 400);
     });
 
     test('of two concurrent requests to undo a merge, one succeeds', async () => {

@@ -6,7 +6,8 @@ import type { Database } from '../../engine/database/database.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { listRows } from '../../engine/tables/rows.ts';
 import { assertKeyQuota, keyRows, revokeKey } from '../../plugins/access/api-keys/keys.ts';
-import type { QuotaSettings } from '../../plugins/tenants/quotas/quota.ts';
+import { ownWords } from '../../plugins/admin-ui/shell/index.ts';
+import { type QuotaSettings, quotaExcess, quotaLine, quotaOf } from '../../plugins/tenants/quotas/quota.ts';
 import { recordQuotas } from '../../plugins/tenants/quotas/record-quotas.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
@@ -272,6 +273,48 @@ onBothDrivers(
         }, 'count without the ended write');
       });
 
+      test('more records than one statement counts are counted completely', async () => {
+        const { database, resources } = instance();
+        const large = await instance().organization('large');
+        await database.run({
+          name: '',
+          text: `insert into leads (organization_id, created_at, updated_at)
+            select $1::bigint, now(), now() from generate_series(1, 40001)`,
+          values: [large.id],
+        });
+        const quotas: QuotaSettings = { records: 1, storage_mb: 0, keys: 0, organizations: {} };
+        const { usage } = recordQuotas({ database, resources, settings: { current: { quotas } } }, (cause) =>
+          assert.fail(String(cause)),
+        );
+        assert.equal((await usage(large.id))?.records, 40_001);
+      });
+
+      test('if records cannot be counted, the last count applies, and without one nothing is rejected', async () => {
+        const { database, resources } = instance();
+        const blind = await instance().organization('blind');
+        const quotas: QuotaSettings = { records: 1, storage_mb: 0, keys: 0, organizations: {} };
+        let isFailing = true;
+        let failures = 0;
+        const schedule: Database['schedule'] = async (...given) => {
+          if (isFailing) throw new Error('the database does not respond');
+          return database.schedule(...given);
+        };
+        const { admit, usage } = recordQuotas(
+          { database: { ...database, schedule }, resources, settings: { current: { quotas } } },
+          () => failures++,
+        );
+        await admit(blind.id, 5);
+        assert.deepEqual([await usage(blind.id), failures], [undefined, 2]);
+        isFailing = false;
+        assert.equal((await usage(blind.id))?.records, 0);
+        isFailing = true;
+        const tooMany = { code: 'quota_exceeded' };
+        await until(async () => {
+          await assert.rejects(async () => admit(blind.id, 2), tooMany);
+          return failures > 2;
+        }, 'count again');
+      });
+
       test('concurrent creates cannot exceed the quota', async () => {
         await set({ records: 20 });
         const bodies = Array.from({ length: 40 }, (_, index) => ({ last_name: `P${index}` }));
@@ -301,6 +344,48 @@ onBothDrivers(
       }, 'count the written values');
       assertRejected(await ask('POST', 'leads', { last_name: 'S' }));
       assert.match(await home(), /Storage in MB: 1 of 1\. You cannot create more\./);
+    });
+
+    test('a quota is exceeded by one record more or by the next record after the last byte', () => {
+      const quota = { records: 10, storage_mb: 2, keys: 0 };
+      const isRejected = (records: number, bytes: number, newRecords: number) =>
+        quotaExcess(quota, { records, bytes }, newRecords) !== undefined;
+      const limit = 2 * 1024 * 1024;
+      assert.deepEqual(
+        [isRejected(8, 0, 2), isRejected(8, 0, 3), isRejected(0, limit - 1, 1), isRejected(0, limit, 1)],
+        [false, true, false, true],
+      );
+      assert.equal(
+        quotaExcess({ records: 0, storage_mb: 0, keys: 0 }, { records: 9, bytes: limit }, 1),
+        undefined,
+      );
+    });
+
+    test('the home page warns of a quota from 80 percent', () => {
+      const stateOf = (used: number, quota: number) =>
+        quotaLine(ownWords('Records'), { used, quota }, 'en')[0]?.state;
+      assert.deepEqual(
+        [
+          stateOf(79, 100),
+          stateOf(80, 100),
+          stateOf(99, 100),
+          stateOf(100, 100),
+          stateOf(101, 100),
+          stateOf(5, 0),
+        ],
+        ['good', 'warn', 'warn', 'bad', 'bad', undefined],
+      );
+    });
+
+    test('the quota of the current slug precedes those of former slugs, and defaults fill the rest', () => {
+      const settings = {
+        ...{ records: 1, storage_mb: 2, keys: 3 },
+        organizations: { current: { records: 10 }, former: { records: 20, keys: 30 } },
+      };
+      const of = (...slugs: string[]) => quotaOf(settings, slugs);
+      assert.deepEqual(of('current', 'former'), { records: 10, storage_mb: 2, keys: 3 });
+      assert.deepEqual(of('unknown', 'former'), { records: 20, storage_mb: 2, keys: 30 });
+      assert.deepEqual(of('toString'), { records: 1, storage_mb: 2, keys: 3 });
     });
 
     test('keys are counted on creation, and can still be rotated', async () => {

@@ -1,7 +1,9 @@
 // Jobs in the admin UI: the form of the action leads to a page that shows the progress, without JavaScript.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { sql } from 'kysely';
 import { type JobAction, Rejection } from '../../engine/records/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -87,6 +89,29 @@ onBothDrivers(
       assert.match(readable(page.text), /Clean[\s\S]*Tasks[\s\S]*Failed[\s\S]*1,200 of 5,000/);
       assert.match(readable(page.text), new RegExp(administratorOf(acme).email));
       assert.doesNotMatch(readable(page.text), /Completed/);
+    });
+
+    test('the list shows who started a job, or that it is scheduled', async () => {
+      const own = await instance().organization('starters');
+      const add = (action: string, kind: string, id: string | null, isScheduled: boolean) =>
+        sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, caller_id, request_id, scheduled_for)
+          values (${own.id}::bigint, 'tasks', ${action}, '', 'completed', ${kind}, ${id}::bigint, '', case when ${isScheduled}::boolean then now() end)`.execute(
+          tablesOf(instance().database),
+        );
+      const { id: key } = await own.makeKey({ profile: 'read-only' });
+      await add('by-schedule', 'command', null, true);
+      await add('by-user', 'user', own.user, false);
+      await add('by-key', 'key', key, false);
+      await add('by-nobody', 'user', '999999', false);
+      const visitor = await signIn(instance(), administratorOf(own));
+      const { text } = await visitor.get('/setup/o/starters/jobs');
+      const starters = [...text.matchAll(/<tr>[\s\S]*?<\/tr>/g)].map(([row]) =>
+        ['Schedule', administratorOf(own).email, 'read-only'].filter((starter) => row.includes(starter)),
+      );
+      assert.deepEqual(
+        starters.filter((row, index) => index > 0 || row.length > 0),
+        [[], ['read-only'], [administratorOf(own).email], ['Schedule']],
+      );
     });
 
     test('members see only the jobs whose action they could perform', async () => {

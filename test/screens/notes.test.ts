@@ -141,7 +141,11 @@ onBothDrivers(
       const long = await write(admin, record, 'x'.repeat(10_001));
       assert.equal(long.status, 400);
       assert.match(long.text, /<textarea id="note"[^>]* aria-invalid="true">\nx{10001}<\/textarea>/);
+      const unstorable = await write(admin, record, 'a\0b');
+      assert.equal(unstorable.status, 400);
       assert.deepEqual(await storedNotes(record), []);
+      await write(admin, record, 'x'.repeat(10_000));
+      assert.deepEqual(await storedNotes(record), ['x'.repeat(10_000)]);
     });
 
     test('every reader of the record reads its notes, and writing requires the grant to update this record', async () => {

@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -377,6 +378,28 @@ describe('an incomplete backup file', () => {
       /it was altered/,
     ],
     [
+      'with lines after its end',
+      (path) => {
+        const lines = linesIn(source);
+        writeFileSync(path, gzipSync(`${[...lines, ...lines.slice(-1)].join('\n')}\n`));
+      },
+      /it contains trailing data/,
+    ],
+    [
+      'without a line break at its end',
+      (path) => writeFileSync(path, gzipSync(linesIn(source).join('\n'))),
+      /its last line is incomplete/,
+    ],
+    [
+      'with another value',
+      (path) => {
+        const lines = linesIn(source);
+        const first = lines.findIndex((line) => line.startsWith('['));
+        writeLines(path, lines.with(first, (lines[first] ?? '').replace('"1"', '"2"')));
+      },
+      /the backup has \d+ rows in accounts, but their contents differ/,
+    ],
+    [
       'without a row',
       (path) => {
         const lines = linesIn(source);
@@ -418,6 +441,16 @@ test('backup while a service is using the embedded database', {
   skip: !drivers.includes('embedded'),
 }, async () => {
   const { environment } = await storage(migratedStorage('embedded'));
+  // Copies of other processes, one of which has been abandoned.
+  const snapshots = join(environment.DATA_DIR ?? '', 'snapshots');
+  for (const [name, hours] of [
+    ['of-abandoned', 25],
+    ['of-running', 23],
+  ] as const) {
+    mkdirSync(join(snapshots, name), { recursive: true });
+    const time = new Date(Date.now() - hours * 3_600_000);
+    utimesSync(join(snapshots, name), time, time);
+  }
   // Requests wait while the files are copied.
   const service = await serve({ ...patient, ...environment });
   const path = join(folder.path, 'served.backup');
@@ -441,7 +474,7 @@ test('backup while a service is using the embedded database', {
     await crm(['move', '--to', join(folder.path, 'elsewhere')], environment),
     /a running service is using DATA_DIR\. Stop it first/,
   );
-  assert.deepEqual(readdirSync(join(environment.DATA_DIR ?? '', 'snapshots')), []);
+  assert.deepEqual(readdirSync(snapshots), ['of-running']);
   await service.kill();
 });
 

@@ -745,6 +745,29 @@ describe('checks without a database', () => {
     );
   });
 
+  test('workers need three connections each', async () => {
+    const workers = (pool: string) =>
+      find('workers', { WORKERS: '2', DATABASE_URL: 'postgres://localhost/crm', DATABASE_POOL: pool });
+    assert.match(String(await workers('5')), /^DATABASE_POOL: 5 connections are too few for 2 workers/);
+    assert.deepEqual(await workers('6'), []);
+  });
+
+  for (const [host, isReported] of [
+    ['127.0.0.1', false],
+    ['localhost', false],
+    ['::1', false],
+    ['10.0.0.1', false],
+    ['fd00::1', false],
+    ['198.51.100.7', true],
+    ['::', true],
+    // Nothing says to which IP address this name refers.
+    ['metrics', true],
+  ] as const)
+    test(`an admin port on ${host} is ${isReported ? '' : 'not '}reported`, async () => {
+      const findings = await find('admin port', { ADMIN_PORT: '9', ADMIN_HOST: host });
+      assert.equal(findings.length, Number(isReported));
+    });
+
   test('versions', () => {
     assert.match(String(nodeFindings('22.11.0')[0]?.message), /needs Node 24/);
     assert.match(String(versionFindings(140_011)[0]?.message), /needs PostgreSQL 15/);

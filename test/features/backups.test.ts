@@ -192,7 +192,22 @@ for (const driver of drivers) {
       for (const name of ['notes.txt', 'mine.backup']) writeFileSync(join(backups, name), '');
       writeFileSync(join(backups, '.crm-2026-01-01T000000Z.backup.12ab.partial'), '');
       await forget();
+      const tables = tablesOf(instance.database);
+      const run = (file: string, days: number) => ({
+        ...{ file, scheduled: false, ended_at: new Date(), bytes: '1', error: null },
+        started_at: new Date(Date.now() - days * 86_400_000),
+      });
+      await tables
+        .insertInto('crm_backups')
+        .values([run('old', 91), run('recent', 89)])
+        .execute();
       const newest = await make({ keep: 3 });
+      const runs = await tables.selectFrom('crm_backups').select('file').orderBy('id').execute();
+      assert.deepEqual(
+        runs.map(({ file }) => file),
+        ['recent', newest],
+        'runs are kept for 90 days',
+      );
       assert.deepEqual(
         readdirSync(backups).sort(),
         [names[2], last, newest?.slice(backups.length + 1), 'mine.backup', 'notes.txt'].sort(),
@@ -219,8 +234,10 @@ for (const driver of drivers) {
       assert.match(latest?.error ?? '', /a component of its path is not a folder/);
       assert.equal(whole, undefined);
       const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };
-      const findings = async () =>
-        (await backupCheck.run({ database: instance.database, settings })).map(({ message }) => message);
+      const findings = async ({ backups } = settings) =>
+        (await backupCheck.run({ database: instance.database, settings: { backups } })).map(
+          ({ message }) => message,
+        );
       assert.match(
         (await findings()).join(),
         /^the last backup failed: .* is not a folder; no backup exists$/,
@@ -237,11 +254,17 @@ for (const driver of drivers) {
       assert.notEqual(await make(), undefined);
       assert.match(await home(), /Last backup: 20/);
       assert.deepEqual(await findings(), []);
-      await tablesOf(instance.database)
-        .updateTable('crm_backups')
-        .set({ started_at: new Date(Date.now() - 50 * 3_600_000) })
-        .execute();
+      const age = (hours: number) =>
+        tablesOf(instance.database)
+          .updateTable('crm_backups')
+          .set({ started_at: new Date(Date.now() - hours * 3_600_000) })
+          .execute();
+      await age(47);
+      assert.deepEqual(await findings(), []);
+      await age(49);
       assert.match((await findings()).join(), /every 24 hours, but the last one is from 20/);
+      const unscheduled = { backups: { ...settings.backups, folder: '' } };
+      assert.deepEqual(await findings(unscheduled), [], 'without a schedule, no backup is late');
     });
   });
 }

@@ -299,6 +299,52 @@ test('nothing is measured without ADMIN_PORT', async () => {
   await instance.close();
 });
 
+test('metrics that cannot be read are omitted, and readings at the same time share one read', async () => {
+  let reads = 0;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const family = (name: string) => ({ [name]: { type: 'gauge', help: name } }) as const;
+  const collect = familyReader([
+    {
+      ofInstance: false,
+      families: family('broken'),
+      read: async (report) => {
+        report('broken', 1);
+        throw new Error('the database does not respond');
+      },
+    },
+    {
+      ofInstance: false,
+      families: family('working'),
+      read: async (report) => {
+        reads++;
+        await promise;
+        report('working', 7);
+      },
+    },
+    {
+      ofInstance: true,
+      families: family('shared'),
+      read: (report) => {
+        report('shared', 1);
+      },
+    },
+  ]);
+  const both = [collect(false), collect(false)];
+  resolve();
+  for (const families of await Promise.all(both))
+    assert.deepEqual(
+      families.map(({ name, values }) => [name, values.map(({ value }) => value)]),
+      [
+        ['broken', []],
+        ['working', [7]],
+        ['shared', []],
+      ],
+    );
+  assert.equal(reads, 1);
+  const again = await collect(true);
+  assert.deepEqual([reads, again.find(({ name }) => name === 'shared')?.values.length], [2, 1]);
+});
+
 test('the durations of hooks and actions are a histogram', async () => {
   const { count, metrics } = callMeter(undefined);
   const call = { module: 'm', place: 'beforeWrite of leads', result: 'completed' } as const;

@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
+import { administratorOf } from '../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
 import { type Collector, startCollector } from '../support/otlp.ts';
+import { logIn } from '../support/people.ts';
 import { apart, crm, until } from '../support/process.ts';
 
 const parent = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -93,9 +95,29 @@ for (const driver of drivers) {
       const headers = { 'x-request-id': 'stranger' };
       await instance.call('GET /no/such/path', { headers });
       const { span, statements } = await spansOf('stranger');
-      assert.deepEqual([span.name, span.attributes['http.response.status_code']], ['GET', 404]);
+      assert.deepEqual(
+        [span.name, span.attributes['http.response.status_code'], span.status],
+        ['GET', 404, 0],
+      );
       assert.deepEqual(statements, []);
       assert.ok(!JSON.stringify(span.attributes).includes('such'));
+    });
+
+    test("marks a server error, and contains the user's ID instead of a key's", async () => {
+      const { byToken } = await logIn(instance, administratorOf(acme));
+      const rename = (from: string, to: string) =>
+        instance.database.run({ name: '', text: `alter table ${from} rename to ${to}`, values: [] });
+      await rename('cases', 'renamed_cases');
+      const headers = { 'x-request-id': 'broken', ...byToken };
+      const { status } = await instance.call('GET /api/v1/cases', { headers });
+      await rename('renamed_cases', 'cases');
+      const { span } = await spansOf('broken');
+      assert.deepEqual([span.attributes['http.response.status_code'], span.status], [status, 2]);
+      assert.ok(status >= 500, String(status));
+      assert.deepEqual(
+        [String(span.attributes['crm.user.id']), 'crm.key.id' in span.attributes],
+        [acme.user, false],
+      );
     });
 
     test('sends protocol buffers to /v1/traces', () => {

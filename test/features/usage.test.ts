@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { findUsage, type UsedName, usageRetention } from '../../plugins/api/usage/usage.ts';
+import { administratorOf } from '../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { logIn } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
@@ -48,6 +50,13 @@ for (const driver of drivers) {
         fields: ['phone'],
       });
       await call(acme.key, 'POST people/batch', { records: [{ email: 'a@example.com' }], match: ['email'] });
+      const keys = tablesOf(instance.database).selectFrom('crm_api_keys').select('organization_id');
+      assert.deepEqual(
+        await keys.where('id', '=', beta.user).execute(),
+        [{ organization_id: beta.id }],
+        'a key has the ID of the user',
+      );
+      await call((await logIn(instance, administratorOf(beta))).token, 'GET cases?priority[in]=High');
       await call(beta.key, 'GET leads?status=New');
       const deletedKey = await beta.makeKey();
       await call(deletedKey.key, 'GET leads?rating=Hot');
@@ -90,7 +99,8 @@ for (const driver of drivers) {
     test('expires after thirty days', async () => {
       const sql = (text: string) => instance.database.run({ name: '', text, values: [] });
       await sql(`update crm_name_uses set last_used_at = now() - interval '31 days' where name = 'company'`);
-      assert.deepEqual(await uses(fields('leads', 'company')), []);
+      await sql(`update crm_name_uses set last_used_at = now() - interval '29 days' where name = 'source'`);
+      assert.deepEqual(await uses(fields('leads', 'company', 'source')), ['acme leads source']);
       assert.equal(await usageRetention(tablesOf(instance.database)), 1);
     });
   });

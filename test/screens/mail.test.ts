@@ -7,6 +7,7 @@ import { sql } from 'kysely';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { disableUser, findUserBy } from '../../plugins/access/identity/operator-users.ts';
+import { type MailSettings, mailer, transportOf } from '../../plugins/operations/mail/mail.ts';
 import {
   administratorOf,
   optionOf,
@@ -337,4 +338,41 @@ describe('email after configuration changes', () => {
       await instance.close();
     }
   });
+});
+
+test('mail is sent to the configured server, over TLS unless it is on this machine', async () => {
+  const none: MailSettings = {
+    ...{ from: 'crm@people.example', url: '', host: '', port: 587, user: '', password: '' },
+    allow_plaintext: false,
+  };
+  for (const [settings, expected] of [
+    [{}, undefined],
+    [{ url: ' ', host: ' ' }, undefined],
+    [{ url: 'not a URL', host: 'ignored.example' }, undefined],
+    [
+      { url: 'smtp://crm%40people:p%3Aw%2F@mail.example', host: 'ignored.example', user: 'ignored' },
+      ['mail.example', 587, false, true, { user: 'crm@people', pass: 'p:w/' }],
+    ],
+    [{ url: 'smtps://mail.example' }, ['mail.example', 465, true, true, undefined]],
+    [{ url: 'smtps://[2001:db8::1]:10465' }, ['2001:db8::1', 10465, true, true, undefined]],
+    [{ url: 'smtp://127.0.0.1:2525' }, ['127.0.0.1', 2525, false, false, undefined]],
+    [{ url: 'smtp://mail.example', allow_plaintext: true }, ['mail.example', 587, false, false, undefined]],
+    [{ host: 'mail.example' }, ['mail.example', 587, false, true, undefined]],
+    [{ host: 'mail.example', port: 465 }, ['mail.example', 465, true, true, undefined]],
+    [
+      { host: 'localhost', user: 'crm', password: 'secret' },
+      ['localhost', 587, false, false, { user: 'crm', pass: 'secret' }],
+    ],
+  ] as const) {
+    const transport = await transportOf({ ...none, ...settings });
+    const { host, port, secure, requireTLS, auth } = (transport?.options ?? {}) as Record<string, unknown>;
+    assert.deepEqual(transport && [host, port, secure, requireTLS, auth], expected, JSON.stringify(settings));
+    transport?.close();
+    const { isEnabled } = mailer(
+      () => ({ ...none, ...settings }),
+      () => '',
+      { warn: () => {} },
+    );
+    assert.equal(isEnabled(), expected !== undefined);
+  }
 });

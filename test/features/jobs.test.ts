@@ -377,15 +377,18 @@ onBothDrivers(
         const { id } = await succeed('POST projects/actions/sweep', { mode: 'occupy' }, key);
         jobs.push({ id: Number(id), key });
       }
-      await until(() => attempts.length === 4, 'four attempts');
-      // Leases are renewed as often as the process looks for jobs.
-      const leaseOf = async () => String((await rowOf(jobs[0]?.id)).due_at.getTime());
-      const lease = await leaseOf();
-      await until(async () => (await leaseOf()) !== lease, 'the renewal of a lease');
-      assert.deepEqual([attempts.length, (await rowOf(jobs[4]?.id)).state], [4, 'queued']);
-      gates[0]?.resolve();
-      await until(() => attempts.length === 5, 'the fifth attempt');
-      for (const { resolve } of gates) resolve();
+      try {
+        await until(() => attempts.length === 4, 'four attempts');
+        // Leases are renewed as often as the process looks for jobs.
+        const leaseOf = async () => String((await rowOf(jobs[0]?.id)).due_at.getTime());
+        const lease = await leaseOf();
+        await until(async () => (await leaseOf()) !== lease, 'the renewal of a lease');
+        assert.deepEqual([attempts.length, (await rowOf(jobs[4]?.id)).state], [4, 'queued']);
+        gates[0]?.resolve();
+        await until(() => attempts.length === 5, 'the fifth attempt');
+      } finally {
+        for (const { resolve } of gates) resolve();
+      }
       for (const { id, key } of jobs) assert.equal((await finished(id, key)).state, 'completed');
     });
 

@@ -254,6 +254,8 @@ onBothDrivers(
         await process.run(never);
         const [old, recent] = [await createTask('old'), await createTask('recent')];
         await runUntil(process, () => seen.length === 2);
+        // The module is not new.
+        await setPlace(`since = '-infinity'`);
         const tables = tablesOf(instance().database);
         await sql`update crm_ledger set at = now() - interval '61 minutes'
           where object = 'tasks' and object_id = ${String(old)}::bigint`.execute(tables);

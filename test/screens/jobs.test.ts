@@ -103,6 +103,7 @@ onBothDrivers(
       await add('by-user', 'user', own.user, false);
       await add('by-key', 'key', key, false);
       await add('by-nobody', 'user', '999999', false);
+      await add('by-another-key', 'key', own.user, false);
       const visitor = await signIn(instance(), administratorOf(own));
       const { text } = await visitor.get('/setup/o/starters/jobs');
       const starters = [...text.matchAll(/<tr>[\s\S]*?<\/tr>/g)].map(([row]) =>
@@ -110,7 +111,7 @@ onBothDrivers(
       );
       assert.deepEqual(
         starters.filter((row, index) => index > 0 || row.length > 0),
-        [[], ['read-only'], [administratorOf(own).email], ['Schedule']],
+        [[], [], ['read-only'], [administratorOf(own).email], ['Schedule']],
       );
     });
 

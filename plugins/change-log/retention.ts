@@ -3,28 +3,32 @@ import { retentionBatch } from '../../engine/modules/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 
 /**
- * Deletes up to about one batch of changes older than a number of days.
+ * Deletes up to one batch of changes older than a number of days.
  * @returns the number of deleted changes
  */
 export async function changeLogRetention(tables: Tables, days: number): Promise<number> {
   const organizations = await tables.selectFrom('crm_organizations').select('id').orderBy('id').execute();
   let deletedCount = 0;
   for (const { id } of organizations) {
-    deletedCount += await deleteExpiredChanges(tables, id, days);
-    if (deletedCount >= retentionBatch) return retentionBatch;
+    deletedCount += await deleteExpiredChanges(tables, id, { days, limit: retentionBatch - deletedCount });
+    if (deletedCount === retentionBatch) break;
   }
   return deletedCount;
 }
 
 /** Deletes an organization's oldest expired changes, in feed order. */
-async function deleteExpiredChanges(tables: Tables, organization: string, days: number): Promise<number> {
+async function deleteExpiredChanges(
+  tables: Tables,
+  organization: string,
+  { days, limit }: { readonly days: number; readonly limit: number },
+): Promise<number> {
   const threshold = sql`now() - ${days}::int * interval '1 day'`;
   const inOrganization = sql`organization_id = ${organization}::bigint`;
   const { numAffectedRows = 0n } = await sql`
     with old as materialized (
       select * from (
         select * from crm_ledger where ${inOrganization}
-        order by transaction, id limit ${sql.lit(retentionBatch)} for update skip locked) l
+        order by transaction, id limit ${sql.lit(limit)} for update skip locked) l
       where at < ${threshold}),
     -- The next row's previous state is only in the deleted row, so it is copied.
     successors as (

@@ -10,10 +10,10 @@ for (const driver of drivers) {
     before(async () => {
       storage = await migratedStorage(driver);
       await onDatabase(storage.environment, async (query) => {
-        await query(`insert into crm_organizations (slug, name) values ('acme', 'Acme')`);
+        await query(`insert into crm_organizations (slug, name) values ('acme', 'Acme'), ('beta', 'Beta')`);
         const row = `select id, now() - interval '500 days', 'command', 'create', 'key' from crm_organizations`;
         const into = 'insert into crm_ledger (organization_id, at, actor_kind, action, object)';
-        // More rows than one batch deletes.
+        // More rows of each organization than one batch deletes.
         await query(`${into} ${row}, generate_series(1, 600)`);
         await query(`${into} ${row.replace('500', '300')}`);
       });
@@ -25,15 +25,15 @@ for (const driver of drivers) {
     test('deletes nothing with --dry-run', async () => {
       const { stdout, code } = await crm(['prune', '--dry-run'], storage.environment);
       assert.equal(code, 0);
-      assert.match(stdout, /^old changes +600\n/m);
+      assert.match(stdout, /^old changes +1200\n/m);
       assert.match(stdout, /Nothing was removed\./);
-      assert.equal(await remaining(), '601');
+      assert.equal(await remaining(), '1202');
     });
 
     test('deletes old rows and keeps newer ones', async () => {
       const { removed } = await crmJson(['prune'], storage.environment);
-      assert.equal((removed as Record<string, number>)['old changes'], 600);
-      assert.equal(await remaining(), '1');
+      assert.equal((removed as Record<string, number>)['old changes'], 1200);
+      assert.equal(await remaining(), '2');
     });
   });
 }

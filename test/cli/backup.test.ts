@@ -6,6 +6,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   utimesSync,
   writeFileSync,
@@ -319,6 +320,31 @@ for (const driver of drivers) {
 
     // Migrations are the same on both drivers.
     if (driver !== drivers.at(-1)) return;
+
+    test('a restore also restores the generated secret, and never replaces another one', async () => {
+      const target = await storage(unmigratedStorage(driver));
+      const secretFile = join(target.folder, 'auth-secret');
+      const { auth_secret: secret } = JSON.parse(linesIn(file)[0] ?? '') as { readonly auth_secret: string };
+      const others = 'a secret that was not used for the backup';
+      mkdirSync(target.folder, { recursive: true });
+      writeFileSync(secretFile, others, { mode: 0o600 });
+      assertRefused(
+        await crm(['restore', file], target.environment),
+        /auth-secret contains a different secret than the backup/,
+      );
+      assert.equal(readFileSync(secretFile, 'utf8'), others);
+      rmSync(secretFile);
+      assert.deepEqual((await crmJson(['restore', file], target.environment)).notes, []);
+      assert.equal(readFileSync(secretFile, 'utf8').trim(), secret);
+      assert.equal(statSync(secretFile).mode & 0o777, 0o600);
+      const { environment, folder } = await storage(unmigratedStorage(driver));
+      const { notes } = await crmJson(['restore', file], { ...environment, AUTH_SECRETS: others });
+      assert.match(
+        String(notes),
+        /^AUTH_SECRETS contains none of the secrets used when the backup was created/,
+      );
+      assert.ok(!existsSync(join(folder, 'auth-secret')), 'AUTH_SECRETS is used instead');
+    });
 
     test('restore migrates an older backup and rejects a newer one', async () => {
       const lines = linesIn(file);

@@ -395,7 +395,7 @@ onBothDrivers(
       }
       const { key } = own;
       await succeeds('DELETE /fields/shops/twin', { key });
-      /** Deletes values whose field was deleted this many days ago. @returns the resources that still have values */
+      /** Deletes values whose field was deleted this many days ago. @returns how many, and the resources that still have values */
       const resourcesAfter = async (days: number) => {
         await tables
           .updateTable('crm_custom_fields')
@@ -403,23 +403,25 @@ onBothDrivers(
           .where('name', '=', 'twin')
           .where('deleted_at', 'is not', null)
           .execute();
-        for (const name of ['shops', 'shelves']) await purgeValues({ name })(tables);
+        let deleted = 0;
+        for (const name of ['shops', 'shelves']) deleted += await purgeValues({ name })(tables);
         await purgeFields(tables);
         const rows = await tables
           .selectFrom('crm_custom_values')
           .select(['organization_id', 'resource'])
           .where('field', '=', 'twin')
           .execute();
-        return [own, other].map(({ id }) =>
+        const left = [own, other].map(({ id }) =>
           rows
             .filter((row) => String(row.organization_id) === id)
             .map(({ resource }) => resource)
             .sort(),
         );
+        return [deleted, ...left];
       };
       const both = ['shelves', 'shops'];
-      assert.deepEqual(await resourcesAfter(29), [both, both]);
-      assert.deepEqual(await resourcesAfter(31), [['shelves'], both]);
+      assert.deepEqual(await resourcesAfter(29), [0, both, both]);
+      assert.deepEqual(await resourcesAfter(31), [1, ['shelves'], both]);
       const { custom } = await succeeds(`GET /shops/${ids[1]}`, { key: other.key });
       assert.deepEqual(custom, { twin: 'shop' });
       await fails(404, 'POST /fields/shops/twin/restore', { key });

@@ -10,13 +10,13 @@ const expired = sql`deleted_at < now() - ${sql.lit(fieldRetentionDays)}::int * i
 
 /**
  * Returns the step that deletes the values of a resource's custom fields that were deleted {@link fieldRetentionDays} days ago, a batch
- * of records at a time. The trigger also deletes them from the table that filters read. Locked records are included.
+ * of values at a time. The trigger also deletes them from the table that filters read. Locked records are included.
  */
 export const purgeValues =
   ({ name }: Pick<Resource, 'name'>): RetentionRule['steps'][number] =>
   async (tables) => {
     const column = sql.ref(customName);
-    const { numAffectedRows = 0n } = await sql`
+    const { rows } = await sql<{ count: number }>`
       with old as materialized (
         select v.organization_id, v.record_id, array_agg(v.field) as fields from (
           select v.organization_id, v.record_id, v.field from crm_custom_fields f
@@ -26,8 +26,9 @@ export const purgeValues =
         group by v.organization_id, v.record_id)
       update ${sql.table(name)} t set ${column} = t.${column} - old.fields from old
       where t.organization_id = old.organization_id and t.id = old.record_id
-        and ${sql.raw(ignoringLocksSql)}`.execute(tables);
-    return Number(numAffectedRows) > 0 ? retentionBatch : 0;
+        and ${sql.raw(ignoringLocksSql)}
+      returning cardinality(old.fields) as count`.execute(tables);
+    return rows.reduce((sum, { count }) => sum + count, 0);
   };
 
 /** Deletes custom fields without values that were deleted {@link fieldRetentionDays} days ago. */

@@ -112,19 +112,23 @@ export class RequestInput implements EveryInput {
   }
 
   get idempotency(): Idempotency | undefined {
-    this.parsedIdempotency ??= idempotencyIn(this.request.headers, this.request.body as Buffer);
+    this.parsedIdempotency ??= idempotencyIn(this.request.headers, this.request.body as Buffer | undefined);
     return this.parsedIdempotency;
   }
 }
 
-/** Parses `Idempotency-Key`. @throws HttpError 400 if it is malformed */
-function idempotencyIn(headers: IncomingHttpHeaders, body: Buffer): Idempotency | undefined {
+/**
+ * Parses `Idempotency-Key`.
+ * @param body undefined if the request of an action has no body
+ * @throws HttpError 400 if it is malformed
+ */
+function idempotencyIn(headers: IncomingHttpHeaders, body: Buffer | undefined): Idempotency | undefined {
   const key = headers['idempotency-key']?.toString();
   if (key === undefined) return undefined;
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw errors.malformedHeader('Idempotency-Key', 'must be 1 to 255 visible ASCII characters');
   }
-  return idempotencyOf(key, body);
+  return idempotencyOf(key, body ?? '');
 }
 
 /** Rejects headers that a route does not support. @throws HttpError 400 if one is present */

@@ -1,15 +1,34 @@
 // Actions: requests that modules add to resources. Each runs in one transaction.
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
+import type { ModuleCode } from '../../engine/records/index.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
 import { dump } from '../support/people.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const calls: HookCall[] = [];
 const sources = await sourcesWith(...hookedSources);
-const modules = hookedModules(calls);
+const modules = [
+  ...hookedModules(calls),
+  {
+    name: 'wrong',
+    actions: {
+      projects: {
+        enumerate: {
+          description: 'Returns a list.',
+          ofCollection: true,
+          run: async ({ records }) => {
+            await records.create('projects', { name: 'enumerated' });
+            return [1n] as never;
+          },
+        },
+      },
+    },
+  } satisfies ModuleCode,
+];
 
 onBothDrivers(
   'Actions',
@@ -77,6 +96,16 @@ onBothDrivers(
       assert.equal(await count('projects?page=1'), before);
     });
 
+    test('an action whose result is not an object fails, and writes nothing', async () => {
+      const before = await count('projects?page=1');
+      const lines = await logged(async () => {
+        const answer = await send('POST projects/actions/enumerate');
+        assert.deepEqual([answer.status, errorOf(answer).code], [500, 'module_failed']);
+      });
+      assert.match(JSON.stringify(lines), /it must return an object or nothing/);
+      assert.equal(await count('projects?page=1'), before);
+    });
+
     test('the body must match the schema', async () => {
       const id = await create({ title: 'a' });
       const invalid = async (body: unknown) => {
@@ -117,6 +146,35 @@ onBothDrivers(
       assert.equal((await succeed(`GET tasks/${id}`)).title, 'reopened');
       const other = await send(`POST tasks/${id}/actions/close`, { hours: 2 }, acme.key, headers);
       assert.deepEqual([other.status, errorOf(other).code], [422, 'idempotency_key_reused']);
+    });
+
+    test('a request without a body can have an idempotency key', async () => {
+      const id = await create({ title: 'a' });
+      const archive = () =>
+        send(`POST tasks/${id}/actions/archive`, undefined, acme.key, { 'idempotency-key': 'no-body' });
+      const first = await archive();
+      assert.equal(first.status, 200, first.text);
+      await succeed(`PATCH tasks/${id}`, { code: null });
+      const again = await archive();
+      assert.deepEqual([again.text, again.headers.get('idempotency-replayed')], [first.text, 'true']);
+      assert.equal((await get(id)).code, null);
+    });
+
+    test('an idempotency key is scoped to the record, the action and the caller', async () => {
+      const [id, other] = [await create({ title: 'a' }), await create({ title: 'b' })];
+      const headers = { 'idempotency-key': 'scoped' };
+      const { key } = await acme.makeKey();
+      for (const [path, body, caller] of [
+        [`tasks/${id}/actions/close`, { hours: 1 }, acme.key],
+        [`tasks/${other}/actions/close`, { hours: 2 }, acme.key],
+        [`tasks/${id}/actions/archive`, undefined, acme.key],
+        [`tasks/${id}/actions/close`, { hours: 3 }, key],
+      ] as const) {
+        const answer = await send(`POST ${path}`, body, caller, headers);
+        assert.deepEqual([answer.status, answer.headers.get('idempotency-replayed')], [200, null], path);
+      }
+      assert.deepEqual([(await get(id)).hours, (await get(other)).hours], [3, 2]);
+      assert.equal((await get(id)).code, `archived-${id}`);
     });
 
     test('requests at the same time with the same key perform it once', async () => {

@@ -1,5 +1,5 @@
 import { errors, formatCount } from '../errors.ts';
-import { ExactNumber, type JsonSchema } from '../fields/index.ts';
+import type { JsonSchema } from '../fields/index.ts';
 import {
   conditionParameters,
   confirmParameter,
@@ -256,10 +256,16 @@ function compileBulk(context: OperationContext, method: string, change: BulkChan
         throw errors.filterRequired();
       const body = bodyOf(strictInput);
       const { kind, actor, organization } = caller.principal;
-      const request = JSON.stringify(
-        ['bulk', method, organization, [kind, actor], stored.name, view, conditionKey(parsedQuery), body],
-        exactNumbers,
-      );
+      const request = JSON.stringify([
+        'bulk',
+        method,
+        organization,
+        [kind, actor],
+        stored.name,
+        view,
+        conditionKey(parsedQuery),
+        body,
+      ]);
       const plan = { ...basePlan(input), parsedQuery, body, request, signing, customFields };
       return { ...plan, confirmed: confirmedCount(plan, query) };
     },
@@ -298,10 +304,6 @@ const emptyParameters = (query: Query) =>
 
 const isBlank = (value: Query[string]): boolean =>
   value !== undefined && [value].flat().some((text) => text.trim() === '');
-
-/** Replaces exact numbers, which are not serializable, by their text. */
-const exactNumbers = (_: string, value: unknown): unknown =>
-  value instanceof ExactNumber ? { number: value.source } : value;
 
 type SignedPlan = Pick<BulkPlan, 'request' | 'signing'>;
 

@@ -5,6 +5,8 @@ import { before, test } from 'node:test';
 import { cpuWithServer } from '../support/clock.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { activityOf } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 import { numberText, rowHashes, walk } from '../support/reading.ts';
 import { missing } from '../support/records.ts';
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
@@ -24,7 +26,7 @@ interface Result {
 
 onBothDrivers(
   'Batches',
-  (instance) => {
+  (instance, driver) => {
     let alpha: Organization;
     let key: string;
     /** IDs in another organization. */
@@ -228,6 +230,58 @@ onBothDrivers(
         }
         assert.ok(whole < 9 * quarter, `${request}: ${whole} ms, a quarter of the records ${quarter} ms`);
       }
+    });
+
+    // The embedded database runs one transaction at a time.
+    const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
+    whereSeveralConnect('writes that PostgreSQL rolls back because of a deadlock are repeated', async () => {
+      const url = String(instance().config.environment.DATABASE_URL);
+      const leads = '/api/v1/leads';
+      const emails = ['first', 'middle', 'last'].map((name) => `${name}@deadlock.example`);
+      const created = await send(`POST ${leads}/batch`, { records: emails.map((email) => ({ email })) });
+      const ids = results(created).map(({ id }) => id);
+      const bulk = `PATCH ${leads}?${emails.map((email) => `email[in]=${email}`).join('&')}`;
+      const [first, middle, last] = ids;
+      const waiting = async (count: number) => {
+        const text = `select count(*)::text from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+        await until(
+          async () =>
+            (await instance().database.run({ name: '', text, values: [] }))[0]?.[0] === String(count),
+          `${count} to wait`,
+        );
+      };
+      const preference = { prefer: 'bulk' };
+      const { confirm } = (await send(bulk, { lead_score: 3 }, preference)).json;
+      for (const [score, write] of [
+        // A single statement.
+        [2, () => send(`PATCH ${leads}/batch`, { records: ids.map((id) => ({ id, lead_score: 2 })) })],
+        // A transaction.
+        [3, () => send(`${bulk}&confirm=${confirm}`, { lead_score: 3 }, preference)],
+      ] as const)
+        await connected(url, (outer) =>
+          connected(url, async (inner) => {
+            const lock = (client: typeof outer, id?: number) =>
+              client.query('select from leads where id = $1 for update', [id]);
+            // The write locks the records in this order. Only its transaction detects the deadlock.
+            for (const client of [outer, inner]) {
+              await client.query(`set deadlock_timeout = '1h'`);
+              await client.query('begin');
+            }
+            await lock(outer, middle);
+            await lock(inner, last);
+            const written = write();
+            await waiting(1);
+            const innermost = lock(inner, first);
+            await waiting(2);
+            await outer.query('commit');
+            await innermost;
+            await inner.query('commit');
+            const { status, text } = await written;
+            assert.equal(status, 200, text);
+            const page = await instance().call(`GET ${leads}?lead_score[gte]=${score}`, { key });
+            assert.equal((page.json.data as readonly unknown[]).length, ids.length);
+          }),
+        );
     });
 
     test('reports batches in which every record is invalid or missing', async () => {

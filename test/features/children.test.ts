@@ -25,7 +25,32 @@ const listIn = (row: Row, name = 'lines'): List =>
 const namesIn = (row: Row) => listIn(row).data.map(({ name }) => name);
 const idsIn = (row: Row) => listIn(row).data.map(({ id }) => Number(id));
 const file = settingsFile({});
-const sources = await sourcesWith(...nested);
+/** Children whose reference to their record is in a field group. */
+const grouped = [
+  {
+    file: 'letters.yaml',
+    text: `
+singular: letter
+description: A letter.
+common: all
+fields:
+  name: { type: string, description: The name. }
+children: { stamps: { of: stamps, by: letter_id, writable: true } }
+`,
+  },
+  {
+    file: 'stamps.yaml',
+    text: `
+singular: stamp
+description: A stamp.
+common: all
+fields:
+  name: { type: string, description: The name. }
+  letter_id: { type: reference, to: letters, nullable: true, group: post, description: The letter. }
+`,
+  },
+];
+const sources = await sourcesWith(...nested, ...grouped);
 
 onBothDrivers(
   'Children',
@@ -431,6 +456,27 @@ onBothDrivers(
       assert.deepEqual(namesIn(written), ['a', 'b', 'c']);
       assert.equal((await send(`GET ${path}?expand=lines`, undefined, writer)).status, 403);
       assert.deepEqual(namesIn(await succeed(`PATCH ${path}`, { lines: [] }, await keyWith('delete'))), []);
+    });
+
+    test('creating children requires the grant to write their reference', async () => {
+      const created = await succeed('POST letters', { stamps: [{ name: 'a' }] });
+      const [{ id = 0 } = {}] = listIn(created, 'stamps').data;
+      const grants = ['letters:*', 'stamps:*', 'stamps.post:read'];
+      const reader = { key: (await limitedKey(instance(), acme, grants)).key };
+      const changed = await succeed(`PATCH letters/${created.id}`, { stamps: [{ id, name: 'b' }] }, reader);
+      assert.deepEqual(
+        listIn(changed, 'stamps').data.map(({ name }) => name),
+        ['b'],
+      );
+      for (const [request, stamps] of [
+        ['POST letters', [{ name: 'c' }]],
+        [`PATCH letters/${created.id}`, [{ id, name: 'c' }, { name: 'd' }]],
+      ] as const) {
+        const { status, json } = await send(request, { stamps }, reader);
+        assert.deepEqual([status, json.grant], [403, 'stamps.post:update'], request);
+      }
+      const { key } = await limitedKey(instance(), acme, [...grants, 'stamps.post:update']);
+      await succeed('POST letters', { stamps: [{ name: 'c' }] }, { key });
     });
 
     test('children outside the scopes of the caller are neither returned nor deleted', async () => {

@@ -236,6 +236,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
       ] as const)
         test(`${path} returns 409 while the first request is running, then its response`, async () => {
           const { database, url } = instance();
+          const colleague = await organization.makeKey();
           const account = await instance().call('POST /api/v1/accounts', { key, body: {} });
           const body = bodyOf(account.json.id);
           const contact = (node: string) => post(`running-${done}`, body, path, key, node);
@@ -250,6 +251,12 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
               return (await database.run({ name: '', text, values: [] })).length > 0;
             }, 'wait for the account');
             assert.equal((await contact(second.url)).status, 409);
+            // Requests of other callers and to other paths are independent.
+            for (const [other, as] of [
+              [path, colleague.key],
+              [path.replace('contacts', 'cases'), key],
+            ] as const)
+              assert.equal((await post(`running-${done}`, bodyOf(null), other, as, second.url)).status, done);
             // A node runs only one of an organization's batches at a time, so a second batch would wait
             // there.
             if (done === 201) assert.equal((await contact(url)).status, 409);

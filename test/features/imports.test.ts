@@ -138,6 +138,14 @@ onBothDrivers(
         }),
         writesNothing({
           as: 'acme',
+          does: `${leads}?match=email&match=phone&column[Surname]=last_name&column[Surname]=email`,
+          with: 'Surname\nx',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'match must not be repeated; column[Surname] must not be repeated' },
+        }),
+        writesNothing({
+          as: 'acme',
           does: `${leads}?column[Surname]=last_name`,
           with: 'last_name,Surnames\nx,y',
           ...as(csv),
@@ -505,6 +513,21 @@ onBothDrivers(
         assert.equal(await count(), before + 1000);
       });
     }
+
+    test('a statement for which no slot is free in time is retried', async () => {
+      const before = await count();
+      const { database } = instance();
+      const rejected = () => database.status().lanes.find(({ lane }) => lane === 'batch')?.timedOut ?? 0;
+      const earlier = rejected();
+      const { promise, resolve: release } = Promise.withResolvers<void>();
+      const batch = database.schedule(() => promise, { organization: acme.id, lane: 'batch' });
+      const imported = load('', csv, 'last_name\nx\ny');
+      await until(() => rejected() > earlier, 'a rejected statement');
+      release();
+      await batch;
+      const { status, json } = await imported;
+      assert.deepEqual([status, json.created, await count()], [200, 2, before + 2]);
+    });
 
     test('limits an organization to two imports, frees the slot of a disconnected client and keeps complete batches', async () => {
       const before = await count();

@@ -78,6 +78,37 @@ fields:
 `,
   },
   {
+    file: 'orders.yaml',
+    text: `
+singular: order
+common: [id, organization_id]
+fields:
+  closed: { type: boolean, default: false }
+locked: { when: closed, message: Closed orders cannot be changed. }
+children: { items: { of: items, by: order_id, writable: true } }
+`,
+  },
+  {
+    file: 'items.yaml',
+    text: `
+singular: item
+common: [id, organization_id]
+fields:
+  order_id: { type: reference, to: orders, nullable: true }
+  parts: { type: integer, rollup: { count: true, of: parts, by: item_id, stored: true } }
+trash: 1 day
+`,
+  },
+  {
+    file: 'parts.yaml',
+    text: `
+singular: part
+common: [id, organization_id]
+fields:
+  item_id: { type: reference, to: items, nullable: true }
+`,
+  },
+  {
     file: 'periods.yaml',
     text: `
 singular: period
@@ -269,6 +300,32 @@ onBothDrivers(
       assert.equal((await send(`POST /invoices/${id}/restore`)).status, 200);
       assertLocked(await send(`PATCH /lines/${line}`, { amount: 1 }));
       assertLocked(await send(`DELETE /invoices/${id}`));
+    });
+
+    test('children of a locked record neither move to the trash nor return from it, and expired ones are deleted', async () => {
+      const closed = 'Closed orders cannot be changed.';
+      const order = await create('orders', {});
+      const [kept, trashed] = [
+        await create('items', { order_id: order }),
+        await create('items', { order_id: order }),
+      ];
+      assert.equal((await send(`DELETE /items/${trashed}`)).status, 200);
+      assert.equal((await send(`PATCH /orders/${order}`, { closed: true })).status, 200);
+      assertLocked(await send(`DELETE /items/${kept}`), closed);
+      assertLocked(await send(`POST /items/${trashed}/restore`), closed);
+      // A stored rollup of a child is not a change to the child.
+      await create('parts', { item_id: kept });
+      assert.equal((await send(`GET /items/${kept}`)).json.parts, 1);
+      const { database, resources } = instance();
+      const tables = tablesOf(database);
+      await sql`update items set "_trashed_at" = now() - interval '2 days' where id = ${trashed}`.execute(
+        tables,
+      );
+      const items = resources.find(({ name }) => name === 'items');
+      assert(items !== undefined);
+      await purgeStep(database, items)(tables);
+      const { rows } = await sql`select id from items where order_id = ${order}`.execute(tables);
+      assert.deepEqual(rows, [{ id: String(kept) }]);
     });
 
     test('hand-written SQL cannot change locked records', async () => {

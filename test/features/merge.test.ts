@@ -25,6 +25,7 @@ fields:
   margin: { type: number, nullable: true, group: finance }
   words: { type: list, of: string }
   parent_id: { type: reference, to: firms, nullable: true }
+  boss_id: { type: reference, to: firms, nullable: true, group: finance }
   friend_ids: { type: references, to: firms }
   tag_ids: { type: references, to: tags }
   about: { type: reference, to: [firms, people], nullable: true }
@@ -52,6 +53,16 @@ filters: [name]
 `,
   },
   { file: 'tags.yaml', text: 'singular: tag\ncommon: all\nfields:\n  name: { type: string }\n' },
+  {
+    file: 'badges.yaml',
+    text: `
+singular: badge
+common: all
+fields:
+  name: { type: string }
+  tag_id: { type: reference, to: tags, required: true, on_delete: cascade }
+`,
+  },
   {
     file: 'visits.yaml',
     text: `
@@ -222,6 +233,30 @@ onBothDrivers(
       assert.deepEqual([parent_id, friend_ids, about], [null, [id], null]);
     });
 
+    test('a reference to the other record that the caller cannot write is cleared, and returns', async () => {
+      const [id, from] = [await firm(), await firm()];
+      await ok(`PATCH /firms/${id}`, { boss_id: from });
+      const key = await keyWith('firms:*', 'firms.finance:read');
+      assert.equal((await merged(`firms/${id}`, from, { key })).boss_id, null);
+      const answer = await undo(`firms/${id}`, from, { key });
+      assert.equal(answer.status, 200, answer.text);
+      assert.equal((await read(`firms/${id}`)).boss_id, from);
+    });
+
+    test('records in the trash cannot be merged', async () => {
+      const [id, trashed] = [await create('people'), await create('people')];
+      await ok(`DELETE /people/${trashed}`);
+      assertError(await merge(`people/${id}`, trashed), [
+        ...([400, 'missing_reference'] as const),
+        `from ${trashed} does not exist in people`,
+      ]);
+      assertError(await merge(`people/${trashed}`, id), [404, 'not_found']);
+      await ok(`POST /people/${trashed}/restore`);
+      await merged(`people/${id}`, trashed);
+      await ok(`DELETE /people/${id}`);
+      assertError(await undo(`people/${id}`, trashed), [404, 'not_found']);
+    });
+
     test('invalid requests are rejected, and nothing is written', async () => {
       const [id, from] = [await firm(), await firm({ name: 'Other' })];
       const beta = await instance().organization(`beta${++count}`);
@@ -332,24 +367,35 @@ onBothDrivers(
         ...([400, 'invalid_input'] as const),
         'tag_ids would refer to more than 100 records',
       ]);
+      await ok(`PATCH /firms/${two}`, { tag_ids: tags.slice(1, 100) });
+      assert.equal(((await merged(`firms/${one}`, two)).tag_ids as readonly unknown[]).length, 100);
     });
 
-    test('notes move to the record', async () => {
+    test('notes move to the record, but not those of other records with the same ID', async () => {
       const [id, from] = [await firm(), await firm()];
-      const noteIds = async (record: number) =>
+      const beta = await instance().organization(`beta${++count}`);
+      const notesOf = async (record: number) =>
         instance().database.run({
           ...{ name: '', values: [] },
-          text: `select text from crm_notes where resource = 'firms' and record_id = ${record}`,
+          text: `select resource, text from crm_notes where record_id = ${record} order by id`,
         });
       await instance().database.run({
         ...{ name: '', values: [] },
-        text: `insert into crm_notes (organization_id, resource, record_id, author_id, text) values (${acme.id}, 'firms', ${from}, ${acme.user}, 'Called.')`,
+        text: `insert into crm_notes (organization_id, resource, record_id, author_id, text)
+          select organization, resource, ${from}, ${acme.user}, text
+          from (values (${acme.id}, 'firms', 'Called.'), (${acme.id}, 'badges', 'Other'), (${beta.id}, 'firms', 'Foreign')) _n(organization, resource, text)`,
       });
+      const others = [
+        ['badges', 'Other'],
+        ['firms', 'Foreign'],
+      ];
       await merged(`firms/${id}`, from);
-      assert.deepEqual(await noteIds(id), [['Called.']]);
+      assert.deepEqual([await notesOf(id), await notesOf(from)], [[['firms', 'Called.']], others]);
+      assert.equal((await undo(`firms/${id}`, from)).status, 200);
+      assert.deepEqual([await notesOf(id), await notesOf(from)], [[], [['firms', 'Called.'], ...others]]);
     });
 
-    test('more than 10,000 references are rejected', async () => {
+    test('up to 10,000 references move, and more are rejected', async () => {
       const [id, from] = [await firm(), await firm()];
       await instance().database.run({
         ...{ name: '', values: [] },
@@ -357,6 +403,12 @@ onBothDrivers(
       });
       assertError(await merge(`firms/${id}`, from), [409, 'merge_too_large']);
       assert.equal((await read(`firms/${from}`)).visited, 10_001);
+      await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `delete from visits where firm_id = ${from} and name = 'v1'`,
+      });
+      await instance().database.run({ ...{ name: '', values: [] }, text: 'analyze visits' });
+      assert.equal((await merged(`firms/${id}`, from)).visited, 10_000);
     });
 
     test('undoing a merge restores both records and everything that the merge moved', async () => {
@@ -443,16 +495,51 @@ onBothDrivers(
       ];
       const visit = await create('visits', { person_id: from });
       const email = (await merged(`people/${id}`, from)).email;
-      const answer = await undo(`people/${id}`, from);
+      const unable = await keyWith('people:read', 'people:create', 'people:update', 'people:delete');
+      assertError(await undo(`people/${id}`, from, { key: unable }), [403, 'forbidden']);
+      const key = await keyWith('people:read', 'people:update', 'people:restore');
+      const answer = await undo(`people/${id}`, from, { key });
       assert.deepEqual([answer.status, answer.json.email], [200, ''], answer.text);
       const restored = await read(`people/${from}`);
       assert.deepEqual([restored.name, restored.email], ['A. L.', email]);
       assert.equal((await read(`visits/${visit}`)).person_id, from);
     });
 
+    test('records that were merged before can be merged and separated again', async () => {
+      const [id, from] = [await create('people'), await create('people', { name: 'Ada' })];
+      const email = `${++count}@example.com`;
+      assert.equal((await merged(`people/${id}`, from)).name, 'Ada');
+      // The other record returns without undoing the merge.
+      await ok(`POST /people/${from}/restore`);
+      await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `update crm_merges set merged_at = now() - interval '31 days' where resource = 'people' and record_id = ${id}`,
+      });
+      await ok(`PATCH /people/${from}`, { email });
+      assert.equal((await merged(`people/${id}`, from)).email, email);
+      const answer = await undo(`people/${id}`, from);
+      assert.deepEqual([answer.status, answer.json.name, answer.json.email], [200, 'Ada', ''], answer.text);
+      assert.equal((await read(`people/${from}`)).email, email);
+    });
+
+    test('a merge can be undone for 30 days', async () => {
+      const [id, from] = [await firm(), await firm({ name: 'Other' })];
+      await merged(`firms/${id}`, from);
+      await instance().database.run({
+        ...{ name: '', values: [] },
+        text: `update crm_merges set merged_at = now() - interval '29 days 23 hours' where resource = 'firms' and record_id = ${id}`,
+      });
+      const answer = await undo(`firms/${id}`, from);
+      assert.deepEqual([answer.status, answer.json.name], [200, ''], answer.text);
+    });
+
     test('what has changed since a merge stays', async () => {
       const gone = await create('firms', { code: `c${++count}` });
-      const [id, from] = [await firm(), await firm({ name: 'Other', region: 'x', size: 1, parent_id: gone })];
+      const [goneTag, tag] = [await create('tags'), await create('tags')];
+      const [id, from] = [
+        await firm(),
+        await firm({ name: 'Other', region: 'x', size: 1, parent_id: gone, tag_ids: [goneTag, tag] }),
+      ];
       const [moved, changed] = [
         await create('visits', { firm_id: from, firm_ids: [from] }),
         await create('visits', { firm_id: from, firm_ids: [from] }),
@@ -463,6 +550,7 @@ onBothDrivers(
       await ok(`PATCH /visits/${changed}`, { firm_id: third, firm_ids: [] });
       const added = await create('visits', { firm_id: id });
       await ok(`DELETE /firms/${gone}`);
+      await ok(`DELETE /tags/${goneTag}`);
       const answer = await undo(`firms/${id}`, from);
       assert.equal(answer.status, 200, answer.text);
       const { name, region, size, visited } = answer.json as Json;
@@ -472,7 +560,10 @@ onBothDrivers(
       assert.deepEqual([firm_id, firm_ids], [third, []]);
       assert.equal((await read(`visits/${added}`)).firm_id, id);
       const restored = await read(`firms/${from}`);
-      assert.deepEqual([restored.name, restored.parent_id, restored.visited], ['Other', null, 1]);
+      assert.deepEqual(
+        [restored.name, restored.parent_id, restored.visited, restored.tag_ids],
+        ['Other', null, 1, [tag]],
+      );
     });
 
     test('undoing a merge keeps a value of which only a part has been changed since', async () => {
@@ -521,6 +612,13 @@ onBothDrivers(
         await reason([`firms/${id}`, from], { key: limited }),
         'it changed fields that you cannot write',
       );
+      const [plain, custom] = [await firm(), await firm({ name: 'Other', custom: { rate: 'x' } })];
+      await merged(`firms/${plain}`, custom);
+      for (const key of [limited, await keyWith('firms:*', 'firms.finance:read')])
+        assert.equal(
+          await reason([`firms/${plain}`, custom], { key }),
+          'it changed fields that you cannot write',
+        );
       const beta = await instance().organization(`beta${++count}`);
       assertError(await undo(`firms/${id}`, from, { key: beta.key }), [404, 'not_found']);
       await create('firms', { code: 'taken' });
@@ -539,6 +637,17 @@ onBothDrivers(
       const [begun, open] = [await firm(), await firm({ state: 'open' })];
       await merged(`firms/${begun}`, open);
       assertError(await undo(`firms/${begun}`, open), [409, 'invalid_transition']);
+      const lost = await create('tags');
+      const [badge, removed] = [
+        await create('badges', { tag_id: await create('tags') }),
+        await create('badges', { tag_id: lost }),
+      ];
+      await merged(`badges/${badge}`, removed);
+      await ok(`DELETE /tags/${lost}`);
+      assert.equal(
+        await reason([`badges/${badge}`, removed]),
+        'a record to which the other record refers does not exist anymore',
+      );
       const [kept, deleted] = [await create('people'), await create('people')];
       await merged(`people/${kept}`, deleted);
       await ok(`POST /people/${deleted}/restore`);

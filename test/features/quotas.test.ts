@@ -161,6 +161,28 @@ onBothDrivers(
         assertRejected(await upsert(matched));
       });
 
+      test('undoing a merge needs room for the other record', async () => {
+        const { key } = await instance().organization('merging');
+        const send = (method: string, path: string, body?: object) => ask(method, path, body, { key });
+        await set({ organizations: { merging: { records: 2 } } });
+        const [id, from] = [
+          (await send('POST', 'people', {})).json.id,
+          (await send('POST', 'people', {})).json.id,
+        ];
+        assert.equal((await send('POST', `people/${id}/merge`, { from })).status, 200);
+        let third: unknown;
+        await until(async () => {
+          const answer = await send('POST', 'people', {});
+          third = answer.json.id;
+          return answer.status === 201;
+        }, 'have room for one');
+        assertRejected(await send('POST', `people/${id}/unmerge`, { from }));
+        assert.equal((await send('GET', `people/${from}`)).status, 404);
+        assert.equal((await send('DELETE', `people/${third}`)).status, 200);
+        const undo = async () => (await send('POST', `people/${id}/unmerge`, { from })).status === 200;
+        await until(undo, 'have room for the other record');
+      });
+
       test('rejected creates use no quota once the records are counted again', async () => {
         const { key } = await instance().organization('failing');
         const send = (path: string, body: object) => ask('POST', path, body, { key });

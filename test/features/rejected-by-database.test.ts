@@ -41,6 +41,9 @@ const rules = [
   'create trigger leads_after after insert or update on leads for each row execute function leads_after()',
   `create function leads_deferred() returns trigger language plpgsql as $$ begin
      if new.company like '%no deferred%' then raise exception 'deferred'; end if; return null; end $$`,
+  `create function leads_assert() returns trigger language plpgsql as $$ begin
+     assert new.company not like '%no assert%', 'assert'; return new; end $$`,
+  'create trigger leads_assert before insert or update on leads for each row execute function leads_assert()',
   'create constraint trigger leads_deferred after insert or update on leads deferrable initially deferred for each row execute function leads_deferred()',
   `create unique index leads_one_only on leads (organization_id, company) where company like '%no second%'`,
   `create function leads_kept() returns trigger language plpgsql as $$ begin
@@ -55,6 +58,7 @@ const constraints = {
   before: 'leads_before',
   after: 'leads_no_after',
   deferred: 'leads_deferred',
+  assert: 'leads_assert',
 };
 
 onBothDrivers(

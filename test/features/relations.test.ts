@@ -8,6 +8,7 @@ import { deleteOrganization } from '../../plugins/tenants/organizations/index.ts
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { rowHashes } from '../support/reading.ts';
 import { related } from '../support/related.ts';
@@ -16,7 +17,7 @@ import { sourcesWith } from '../support/sources.ts';
 
 onBothDrivers(
   'References',
-  (instance) => {
+  (instance, driver) => {
     let alpha: Organization;
     let beta: Organization;
     before(async () => {
@@ -228,6 +229,58 @@ onBothDrivers(
       );
       const released = await Promise.all(clamps.map((id) => remove(`clamps/${id}`)));
       assert.ok(released.every((answer) => answer.status === 200));
+    });
+
+    // The embedded database runs one transaction at a time.
+    const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
+    whereSeveralConnect('a delete obeys the rules of references that are added while it waits', async () => {
+      const url = String(instance().config.environment.DATABASE_URL);
+      /** Deletes a record while another transaction refers to it. @returns the response, and the path of the new record */
+      const removeWhile = async (
+        deletion: () => Promise<Answer>,
+        table: string,
+        values: Readonly<Record<string, number>>,
+      ) =>
+        connected(url, async (client) => {
+          await client.query('begin');
+          const columns = Object.keys(values).join(', ');
+          const { rows } = await client.query<{ id: string }>(
+            `insert into ${table} (organization_id, created_at, updated_at, ${columns}) values (${alpha.id}, now(), now(), ${Object.values(values).join(', ')}) returning id::text`,
+          );
+          const answer = deletion();
+          const text = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+          await until(
+            async () => (await instance().database.run({ name: '', text, values: [] })).length > 0,
+            'the delete to wait',
+          );
+          await client.query('commit');
+          return [await answer, `${table}/${rows[0]?.id}`] as const;
+        });
+      const batch = (path: string, id: number) =>
+        send(`DELETE /api/v1/${path}/batch`, { ids: [id], on_error: 'continue' });
+      for (const isBatch of [false, true]) {
+        const statusOf = ({ status, json }: Answer) =>
+          isBatch ? (json.results as { status: number }[])[0]?.status : status;
+        const deletionOf = (path: string, id: number) => () =>
+          isBatch ? batch(path, id) : remove(`${path}/${id}`);
+        // The reference is cleared.
+        const account = await create('accounts');
+        const [cleared, contact] = await removeWhile(deletionOf('accounts', account), 'contacts', {
+          account_id: account,
+        });
+        assert.deepEqual([statusOf(cleared), (await get(contact)).account_id], [200, null], cleared.text);
+        // The record is deleted, too.
+        const folder_id = await create('folders');
+        const [cascaded, paper] = await removeWhile(deletionOf('folders', folder_id), 'papers', {
+          folder_id,
+        });
+        assert.deepEqual([statusOf(cascaded), await status(paper)], [200, 404], cascaded.text);
+        // The record prevents the delete.
+        const paper_id = await create('papers', { folder_id: await create('folders') });
+        const [rejected, clamp] = await removeWhile(deletionOf('papers', paper_id), 'clamps', { paper_id });
+        assert.deepEqual([statusOf(rejected), (await get(clamp)).paper_id], [409, paper_id], rejected.text);
+        assert.match(rejected.text, /clamps\.paper_id \(1\)/);
+      }
     });
 
     test('counts more than 1,000 referring records only approximately', async () => {

@@ -279,6 +279,21 @@ onBothDrivers(
       assert.deepEqual([conflict.status, conflict.json.code], [409, 'duplicate'], conflict.text);
     });
 
+    test('a sequence continues only after values of the organization in its format', async () => {
+      const [acme, globex] = [await create(), await create()];
+      const values = ['R-7', 'S-900', 'R-9x', 'R--8', 'R-', `R-${'9'.repeat(19)}`];
+      for (const number of values) {
+        const { json } = await sender(acme)('POST /invoices', {});
+        await run(`update invoices set number = '${number}' where id = ${json.id}`);
+      }
+      const { json } = await sender(globex)('POST /invoices', {});
+      assert.equal(json.number, 'R-01');
+      await run(`update invoices set number = 'R-500' where id = ${json.id}`);
+      await run(`delete from crm_sequences where field = 'invoices.number'`);
+      assert.equal((await sender(acme)('POST /invoices', {})).json.number, 'R-08');
+      assert.equal((await sender(globex)('POST /invoices', {})).json.number, 'R-501');
+    });
+
     test('older records have no number, and a new year starts at 1', async () => {
       const organization = await create();
       const send = sender(organization);

@@ -123,6 +123,28 @@ onBothDrivers(
       assert.deepEqual(await idsOf('GET /firms?trashed=true&name=Gone'), []);
     });
 
+    test('a restored record is a changed one', async () => {
+      const id = await create('/firms', { name: 'Changed' });
+      await succeeds(`DELETE /firms/${id}`);
+      await rows(
+        `update "firms" set "updated_at" = '2020-01-01', "last_modified_by_id" = null where "id" = ${id}`,
+      );
+      const { json } = await succeeds(`POST /firms/${id}/restore`);
+      assert.equal(json.last_modified_by_id, Number(alpha.user));
+      assert.doesNotMatch(String(json.updated_at), /^2020/);
+    });
+
+    test('a restore obeys preconditions', async () => {
+      const id = await create('/firms', { name: 'Conditional' });
+      const etag = String((await succeeds(`GET /firms/${id}`)).headers.get('etag'));
+      await succeeds(`DELETE /firms/${id}`);
+      const restore = `POST /firms/${id}/restore`;
+      // The move to the trash is a new version.
+      for (const headers of [{ 'if-match': etag }, { 'if-none-match': '*' }])
+        assert.equal((await call(restore, { headers })).status, 412);
+      await succeeds(restore, { headers: { 'if-match': '*' } });
+    });
+
     test('a batch moves records to the trash', async () => {
       const ids = [await create('/firms', { name: 'B1' }), await create('/firms', { name: 'B2' })];
       await succeeds('DELETE /firms/batch', { body: { ids } });
@@ -180,14 +202,16 @@ onBothDrivers(
     test('the conflict of a restore does not reveal who has a value that the caller cannot read', async () => {
       const first = await create('/firms', { name: 'first', code: 'hidden' });
       await succeeds(`DELETE /firms/${first}`);
-      const second = await create('/firms', { name: 'second', code: 'hidden' });
-      const { key } = await limitedKey(instance(), alpha, ['firms:list', 'firms:read', 'firms:restore']);
-      for (const [caller, existing] of [
-        [alpha.key, second],
-        [key, undefined],
+      const second = await create('/firms', { name: 'second', code: 'hidden', size: 100 });
+      for (const [grants, existing] of [
+        [['firms:read', 'firms.codes:read'], second],
+        [['firms:read'], undefined],
+        [['firms.codes:read'], undefined],
+        [['firms:read:small', 'firms.codes:read'], undefined],
       ] as const) {
-        const { status, json } = await call(`POST /firms/${first}/restore`, { key: caller });
-        assert.deepEqual([status, json.code, json.existing_id], [409, 'duplicate', existing]);
+        const { key } = await limitedKey(instance(), alpha, ['firms:restore', ...grants]);
+        const { status, json } = await call(`POST /firms/${first}/restore`, { key });
+        assert.deepEqual([status, json.code, json.existing_id], [409, 'duplicate', existing], String(grants));
       }
     });
 
@@ -453,6 +477,28 @@ onBothDrivers(
       const step = purgeStep(instance().database, resource);
       while ((await step(tablesOf(instance().database))) === retentionBatch);
       assert.deepEqual(await rows(`select "id"::text from "firms" where "organization_id" = ${many.id}`), []);
+    });
+
+    test('a record in the trash postpones the purge of the record to which it refers, but not of others', async () => {
+      const [kept, other] = [
+        await create('/firms', { name: 'Referred from the trash' }),
+        await create('/firms', { name: 'Not referred' }),
+      ];
+      const visit = await create('/visits', { kept_firm_id: kept });
+      await succeeds(`DELETE /visits/${visit}`);
+      await succeeds('DELETE /firms/batch', { body: { ids: [kept, other] } });
+      await rows(
+        `update "firms" set "_trashed_at" = now() - interval '31 days' where "id" in (${kept}, ${other})`,
+      );
+      const inTrash = () =>
+        idsOf('GET /firms?trashed=true&name[in]=Referred%20from%20the%20trash&name[in]=Not%20referred');
+      await purge('firms');
+      assert.deepEqual(await inTrash(), [kept]);
+      await succeeds(`POST /visits/${visit}/restore`);
+      assert.equal((await succeeds(`GET /visits/${visit}`)).json.kept_firm_id, kept);
+      await succeeds(`PATCH /visits/${visit}`, { body: { kept_firm_id: null } });
+      await purge('firms');
+      assert.deepEqual(await inTrash(), []);
     });
 
     test('a later purge deletes records that precede those of an earlier one', async () => {

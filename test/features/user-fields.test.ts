@@ -1,6 +1,7 @@
 // Fields of type `user`: references to members of the organization.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { readable, signIn } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -19,6 +20,8 @@ fields:
   organization_id: { type: int64, read_only: true, set: organization }
   created_by_id: { type: int64, nullable: true, read_only: true, set: creator }
   last_modified_by_id: { type: int64, nullable: true, read_only: true, set: editor }
+  updated_at: { type: timestamp, read_only: true, set: updated }
+  code: { type: string, unique: true }
   subject: { type: string }
   assignee_id: { type: user, nullable: true, description: Who works on it. }
 scopes:
@@ -230,6 +233,59 @@ onBothDrivers(
         assert.deepEqual(list.json.data, [{ id, subject: 'Bob', expanded }]);
         assert.equal((await instance().call(`GET /api/v1/tickets/${other}?${expand}`, { key })).status, 404);
       }
+    });
+
+    test('every way of writing records stores who wrote them, and when', async () => {
+      const { byToken: byBob } = await logIn(instance(), bob);
+      const csv = { ...byBob, 'content-type': 'text/csv' };
+      let count = 0;
+      const read = async (code: string) => {
+        const { rows } = await sql<{ creator: string; editor: string; isNew: boolean }>`
+          select created_by_id as creator, last_modified_by_id as editor, updated_at > now() - interval '1 day' as "isNew"
+          from tickets where code = ${code}`.execute(tablesOf(instance().database));
+        return rows;
+      };
+      const assertWritten = async (way: string, answer: Answer, code: string, creator: Person) => {
+        assert.ok(answer.status < 300, `${way}: ${answer.text}`);
+        assert.deepEqual(await read(code), [{ creator: creator.id, editor: bob.id, isNew: true }], way);
+      };
+      for (const [way, write] of Object.entries({
+        create: (code) => send('POST /tickets', { code }, byBob),
+        'create once': (code) => send('POST /tickets', { code }, { ...byBob, 'idempotency-key': code }),
+        batch: (code) => send('POST /tickets/batch', { records: [{ code }] }, byBob),
+        upsert: (code) => send('POST /tickets/batch', { match: ['code'], records: [{ code }] }, byBob),
+        import: (code) => send('POST /tickets/import', `code\n${code}\n`, csv),
+      } satisfies Record<string, (code: string) => Promise<Answer>>))
+        await assertWritten(way, await write(`new-${++count}`), `new-${count}`, bob);
+      const bulk = async (id: number) => {
+        const request = `PATCH /tickets?id[in]=${id}`;
+        const headers = { ...byBob, prefer: 'bulk' };
+        const { json } = await send(request, { subject: 'x' }, headers);
+        return send(`${request}&confirm=${json.confirm}`, { subject: 'x' }, headers);
+      };
+      for (const [way, write] of Object.entries({
+        patch: (id) => send(`PATCH /tickets/${id}`, { subject: 'x' }, byBob),
+        put: (id, code) => send(`PUT /tickets/${id}`, { code, subject: 'x' }, byBob),
+        batch: (id) => send('PATCH /tickets/batch', { records: [{ id, subject: 'x' }] }, byBob),
+        upsert: (_, code) => send('POST /tickets/batch', { match: ['code'], records: [{ code }] }, byBob),
+        import: (_, code) => send('POST /tickets/import?match=code', `code,subject\n${code},x\n`, csv),
+        bulk,
+        merge: async (id) => send(`POST /tickets/${id}/merge`, { from: (await create()).id }, byBob),
+      } satisfies Record<string, (id: number, code: string) => Promise<Answer>>)) {
+        const code = `old-${++count}`;
+        const { id } = await create({ code });
+        await sql`update tickets set updated_at = '2020-01-01' where id = ${id}`.execute(
+          tablesOf(instance().database),
+        );
+        await assertWritten(way, await write(id, code), code, ann);
+      }
+      // Undoing a merge writes both records.
+      const [id, from] = [await create({ code: 'kept' }), await create({ code: 'merged' })].map(
+        (ticket) => ticket.id,
+      );
+      assert.equal((await send(`POST /tickets/${id}/merge`, { from })).status, 200);
+      const unmerged = await send(`POST /tickets/${id}/unmerge`, { from }, byBob);
+      for (const code of ['kept', 'merged']) await assertWritten('unmerge', unmerged, code, ann);
     });
 
     test('expanding a user takes one statement, and a deleted user is null', async () => {

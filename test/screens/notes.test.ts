@@ -215,6 +215,18 @@ onBothDrivers(
       );
       const records = [`firms/${firm}`, ...[site, single, first, second, left].map((id) => `sites/${id}`)];
       for (const record of records) await write(admin, record, record);
+      // Notes of other records with the same IDs.
+      const other = await instance().organization('other');
+      const tables = tablesOf(instance().database);
+      await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text)
+        select o.id, _r.resource, n.record_id, ${acme.user}::bigint, 'same ID' from crm_notes n join crm_organizations o on o.id in (${acme.id}::bigint, ${other.id}::bigint)
+          cross join lateral (values (n.resource), ('elsewhere')) _r(resource)
+        where n.text = n.resource || '/' || n.record_id and (o.id, _r.resource) <> (n.organization_id, n.resource)`.execute(
+        tables,
+      );
+      const withSameId = async () =>
+        (await sql`select from crm_notes where text = 'same ID'`.execute(tables)).rows.length;
+      assert.equal(await withSameId(), 18);
       await call(`DELETE /sites/${single}`);
       await call('DELETE /sites/batch', { ids: [Number(first), Number(second)] });
       assert.deepEqual((await Promise.all(records.map(storedNotes))).flat(), [
@@ -229,6 +241,7 @@ onBothDrivers(
       await call(`DELETE /firms/${firm}`);
       await submit(admin, `${data}/firms/${firm}/purge`);
       assert.deepEqual((await Promise.all(records.map(storedNotes))).flat(), [`sites/${left}`]);
+      assert.equal(await withSameId(), 18);
     });
 
     test('many notes and changes are divided into pages without gaps or repetitions', async () => {

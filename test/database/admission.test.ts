@@ -392,6 +392,32 @@ describe('admission', () => {
 onBothDrivers(
   'admission before a database',
   (instance) => {
+    test('a transaction that is rolled back takes no other write with it', async () => {
+      const { database } = instance();
+      const { id: organization } = await instance().organization('acme');
+      const insert = (name: string) => ({
+        ...{ name: '', lane: 'write' as const },
+        text: `insert into accounts (organization_id, name, created_at, updated_at) values (${organization}, '${name}', now(), now())`,
+        values: [],
+      });
+      let other: Promise<unknown> | undefined;
+      const work = database.atomically(
+        async (run) => {
+          await run(insert('inside'));
+          // Without a context, a write needs no slot. It starts, or waits for the connection.
+          other = database.run(insert('outside'));
+          await new Promise(setImmediate);
+          await run(insert('inside, too'));
+          throw new Error('on purpose');
+        },
+        { organization, access: 'write', lane: 'batch' },
+      );
+      await assert.rejects(work, /on purpose/);
+      await other;
+      const rows = await database.run({ name: '', text: 'select name from accounts', values: [] });
+      assert.deepEqual(rows, [['outside']]);
+    });
+
     test("runs a second organization's statement among the first, behind fifty of another", async () => {
       const { database } = instance();
       const { admission } = partsOf(database);

@@ -5,6 +5,7 @@ import { confirmation } from '../../engine/records/bulk.ts';
 import { commandCaller, runOperation } from '../../engine/records/index.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
+import { logIn, makePerson } from '../support/people.ts';
 import { rowHashes } from '../support/reading.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -235,7 +236,11 @@ onBothDrivers(
         'chores:update',
         'chores:read',
       ]);
+      const person = await makePerson(instance(), [{ organization: acme }, { organization: other }]);
+      const { token } = await logIn(instance(), person);
+      const ofPerson = confirmOf(await send(`PATCH ${path}?org=acme&area=${area}`, body, token), 1);
       for (const [attack, sent, key] of [
+        [`PATCH ${path}?org=other&area=${area}&confirm=${ofPerson}`, body, token],
         [request, body, second],
         [request, body, other.key],
         [request, body, limited.key],

@@ -1,6 +1,7 @@
 // Hooks: modules' code that runs with every write, in the transaction of the write.
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
+import type { ModuleCode } from '../../engine/records/index.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
@@ -9,7 +10,24 @@ import { sourcesWith } from '../support/sources.ts';
 
 const calls: HookCall[] = [];
 const sources = await sourcesWith(...hookedSources);
-const modules = hookedModules(calls);
+const modules = [
+  ...hookedModules(calls),
+  {
+    name: 'odd',
+    hooks: {
+      contacts: {
+        beforeWrite: async ({ input, records }) => {
+          if (input?.last_name === 'nested') await records.create('contacts', { last_name: 'nested' });
+          return input?.last_name === 'text' ? ('text' as never) : undefined;
+        },
+      },
+      cases: {
+        beforeWrites: ({ writes }) =>
+          writes[0]?.input?.subject === 'too few' ? writes.slice(1).map(() => undefined) : undefined,
+      },
+    },
+  } satisfies ModuleCode,
+];
 
 onBothDrivers(
   'Hooks',
@@ -138,6 +156,30 @@ onBothDrivers(
       const answer = await send('POST tasks', { title: 'unknown field' });
       assert.equal(answer.status, 500);
       assert.match(answer.text, /it returned \\"nonsense\\", which is not a field/);
+    });
+
+    test('a hook must return values, and one result for each record', async () => {
+      const contact = await send('POST contacts', { last_name: 'text' });
+      assert.equal(contact.status, 500);
+      assert.match(
+        contact.text,
+        /The module odd failed in beforeWrite of contacts: it must return an object/,
+      );
+      const records = [{ subject: 'too few' }, { subject: 'other' }];
+      const batch = await send('POST cases/batch', { records, on_error: 'continue' });
+      assert.equal(batch.status, 500);
+      assert.match(batch.text, /The module odd failed in beforeWrites of cases: it must return 2 results/);
+      assert.deepEqual((await succeed('GET cases')).data, []);
+    });
+
+    test('a hook that takes longer than 5 seconds fails, and nothing is written', async () => {
+      const answer = await send('POST tasks', { title: 'slow' });
+      assert.equal(answer.status, 500);
+      assert.match(
+        answer.text,
+        /The module scores failed in beforeWrite of tasks: it took longer than 5 seconds/,
+      );
+      assert.deepEqual((await succeed('GET tasks?title=slow')).data, []);
     });
 
     test('an error after the write rolls it back', async () => {
@@ -463,6 +505,13 @@ onBothDrivers(
         data.some(({ name }) => name === 'loop'),
         false,
       );
+      const nested = await send('POST contacts', { last_name: 'nested' });
+      assert.equal(nested.status, 500);
+      assert.match(
+        nested.text,
+        /The module odd failed in beforeWrite of contacts: it writes records whose hooks write records without end/,
+      );
+      assert.deepEqual((await succeed('GET contacts')).data, []);
     });
   },
   { sources, modules },

@@ -205,6 +205,26 @@ onBothDrivers(
       }
     });
 
+    test('a batch continues without all records of a chain whose last one is protected', async () => {
+      const folder_id = await create('folders');
+      const free = await create('papers', { folder_id });
+      const chain = [await create('papers', { folder_id })];
+      for (const _ of Array(11)) chain.push(await create('papers', { folder_id, reply_to_id: chain.at(-1) }));
+      const clamp = await create('clamps', { paper_id: chain.at(-1) });
+      const ids = [...chain, free];
+      const remaining = async () => {
+        const { status, text, json } = await send('DELETE /api/v1/papers/batch', {
+          ids,
+          on_error: 'continue',
+        });
+        assert.equal(status, 200, text);
+        return (json.results as { status: number }[]).map((result) => result.status);
+      };
+      assert.deepEqual(await remaining(), [...chain.map(() => 409), 200]);
+      assert.equal((await remove(`clamps/${clamp}`)).status, 200);
+      assert.deepEqual(await remaining(), [...chain.map(() => 200), 404]);
+    });
+
     test('a record that refers to itself can be deleted', async () => {
       const paper = await create('papers', { folder_id: await create('folders') });
       await send(`PATCH /api/v1/papers/${paper}`, { reply_to_id: paper });

@@ -16,6 +16,16 @@ const modules = [
   {
     name: 'wrong',
     actions: {
+      tasks: {
+        scrap: {
+          description: 'Deletes a task.',
+          permission: 'delete',
+          run: async ({ id, records }) => {
+            await records.asSystem('scrap').delete('tasks', id ?? 0n);
+            return undefined;
+          },
+        },
+      },
       projects: {
         enumerate: {
           description: 'Returns a list.',
@@ -250,6 +260,23 @@ onBothDrivers(
       assert.equal((await succeed(`GET tasks/${id}`)).title, 'a');
       assert.equal((await send('POST tasks/999999/actions/close', { hours: 1 })).status, 404);
       assert.equal((await send('POST tasks/x/actions/close', { hours: 1 })).status, 404);
+    });
+
+    test('an action of the collection requires create, and an action can require delete, of its record', async () => {
+      const planner = await acme.keyWith([{ object: 'projects', actions: ['read', 'update', 'delete'] }]);
+      const planned = await send('POST projects/actions/plan', undefined, planner);
+      assert.deepEqual([planned.status, planned.json.grant], [403, 'projects:create']);
+      const id = await create({ title: 'a' });
+      for (const [actions, status] of [
+        [['read', 'update'], 403],
+        [['read', 'delete:own'], 404],
+        [['read', 'delete'], 200],
+      ] as const) {
+        const key = await acme.keyWith([{ object: 'tasks', actions: actions as never }]);
+        const answer = await send(`POST tasks/${id}/actions/scrap`, undefined, key);
+        assert.equal(answer.status, status, answer.text);
+      }
+      assert.equal((await send(`GET tasks/${id}`)).status, 404);
     });
 
     test('a read-only key with all grants changes nothing', async () => {

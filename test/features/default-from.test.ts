@@ -39,6 +39,17 @@ fields:
 `,
 };
 
+const pages = {
+  file: 'pages.yaml',
+  text: `
+singular: page
+common: all
+fields:
+  name: { type: string }
+  slug: { type: string, nullable: true, unique: true, default_from: name }
+`,
+};
+
 const projects = {
   file: 'projects.yaml',
   text: `
@@ -203,6 +214,23 @@ onBothDrivers(
       assert.deepEqual([overflow.status, overflow.json.score], [201, null], overflow.text);
     });
 
+    test('calculated values are unique', async () => {
+      const { json: first } = await send('POST /pages', { name: 'home' });
+      const duplicate = await send('POST /pages', { name: 'home' });
+      assert.deepEqual(
+        [duplicate.status, duplicate.json.code, duplicate.json.existing_id],
+        [409, 'duplicate', first.id],
+      );
+      const records = ['home', 'news', 'news', 'about'].map((name) => ({ name }));
+      const batch = await send('POST /pages/batch', { records, on_error: 'continue' });
+      assert.deepEqual(
+        (batch.json.results as { status: number }[]).map(({ status }) => status),
+        [409, 400, 400, 201],
+        batch.text,
+      );
+      assert.equal((await send('POST /pages', { name: 'home', slug: 'other' })).status, 201);
+    });
+
     test('a form calculates empty fields, with the user who submits it', async () => {
       const administrator = administratorOf(acme);
       const browser = await signIn(instance(), administrator);
@@ -245,5 +273,5 @@ onBothDrivers(
       );
     });
   },
-  { sources: await sourcesWith(tickets, projects, leads), environment },
+  { sources: await sourcesWith(tickets, projects, leads, pages), environment },
 );

@@ -366,7 +366,8 @@ onBothDrivers(
 
     test('a caller sees only the references to records in its scope', async () => {
       const [open, secret, other] = [await tag('open'), await tag('hidden', true), await tag('other')];
-      const id = await note({ tag_ids: [open, secret] });
+      const name = 'with hidden tags';
+      const id = await note({ name, tag_ids: [open, secret] });
       const hidden = await note({ tag_ids: [secret] });
       assert.deepEqual(await tagsOf(id, limited), [open]);
       const { expanded } = await ok(`GET /notes/${id}?expand=tag_ids`, undefined, limited);
@@ -386,12 +387,15 @@ onBothDrivers(
       });
       assert.equal(csv.text.replaceAll('\r', ''), `id,tag_ids\n${id},${open}\n`);
       // Hidden references are kept.
-      const written = await ok(`PUT /notes/${id}`, { tag_ids: [other] }, limited);
+      const written = await ok(`PUT /notes/${id}`, { name, tag_ids: [other] }, limited);
       assert.deepEqual([written.tag_ids, await tagsOf(id)], [[other], [secret, other]]);
       await ok(`PATCH /notes/${id}`, { tag_ids: [] }, limited);
       assert.deepEqual(await tagsOf(id), [secret]);
       await ok('PATCH /notes/batch', { records: [{ id, tag_ids: [open] }] }, limited);
       assert.deepEqual(await tagsOf(id), [open, secret]);
+      await ok('POST /notes/batch', { match: ['name'], records: [{ name, tag_ids: [other] }] }, limited);
+      assert.deepEqual(await tagsOf(id), [secret, other]);
+      await ok(`PATCH /notes/${id}`, { tag_ids: [open] }, limited);
       // A reference to a hidden record is rejected like one to a missing record, even if it exists.
       for (const target of [id, hidden]) {
         const answer = await send(`PATCH /notes/${target}`, { tag_ids: [secret] }, limited);

@@ -168,6 +168,27 @@ onBothDrivers(
         assert.deepEqual([answer.status, answer.json.code], [400, 'missing_reference'], answer.text);
       }
       assert.equal((await call('POST /visits', { body: { firm_id: firm } })).status, 400);
+      // The same applies to many records in one request.
+      for (const value of [{ firm_id: firm }, { firm_ids: [firm] }]) {
+        const lines = JSON.stringify(value);
+        const imported = await succeeds('POST /visits/import', {
+          body: lines,
+          headers: { 'content-type': 'application/x-ndjson' },
+        });
+        assert.deepEqual([imported.json.created, imported.json.failed], [0, 1], imported.text);
+        for (const [request, records, statuses] of [
+          ['POST /visits/batch', [value, {}], [400, 201]],
+          ['PATCH /visits/batch', [visit, other].map((id) => ({ id, ...value })), [200, 400]],
+        ] as const) {
+          const { json, text } = await succeeds(request, { body: { records, on_error: 'continue' } });
+          const results = json.results as { status: number }[];
+          assert.deepEqual(
+            results.map(({ status }) => status),
+            statuses,
+            text,
+          );
+        }
+      }
       await succeeds(`POST /firms/${firm}/restore`);
       assert.equal((await succeeds(`GET /visits/${visit}`)).json.firm_name, 'Referred');
     });

@@ -31,8 +31,10 @@ children: { guests: { of: guests, by: club_id, writable: true } }
 singular: guest
 common: all
 fields:
+  code: { type: string, unique: true }
   club_id: { type: reference, to: clubs, nullable: true }
   account_id: { type: reference, to: accounts, nullable: true }
+filters: [club_id]
 `,
   },
 ];
@@ -323,6 +325,62 @@ onBothDrivers(
         [await count('leads?company[in]=x&lead_score[gte]=3'), await count('clubs'), await count('guests')],
         [3, 1, 3],
       );
+    });
+
+    test('IDs that JavaScript would round are exact in every request and response', async () => {
+      for (const table of ['clubs', 'guests'])
+        await instance().database.run({
+          ...{ name: '', values: [] },
+          text: `alter table ${table} alter id set increment by 2 restart with ${2n ** 53n + 1n}`,
+        });
+      const idsIn = ({ text }: Answer) => [...text.matchAll(/"id":(\d+)/g)].map(([, id = '']) => id);
+      const ok = async (request: string, body?: string, headers = {}) => {
+        const answer = await send(request.replace(' /', ' /api/v1/'), body, headers);
+        assert.ok(answer.status < 300, `${request}: ${answer.text}`);
+        return answer;
+      };
+      const clubOf = async (guest: string) =>
+        /"club_id":(\d+)/.exec((await ok(`GET /guests/${guest}`)).text)?.[1];
+      const created = await ok('POST /clubs', '{"guests":[{"code":"a"},{"code":"b"}]}');
+      const [club = '', a = '', b = ''] = idsIn(created);
+      assert.equal(created.headers.get('location'), `/api/v1/clubs/${club}`);
+      assert.deepEqual([club, a, b].map(BigInt), [1n, 1n, 3n].map((index) => 2n ** 53n + index));
+      const replaced = await ok(`PATCH /clubs/${club}`, `{"guests":[{"id":${a},"code":"a2"}]}`);
+      assert.deepEqual(idsIn(replaced), [club, a]);
+      assert.equal((await send(`GET /api/v1/guests/${b}`, undefined)).status, 404);
+      const batched = await ok('POST /guests/batch', `{"records":[{"club_id":${club},"code":"c"}]}`);
+      const [c = ''] = idsIn(batched);
+      assert.equal(await clubOf(c), club);
+      const upserted = await ok(
+        'POST /guests/batch',
+        `{"match":["code"],"records":[{"club_id":${club},"code":"c"}]}`,
+      );
+      assert.deepEqual(idsIn(upserted), [c]);
+      const duplicate = await send('POST /api/v1/guests', '{"code":"c"}');
+      assert.ok(duplicate.text.includes(`"existing_id":${c}`), duplicate.text);
+      const missingClub = await send('POST /api/v1/guests', `{"club_id":${2n ** 60n + 1n}}`);
+      assert.equal(missingClub.json.error, `club_id ${2n ** 60n + 1n} does not exist in clubs`);
+      const once = { 'idempotency-key': 'exact' };
+      const [d = ''] = idsIn(await ok('POST /guests', `{"club_id":${club},"code":"d"}`, once));
+      const repeated = await ok('POST /guests', `{"club_id":${club},"code":"d"}`, once);
+      assert.deepEqual([idsIn(repeated), repeated.headers.get('location')], [[d], `/api/v1/guests/${d}`]);
+      await ok('POST /guests/import', `code,club_id\ne,${club}\n`, { 'content-type': 'text/csv' });
+      assert.equal(idsIn(await ok(`GET /guests?club_id=${club}`)).length, 4);
+      const [other = ''] = idsIn(await ok('POST /clubs', '{}'));
+      assert.deepEqual(
+        idsIn(await ok('PATCH /guests/batch', `{"records":[{"id":${a},"club_id":${other}}]}`)),
+        [a],
+      );
+      await ok(`POST /clubs/${club}/merge`, `{"from":${other}}`);
+      assert.equal(await clubOf(a), club);
+      await ok(`POST /clubs/${club}/unmerge`, `{"from":${other}}`);
+      assert.equal(await clubOf(a), other);
+      const preference = { prefer: 'bulk' };
+      const bulk = `PATCH /guests?club_id=${club}`;
+      const { confirm } = (await ok(bulk, `{"club_id":${other}}`, preference)).json;
+      await ok(`${bulk}&confirm=${confirm}`, `{"club_id":${other}}`, preference);
+      assert.equal(await clubOf(c), other);
+      assert.deepEqual(idsIn(await ok('DELETE /guests/batch', `{"ids":[${a},${c}]}`)), [a, c]);
     });
 
     test('reports batches in which every record is invalid or missing', async () => {

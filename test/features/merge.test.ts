@@ -54,6 +54,17 @@ filters: [name]
   },
   { file: 'tags.yaml', text: 'singular: tag\ncommon: all\nfields:\n  name: { type: string }\n' },
   {
+    file: 'seats.yaml',
+    text: `
+singular: seat
+common: all
+fields:
+  code: { type: string, group: finance }
+  firm_id: { type: reference, to: firms, nullable: true, group: finance }
+unique: [[code, firm_id]]
+`,
+  },
+  {
     file: 'badges.yaml',
     text: `
 singular: badge
@@ -352,6 +363,16 @@ onBothDrivers(
         ...([409, 'merge_conflict'] as const),
         'Several visits would have the same name and firm_id. Delete or change one of these records first.',
       ]);
+      const [front, rear] = [await firm(), await firm()];
+      for (const firm_id of [front, rear]) await create('seats', { code: 'A1', firm_id });
+      for (const [key, names] of [
+        [acme.key, 'code and firm_id'],
+        [await keyWith('firms:*', 'seats:*'), 'unique values'],
+      ] as const)
+        assertError(await merge(`firms/${front}`, rear, { key }), [
+          ...([409, 'merge_conflict'] as const),
+          `Several seats would have the same ${names}. Delete or change one of these records first.`,
+        ]);
       const [x, y] = [await firm({ region: 'r' }), await firm({ level: 'l' })];
       await firm({ region: 'r', level: 'l' });
       assertError(await merge(`firms/${x}`, y), [409, 'duplicate']);

@@ -257,6 +257,22 @@ onBothDrivers(
       assert.equal((await send(`POST /projects/${project.id}/restore`)).json.code, "1/it's");
     });
 
+    test('a merge keeps the number of the record, and undoing it the number of the other one', async () => {
+      const organization = await create();
+      const send = sender(organization);
+      const [id, from] = [
+        (await send('POST /tickets', {})).json.id,
+        (await send('POST /tickets', {})).json.id,
+      ];
+      await run(`update tickets set number = null where id = ${id}`);
+      assert.equal((await send(`POST /tickets/${id}/merge`, { from })).json.number, null);
+      await send('POST /tickets', {});
+      const undone = await send(`POST /tickets/${id}/unmerge`, { from });
+      assert.equal(undone.status, 200, undone.text);
+      await send('POST /tickets', {});
+      assert.deepEqual(await numbersOf(organization), [null, ...t(2, 3, 4)]);
+    });
+
     test('numbers grow beyond their digits and continue after existing values', async () => {
       const organization = await create();
       const send = sender(organization);

@@ -392,8 +392,8 @@ onBothDrivers(
       const unlimited = [
         'quotes:*',
         'quote_lines:*',
-        'quote_lines.finance:read',
-        'quote_lines.finance:update',
+        ...['quote_lines.finance:read', 'quote_lines.finance:update'],
+        ...['stamps.post:read', 'stamps.post:update'],
       ];
       const { key, profile } = await limitedKey(instance(), acme, unlimited);
       const replay = () =>

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { retentionBatch } from '../../engine/modules/index.ts';
+import { changingRecords, commandCaller, type ExistingRecords } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { purgeStep } from '../../plugins/tenants/trash/purge.ts';
 import type { Change } from '../support/changes.ts';
@@ -191,6 +192,24 @@ onBothDrivers(
       }
       await succeeds(`POST /firms/${firm}/restore`);
       assert.equal((await succeeds(`GET /visits/${visit}`)).json.firm_name, 'Referred');
+    });
+
+    test('modules find the newest record that is not in the trash', async () => {
+      const later = await create('/visits', { note: 'later' });
+      const ids: number[] = [];
+      for (let count = 0; count < 3; count++) ids.push(await create('/visits', { note: 'sought' }));
+      await succeeds(`DELETE /visits/${ids[2]}`);
+      const { database, resources } = instance();
+      const find = (organization: string, ...parameters: Parameters<ExistingRecords['find']>) =>
+        changingRecords(database, resources, commandCaller(organization), (records) =>
+          records.find(...parameters),
+        );
+      assert.equal(await find(alpha.id, 'visits', ['note', 'sought']), String(ids[1]));
+      const both = ['note', ['sought', 'later']] as const;
+      assert.equal(await find(alpha.id, 'visits', both), String(ids[1]));
+      assert.equal(await find(alpha.id, 'visits', both, ['note', ['sought']]), String(later));
+      const beta = await instance().organization('beta');
+      assert.equal(await find(beta.id, 'visits', both), undefined);
     });
 
     test('lists of children and expansions do not contain trashed records', async () => {

@@ -5,9 +5,12 @@ import type { ModuleCode } from '../../engine/records/index.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
+import { settingsFile } from '../support/partners.ts';
+import { until } from '../support/process.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
+const file = settingsFile({});
 const calls: HookCall[] = [];
 const sources = await sourcesWith(...hookedSources);
 const modules = [
@@ -493,6 +496,27 @@ onBothDrivers(
       assert.deepEqual(calls, []);
     });
 
+    test('quotas count records of resources with hooks', async () => {
+      const { key } = await instance().organization('small');
+      const before = instance().app.webhooks.settings.current;
+      file.replace({ quotas: { organizations: { small: { records: 2 } } } });
+      await until(() => instance().app.webhooks.settings.current !== before, 'take the settings');
+      const records = [{ title: 'a' }, { title: 'b' }, { title: 'c' }];
+      const project = { name: 'a', tasks: records };
+      for (const [request, body, status] of [
+        ['POST tasks/batch', { records }, 403],
+        ['POST projects', project, 403],
+        ['POST tasks', { title: 'a' }, 201],
+        ['POST tasks/batch', { records: records.slice(1) }, 403],
+        ['POST tasks', { title: 'b' }, 201],
+        ['POST tasks', { title: 'c' }, 403],
+      ] as const) {
+        const answer = await send(request, body, key);
+        assert.equal(answer.status, status, `${request}: ${answer.text}`);
+      }
+      file.replace({});
+    });
+
     test('hooks that cause themselves without end are stopped, and nothing is written', async () => {
       const answer = await send('POST accounts', { name: 'loop' });
       assert.equal(answer.status, 500);
@@ -514,5 +538,5 @@ onBothDrivers(
       assert.deepEqual((await succeed('GET contacts')).data, []);
     });
   },
-  { sources, modules },
+  { sources, modules, environment: file.environment },
 );

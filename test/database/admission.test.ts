@@ -230,6 +230,25 @@ describe('admission', () => {
     assert.match(names(), /c$/);
   });
 
+  test('reports who waits, and who waits because of their own limit', async () => {
+    const admission = createAdmission(bounds);
+    const { ask, end } = works(admission);
+    const load = () => admission.load().lanes.find(({ lane }) => lane === 'read');
+    for (const organization of ['a', 'a', 'a', 'a', 'b', 'b']) ask('read', organization);
+    const full = { lane: 'read', limit: 3, queueFull: 0, timedOut: 0 };
+    assert.deepEqual(load(), {
+      ...full,
+      ...{ running: 3, waiting: 3, organizations: 2, limited: 1, longestQueue: 2 },
+    });
+    await end(0);
+    await end(1);
+    // The last statement waits because of the limit of all organizations.
+    assert.deepEqual(load(), {
+      ...full,
+      ...{ running: 3, waiting: 1, organizations: 1, limited: 0, longestQueue: 1 },
+    });
+  });
+
   test('rejects a statement that waited too long and does not run it later', async () => {
     const { ask, names, end } = works(createAdmission({ ...bounds, waitMs: 20 }));
     for (const name of ['a1', 'a2']) ask('read', 'a', name);

@@ -344,7 +344,10 @@ onBothDrivers(
       const created = await ok('POST /clubs', '{"guests":[{"code":"a"},{"code":"b"}]}');
       const [club = '', a = '', b = ''] = idsIn(created);
       assert.equal(created.headers.get('location'), `/api/v1/clubs/${club}`);
-      assert.deepEqual([club, a, b].map(BigInt), [1n, 1n, 3n].map((index) => 2n ** 53n + index));
+      assert.deepEqual(
+        [club, a, b].map(BigInt),
+        [1n, 1n, 3n].map((index) => 2n ** 53n + index),
+      );
       const replaced = await ok(`PATCH /clubs/${club}`, `{"guests":[{"id":${a},"code":"a2"}]}`);
       assert.deepEqual(idsIn(replaced), [club, a]);
       assert.equal((await send(`GET /api/v1/guests/${b}`, undefined)).status, 404);

@@ -427,7 +427,7 @@ async function checkRecords(
   const value = exampleColumn === undefined ? 'null' : `left(${quote(exampleColumn)}::text, ${maxValue})`;
   const examples = await runInTime(
     database,
-    `select "organization_id"::text, "id"::text, ${value} from ${quote(table)} where ${where} order by "organization_id", "id" limit ${maxExamples}`,
+    `select "organization_id"::text, "id"::text, ${value} from ${quote(table)} where ${where} order by ${quote(table)}."organization_id", ${quote(table)}."id" limit ${maxExamples}`,
   );
   return {
     ...uncounted(check),

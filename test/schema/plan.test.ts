@@ -211,6 +211,11 @@ for (const driver of drivers) {
       const [score, company] = checks;
       assert.deepEqual([score?.name, score?.count, score?.examples.length], ['leads.lead_score', 12, 10]);
       assert.equal(score?.examples[0]?.value, '3000000000');
+      const ids = score?.examples.map(({ id }) => Number(id)) ?? [];
+      assert.deepEqual(
+        ids,
+        ids.toSorted((a, b) => a - b),
+      );
       assert.deepEqual([company?.name, company?.count], ['leads.company', 20]);
       assert.equal(undecided.length, 1);
       assert.match(undecided[0] ?? '', /--allow-drop leads\.instagram_handle/);

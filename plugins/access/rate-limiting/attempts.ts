@@ -165,9 +165,9 @@ const keyOf = (email: string): string => parseEmail(email) ?? email.slice(0, 300
  */
 export function networkOf({ ip: address }: Pick<FastifyRequest, 'ip'>): string {
   if (!isIPv6(address) || address.startsWith('::ffff:')) return address;
-  const [head = '', tail = ''] = address.split('::');
-  const groups = head.split(':');
-  const missing = 8 - groups.length - (address.includes('::') ? tail.split(':').length : 0);
-  const allGroups = address.includes('::') ? [...groups, ...Array<string>(missing).fill('0')] : groups;
-  return allGroups.slice(0, 4).join(':');
+  const [head = [], tail] = address.split('::').map((part) => part.split(':'));
+  const groups = tail === undefined ? head : [...head, ...zeros(8 - head.length - tail.length), ...tail];
+  return groups.slice(0, 4).join(':');
 }
+
+const zeros = (count: number): string[] => Array<string>(count).fill('0');

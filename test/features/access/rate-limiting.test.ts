@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { attempts } from '../../../plugins/access/rate-limiting/attempts.ts';
+import { attempts, networkOf } from '../../../plugins/access/rate-limiting/attempts.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { realCost } from '../../support/low-cost.ts';
 import {
@@ -306,6 +306,18 @@ describe('rate limiting of logins', () => {
     await assert.rejects(bounds.run('fails', () => Promise.reject(new Error('no database'))));
     assert.equal(bounds.busy(), 0);
   });
+
+  for (const [network, ...addresses] of [
+    ['192.0.2.7', '192.0.2.7'],
+    ['2001:db8:1:2', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2::', '2001:db8:1:2::6', '2001:db8:1:2:3::6'],
+    ['2001:db8:0:0', '2001:db8::1', '2001:db8::5:6:7:8', '2001:db8:0:0:5::', '2001:db8:0:0:5:6:7:8'],
+    ['2001:0:0:2', '2001:0:0:2::1', '2001::2:5:6:7:8', '2001:0:0:2:5:6:7:8'],
+    ['::ffff:192.0.2.7', '::ffff:192.0.2.7'],
+    ['::ffff:192.0.2.8', '::ffff:192.0.2.8'],
+  ] as const)
+    test(`the network ${network} contains ${addresses.join(', ')}`, () => {
+      for (const ip of addresses) assert.equal(networkOf({ ip }), network, ip);
+    });
 
   test('does not count invalid requests', () =>
     onNode(async (node) => {

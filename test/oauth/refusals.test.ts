@@ -443,15 +443,20 @@ for (const driver of drivers) {
 
       test('when the user is disabled, until they are enabled', async () => {
         const { person, connected } = await connectPerson();
+        const { exchange } = await consent(instance, person, client);
         const actor = command(instance);
         await transaction(instance.database, async (tables) =>
           disableUser(tables, actor, await findUserBy(tables, person.id)),
         );
         await soonerThan(1000, async () => (await listLeads(connected.access)).status === 401);
+        assertRejected(await refresh(instance, client, connected));
+        assertRejected(await post(instance, '/oauth/token', exchange));
         await transaction(instance.database, async (tables) =>
           enableUser(tables, actor, await findUserBy(tables, person.id)),
         );
         await soonerThan(1000, async () => (await listLeads(connected.access)).status === 200);
+        tokensIn(await refresh(instance, client, connected));
+        tokensIn(await post(instance, '/oauth/token', exchange));
       });
 
       test('when the member is removed', async () => {

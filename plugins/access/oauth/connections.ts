@@ -4,6 +4,7 @@ import { isRowId } from '../../../engine/fields/index.ts';
 import type { TextSigner } from '../../../engine/records/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { createKey, type KeyAccess, type KeyToken, revokeKey } from '../api-keys/index.ts';
+import { memberPrincipal } from '../identity/index.ts';
 import { generateSecret, hashSecret, isSecret } from '../secrets/index.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 
@@ -158,6 +159,9 @@ export function createConnections({ sign, verify }: TextSigner): Connections {
   const issueFor = async (tables: Tables, connection: LockedConnection): Promise<Connection | undefined> => {
     const { organization, key, on_behalf_of_id: user, client_id: client, expires_at: expiresAt } = connection;
     if (user === null || client === null || expiresAt <= new Date()) return undefined;
+    // The member may have been disabled since the consent.
+    const member = await memberPrincipal(tables, { kind: 'user', actor: user, organization });
+    if (member === undefined) return undefined;
     const refreshToken = refreshTokenFor(connection);
     await tables
       .updateTable('crm_connected_apps')
@@ -185,14 +189,16 @@ export function createConnections({ sign, verify }: TextSigner): Connections {
         connection.redirect_uri === redirectUri &&
         hash('sha256', verifier, 'base64url') === connection.code_challenge;
       if (!isValid) return undefined;
-      const { organization, key, expires_at } = connection;
+      const issued = await issueFor(tables, connection);
+      if (issued === undefined) return undefined;
+      const { organization, key, expiresAt: expires_at } = issued;
       await tables
         .updateTable('crm_api_keys')
         .set({ expires_at })
         .where('organization_id', '=', organization)
         .where('id', '=', key)
         .execute();
-      return issueFor(tables, connection);
+      return issued;
     },
     refresh: async (tables, request) => {
       const connection = await lockConnection(tables, idsIn(request.refreshToken));

@@ -119,14 +119,7 @@ export async function oauthRoutes(
       const parameters = parametersOf(request);
       if (!isResource(parameters('resource'), issuer))
         throw new OAuthError('invalid_target', `resource must be ${resourceOf(issuer)}`);
-      const connection = await perNetwork.run(networkOf(request), async () => {
-        const candidate = await connectionFor(request, parameters);
-        if (candidate === undefined) return undefined;
-        // The member may have been disabled since the consent.
-        const { organization, key } = candidate;
-        const principal = await app.principalAgain({ kind: 'key', actor: key, organization });
-        return principal && candidate;
-      });
+      const connection = await perNetwork.run(networkOf(request), () => connectionFor(request, parameters));
       if (connection === undefined)
         throw new OAuthError('invalid_grant', 'the grant is not valid, has expired or has been revoked');
       const remaining = Math.floor((connection.expiresAt.getTime() - Date.now()) / 1000);

@@ -232,6 +232,25 @@ onBothDrivers('activity', (instance) => {
     assert.deepEqual(none, []);
   });
 
+  test("a login that ends a browser's previous session is recorded for both users, in their own organizations", async () => {
+    const beta = await instance().organization(fresh('beta'));
+    const ann = await makePerson(instance(), [{ organization: acme }]);
+    const bea = await makePerson(instance(), [{ organization: beta }]);
+    const previous = await logIn(instance(), ann);
+    let [session, inAcme] = ['', [] as string[]];
+    const inBeta = await added(async () => {
+      inAcme = did(
+        await added(async () => {
+          ({ session } = await logIn(instance(), bea, {
+            headers: { cookie: previous.byCookie.cookie ?? '' },
+          }));
+        }),
+      );
+    }, beta);
+    assert.deepEqual(inAcme, [`user ${ann.id}: logout session ${previous.session}`]);
+    assert.deepEqual(did(inBeta), [`user ${bea.id}: login session ${session}`]);
+  });
+
   test('the page lists changes newest first, with names, and only those of its organization', async () => {
     const other = await instance().organization(fresh('other'));
     await instance().call('POST /api/v1/leads', { key: other.key, body: { last_name: 'Theirs' } });

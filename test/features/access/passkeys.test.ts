@@ -153,7 +153,7 @@ describe('responses of an authenticator', () => {
     const authenticator = createAuthenticator();
     const answer = await add(browser, authenticator);
     assert.equal(shownIn(answer, 'codes').split('\n').length, 10, problemOf(answer));
-    return { person, authenticator };
+    return { person, authenticator, browser };
   };
   const passkeysOf = ({ id }: Person) =>
     tablesOf(instance.database).selectFrom('crm_passkeys').select('id').where('user_id', '=', id).execute();
@@ -177,6 +177,51 @@ describe('responses of an authenticator', () => {
     assert.equal((await browser.post(addPage, form)).status, 200);
     assert.equal((await browser.post(addPage, form)).status, 400);
     assert.equal((await passkeysOf(person)).length, 1);
+  });
+
+  test('are requested only by pages of a host name, because browsers require one', async () => {
+    for (const [url, isOffered] of [
+      [origin, true],
+      [instance.url, false],
+    ] as const) {
+      const { text } = await visitor({ url }).get(loginPage);
+      assert.equal(text.includes('data-passkey'), isOffered, url);
+    }
+  });
+
+  test('rejects a passkey that another user has registered', async () => {
+    const { person, authenticator } = await withPasskey();
+    const other = await newUser();
+    const answer = await add(other.browser, authenticator);
+    assert.deepEqual([answer.status, await passkeysOf(other.person)], [400, []]);
+    assert.match(problemOf(answer), /already registered/);
+    assert.equal((await passkeysOf(person)).length, 1);
+    const stranger = visitor({ url: origin });
+    const { fields, content } = await open(stranger, loginPage, 'webauthn.get');
+    const credential = authenticator.get({ ...content, counter: 2 });
+    assert.equal((await stranger.post(loginAction, { ...fields, credential })).status, 303);
+    assert.match((await stranger.get('/setup/me')).text, new RegExp(person.email));
+  });
+
+  test('another passkey is added without new recovery codes, and each one logs in', async () => {
+    const { person, authenticator, browser } = await withPasskey();
+    const second = createAuthenticator();
+    const answer = await add(browser, second);
+    assert.equal(
+      answer.headers.get('location'),
+      '/setup/me/second-factor?done=passkey-added',
+      problemOf(answer),
+    );
+    assert.equal((await passkeysOf(person)).length, 2);
+    for (const { get } of [authenticator, second]) {
+      const stranger = visitor({ url: origin });
+      const { fields, content } = await open(stranger, loginPage, 'webauthn.get');
+      const answer = await stranger.post(loginAction, {
+        ...fields,
+        credential: get({ ...content, counter: 2 }),
+      });
+      assert.equal(answer.status, 303);
+    }
   });
 
   test('accepts a login once, and only with every part of it valid', async () => {

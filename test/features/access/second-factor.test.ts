@@ -11,9 +11,11 @@ import { drivers, type Instance, type Organization, startInstance } from '../../
 import { logged } from '../../support/logged.ts';
 import { settingsFile } from '../../support/partners.ts';
 import {
+  activityOf,
   command,
   deviceOf,
   dump,
+  fresh,
   logIn,
   makePerson,
   type Node,
@@ -78,6 +80,30 @@ for (const driver of drivers) {
       return browser;
     };
     const isIn = async (browser: Visitor) => (await browser.get('/setup/me')).status === 200;
+    const addPasskey = async ({ id }: Person, name = 'Laptop') => {
+      const row = await tablesOf(instance.database)
+        .insertInto('crm_passkeys')
+        .values({
+          ...{ user_id: id, credential: `${name} of ${id}`, public_key: '', uses: '0', transports: '' },
+          ...{ name, last_used_at: null },
+        })
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      return row.id;
+    };
+    /** Returns the rows of a user's second factors, sorted. */
+    const factorsOf = ({ id }: Person) =>
+      Promise.all(
+        (['crm_totps', 'crm_passkeys', 'crm_recovery_codes'] as const).map(async (table) => {
+          const rows = await tablesOf(instance.database)
+            .selectFrom(table)
+            .selectAll()
+            .where('user_id', '=', id)
+            .execute();
+          return rows.map((row) => JSON.stringify(row)).sort();
+        }),
+      );
+    const countsOf = async (person: Person) => (await factorsOf(person)).map((rows) => rows.length);
 
     test('sets up an authenticator app only with its code; then each login requires a fresh code', async () => {
       const person = await makePerson(instance, [{ organization: acme }]);
@@ -114,6 +140,7 @@ for (const driver of drivers) {
       const later = codeOf(secret, 1);
       const entered = await next.submit(step, step, { code: `${later.slice(0, 3)} ${later.slice(3)}` });
       assert.equal(entered.headers.get('location'), '/setup/me?x=1', problemOf(entered));
+      assert.ok(!next.cookies.has('crm_first_step'));
       assert.match((await next.get('/setup/me')).text, /Password and code/);
       const replay = await firstStep(person);
       const refusals = await logged(async () => {
@@ -232,19 +259,7 @@ for (const driver of drivers) {
 
     test('forms opened before the 15 minutes have passed change nothing afterwards', async () => {
       const { person, browser } = await withApp();
-      const { id: passkey } = await tablesOf(instance.database)
-        .insertInto('crm_passkeys')
-        .values({
-          user_id: person.id,
-          credential: `of ${person.id}`,
-          public_key: '',
-          uses: '0',
-          transports: '',
-          name: 'Laptop',
-          last_used_at: null,
-        })
-        .returning('id')
-        .executeTakeFirstOrThrow();
+      const passkey = await addPasskey(person);
       const page = `${overview}/app`;
       const shown = await browser.get(page);
       const [form] = formsOf(shown).filter(({ action }) => action === page);
@@ -269,20 +284,7 @@ for (const driver of drivers) {
         );
       };
       await loggedInMinutesAgo(16, false);
-      /** Returns the rows of the user's second factors, sorted. */
-      const factors = () =>
-        Promise.all(
-          (['crm_totps', 'crm_passkeys', 'crm_recovery_codes'] as const).map(async (table) => {
-            const { database } = instance;
-            const rows = await tablesOf(database)
-              .selectFrom(table)
-              .selectAll()
-              .where('user_id', '=', person.id)
-              .execute();
-            return rows.map((row) => JSON.stringify(row)).sort();
-          }),
-        );
-      const unchanged = await factors();
+      const unchanged = await factorsOf(person);
       for (const [path, values] of Object.entries(fields)) {
         const answer = await browser.post(`${overview}/${path}`, { _csrf, ...values });
         assert.deepEqual(
@@ -290,7 +292,7 @@ for (const driver of drivers) {
           [303, `/setup/login?done=log-in-again&next=${encodeURIComponent(`${overview}/${path}`)}`],
         );
       }
-      assert.deepEqual(await factors(), unchanged);
+      assert.deepEqual(await factorsOf(person), unchanged);
       assert.deepEqual(
         unchanged.map((rows) => rows.length),
         [1, 1, 10],
@@ -322,11 +324,92 @@ for (const driver of drivers) {
 
     test('a reset by the operator ends every session, and the password is sufficient', async () => {
       const { person, browser } = await withApp();
+      await addPasskey(person);
       await transaction(instance.database, async (tables) =>
         resetSecondFactor(tables, command(instance), await findUserBy(tables, person.id)),
       );
       await soonerThan(1000, async () => !(await isIn(browser)));
       assert.equal((await post(person)).status, 200);
+      assert.deepEqual(await countsOf(person), [0, 0, 0]);
+    });
+
+    test('another authenticator app replaces the first one, and recovery codes remain', async () => {
+      const { person, browser, secret, recovery } = await withApp();
+      const page = `${overview}/app`;
+      const shown = await browser.get(page);
+      const next = secretIn(shown);
+      const form = formsOf(shown).find(({ action }) => action === page);
+      const done = await browser.post(page, { ...form?.values, code: codeOf(next) });
+      assert.equal(done.headers.get('location'), `${overview}?done=app-set-up`, problemOf(done));
+      assert.deepEqual(await countsOf(person), [1, 0, 10]);
+      await forgetStep(instance, person.id);
+      assert.equal((await post(person, { otp: codeOf(secret) })).status, 401);
+      assert.equal((await post(person, { otp: codeOf(next) })).status, 200);
+      assert.equal((await post(person, { otp: recovery[0] ?? '' })).status, 200);
+    });
+
+    test('removes one of several passkeys, but none of another user', async () => {
+      const { person, browser } = await withApp();
+      const other = await withApp();
+      const [laptop, phone] = [await addPasskey(person), await addPasskey(person, 'Phone')];
+      const foreign = await addPasskey(other.person);
+      const page = `${overview}/remove-passkey`;
+      const _csrf = await browser.token(`${overview}/app`);
+      const confirmation = await browser.get(`${page}?id=${foreign}`);
+      assert.equal(confirmation.headers.get('location'), overview);
+      const rejected = await browser.post(page, { _csrf, id: foreign });
+      assert.equal(rejected.headers.get('location'), overview);
+      const removed = await browser.post(page, { _csrf, id: laptop });
+      assert.equal(removed.headers.get('location'), `${overview}?done=passkey-removed`);
+      const [, passkeys = []] = await factorsOf(person);
+      assert.deepEqual(
+        passkeys.map((row) => (JSON.parse(row) as { id: string }).id),
+        [phone],
+      );
+      assert.deepEqual(
+        [await countsOf(person), await countsOf(other.person)],
+        [
+          [1, 1, 10],
+          [1, 1, 10],
+        ],
+      );
+      assert.ok(await isIn(browser));
+    });
+
+    test('changes are in the activity of every organization of the user', async () => {
+      const beta = await instance.organization(fresh('beta'));
+      const person = await makePerson(instance, [{ organization: acme }, { organization: beta }]);
+      const browser = await signIn(instance, person);
+      await setUpApp(browser);
+      const id = await addPasskey(person);
+      const _csrf = await browser.token(`${overview}/app`);
+      for (const [form, fields] of [
+        ['recovery-codes', {}],
+        ['remove-passkey', { id }],
+        ['remove-app', {}],
+      ] as const)
+        await browser.post(`${overview}/${form}`, { _csrf, ...fields });
+      for (const organization of [acme, beta]) {
+        const entries = (await activityOf(instance, organization.id)).filter(
+          ({ actor, did }) => actor === `user ${person.id}` && !did.startsWith('login '),
+        );
+        assert.deepEqual(
+          entries.map(({ did }) => did.replace(/\d+$/, 'n')),
+          [
+            'set up authenticator app session n',
+            'create recovery codes session n',
+            'remove passkey session n',
+            'remove authenticator app session n',
+          ],
+        );
+      }
+    });
+
+    test("another user's recovery code is wrong, and remains valid", async () => {
+      const [{ person }, other] = [await withApp(), await withApp()];
+      const [otp = ''] = other.recovery;
+      assert.equal((await post(person, { otp })).status, 401);
+      assert.equal((await post(other.person, { otp })).status, 200);
     });
 
     test('verifying an account by a mailed reset removes second factors, which an attacker might have set up', async () => {
@@ -395,6 +478,8 @@ for (const driver of drivers) {
         assertErrorShape(refused);
         assert.equal(refused.json.code, 'second_factor_missing');
         assert.equal((await post(admin)).json.code, 'second_factor_missing');
+        const loggedOut = await instance.call('POST /auth/logout', { headers: session.byToken });
+        assert.equal(loggedOut.status, 200);
         for (const page of ['/setup', '/setup/me', '/setup/o/acme/keys', '/setup/o/acme/data/leads']) {
           const answer = await browser.get(page);
           assert.equal(answer.headers.get('location'), overview, page);
@@ -411,17 +496,17 @@ for (const driver of drivers) {
         assert.match((await browser.get(overview)).text, /requires a second factor/);
 
         // New logins are also redirected to the setup page.
-        const fresh = await signIn(instance, admin);
-        assert.equal((await fresh.get('/setup')).headers.get('location'), overview);
-        await setUpApp(fresh);
-        assert.equal((await fresh.get('/setup')).headers.get('location'), '/setup/o/acme');
-        await fresh.submit(`${overview}/remove-app`, `${overview}/remove-app`);
+        const again = await signIn(instance, admin);
+        assert.equal((await again.get('/setup')).headers.get('location'), overview);
+        await setUpApp(again);
+        assert.equal((await again.get('/setup')).headers.get('location'), '/setup/o/acme');
+        await again.submit(`${overview}/remove-app`, `${overview}/remove-app`);
         assert.equal(
-          (await fresh.get('/setup')).headers.get('location'),
+          (await again.get('/setup')).headers.get('location'),
           overview,
           'redirected again after removal',
         );
-        const out = await fresh.post('/setup/logout', { _csrf: await fresh.token(`${overview}/app`) });
+        const out = await again.post('/setup/logout', { _csrf: await again.token(`${overview}/app`) });
         assert.equal(out.headers.get('location'), '/setup/login?done=logged-out');
       });
 

@@ -2,11 +2,18 @@
 // every node.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
-import { startSession } from '../../../plugins/access/identity/sessions.ts';
+import { type Tables, tablesOf, transaction } from '../../../engine/tables/handle.ts';
+import {
+  changeSecondFactors,
+  endAllSessions,
+  startSession,
+} from '../../../plugins/access/identity/sessions.ts';
 import { enabledUsers } from '../../../plugins/access/identity/users.ts';
+import { storeTotp } from '../../../plugins/access/second-factor/codes.ts';
+import { formsOf, readable, signIn } from '../../support/forms.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import {
+  command,
   dump,
   type LoggedIn,
   logIn,
@@ -16,6 +23,7 @@ import {
   secondNode,
   soonerThan,
 } from '../../support/people.ts';
+import { until } from '../../support/process.ts';
 import { assertErrorShape } from '../../support/scenario.ts';
 
 const second = 1000;
@@ -24,7 +32,7 @@ const hour = 60 * minute;
 type By = 'byCookie' | 'byToken';
 const ways: readonly By[] = ['byCookie', 'byToken'];
 
-onBothDrivers('sessions', (instance) => {
+onBothDrivers('sessions', (instance, driver) => {
   let acme: Organization;
   let node: Node;
   before(async () => {
@@ -117,6 +125,42 @@ onBothDrivers('sessions', (instance) => {
     }
     assert.equal(list[1]?.method, 'Password');
     assert.equal(list[1]?.user_agent, headers['user-agent'].slice(0, 200));
+  });
+
+  test('the account page names the device of each session, and can end each one but its own', async () => {
+    const ann = await person();
+    const browser = await signIn(instance(), ann);
+    const windows = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64)';
+    const mac = 'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)';
+    const webKit = 'AppleWebKit/537.36 (KHTML, like Gecko)';
+    const devices: readonly [userAgent: string, name: string][] = [
+      [`${windows} ${webKit} Chrome/130.0.0.0 Safari/537.36 Edg/130.0.0.0`, 'Edge on Windows'],
+      [`${mac} ${webKit} Chrome/130.0.0.0 Safari/537.36 OPR/115.0.0.0`, 'Opera on macOS'],
+      [`Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0`, 'Firefox on Linux'],
+      [`Mozilla/5.0 (Linux; Android 14) ${webKit} Chrome/130.0.0.0 Safari/537.36`, 'Chrome on Android'],
+      [`Mozilla/5.0 (X11; CrOS x86_64) ${webKit} Chrome/130.0.0.0 Safari/537.36`, 'Chrome on ChromeOS'],
+      [`${mac} AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Safari/605.1.15`, 'Safari on macOS'],
+      [
+        'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Safari/604.1',
+        'Safari on iPhone',
+      ],
+      ['curl/8.7.1', 'curl'],
+      ['undici', 'Node.js'],
+      ['Importer/2 (nightly)', 'Importer'],
+      ['', 'unknown'],
+    ];
+    const sessions: string[] = [];
+    for (const [userAgent] of devices)
+      sessions.push((await logIn(instance(), ann, { headers: { 'user-agent': userAgent } })).session);
+    const page = await browser.get('/setup/me');
+    const named = [...readable(page.text).matchAll(/<th scope="row"[^>]*>([^<]*)</g)].map(([, name]) => name);
+    const newestFirst = devices.map(([, name]) => name).reverse();
+    assert.deepEqual(named.slice(0, devices.length), newestFirst);
+    assert.match(named[devices.length] ?? '', / \(this session\)$/);
+    const offered = formsOf(page).flatMap(({ action, values }) =>
+      action === '/setup/me/end-session' ? [values.id] : [],
+    );
+    assert.deepEqual(offered, sessions.toReversed());
   });
 
   test('ends another session by its ID and keeps the rest', async () => {
@@ -243,7 +287,51 @@ onBothDrivers('sessions', (instance) => {
       await instance().call('POST /auth/logout-everywhere', { headers: own.byToken });
       assert.equal(await begin(tokenVersion), undefined);
       assert.ok(await begin(tokenVersion + 1));
+      const users = tablesOf(instance().database).updateTable('crm_users').where('id', '=', ann.id);
+      await users.set({ disabled_at: new Date() }).execute();
+      assert.equal(await begin(tokenVersion + 1), undefined, 'the user is disabled');
     });
+
+    if (driver === 'postgresql')
+      for (const [name, change] of [
+        ['"everywhere"', (tables, { id }) => endAllSessions(tables, command(instance()), id, [])],
+        [
+          'the setup of a second factor',
+          (tables, user, { session: id }) =>
+            changeSecondFactors(tables, { user: { ...user, name: null, language: null }, id }, () =>
+              storeTotp(tables, user.id, { sealed: '', step: 0 }),
+            ),
+        ],
+      ] satisfies readonly (readonly [
+        string,
+        (tables: Tables, user: Person, own: LoggedIn) => Promise<unknown>,
+      ])[])
+        test(`a login during ${name} starts no session`, async () => {
+          const ann = await person();
+          const own = await logIn(instance(), ann);
+          const { database } = instance();
+          const [changed, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+          const changing = transaction(database, async (tables) => {
+            await change(tables, ann, own);
+            changed.resolve();
+            await opened.promise;
+          });
+          await changed.promise;
+          const { email, password } = ann;
+          let isOver = false;
+          const login = instance()
+            .call('POST /auth/login', { body: { email, password } })
+            .finally(() => {
+              isOver = true;
+            });
+          const text = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+          const isWaiting = async () => (await database.run({ name: '', text, values: [] })).length > 0;
+          await until(async () => isOver || (await isWaiting()), 'wait for the change').finally(
+            opened.resolve,
+          );
+          await changing;
+          assert.equal((await login).status, 401);
+        });
 
     test('each use resets the idle timeout', async () => {
       const session = await logIn(instance(), await person());

@@ -9,6 +9,7 @@ import { readConfig } from '../../../app/config.ts';
 import { tablesOf } from '../../../engine/tables/handle.ts';
 import { tokens } from '../../../plugins/access/identity/tokens.ts';
 import { instanceSecrets } from '../../../plugins/access/secrets/instance-secrets.ts';
+import { tickets } from '../../../plugins/access/secrets/signing.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import {
   type LoggedIn,
@@ -273,5 +274,39 @@ describe('tokens', () => {
     const [one, two] = [reopened(), reopened()];
     const token = await one.sign({ user: '7', jti: 'j', version: 1 }, new Date(Date.now() + 3_600_000));
     assert.deepEqual(await two.verify(token), { user: '7', jti: 'j', version: 1 });
+  });
+});
+
+describe('tickets, which browsers keep between the steps of a login', () => {
+  const secretsOf = (...authSecrets: readonly string[]) => instanceSecrets({ authSecrets, dataFolder: '' });
+  const ticketsOf = (...authSecrets: readonly string[]) =>
+    tickets<{ user: string }>(secretsOf(...authSecrets), 'a purpose', 10);
+
+  test('open for their purpose only, and cannot be read or changed', async () => {
+    const { issue, open } = ticketsOf(secret);
+    const ticket = await issue({ user: 'Ada' });
+    assert.deepEqual(await open(ticket), { user: 'Ada' });
+    for (const part of ticket.split('.')) assert.ok(!Buffer.from(part, 'base64url').includes('Ada'));
+    const others = [
+      tickets(secretsOf(secret), 'another purpose', 10),
+      tickets(secretsOf(secret), '', 10),
+      ticketsOf(foreignSecret),
+    ];
+    for (const other of others) assert.equal(await other.open(ticket), undefined);
+    for (const wrong of [undefined, '', 'x', ticket.slice(0, -1), `${ticket}${'x'.repeat(4000)}`])
+      assert.equal(await open(wrong), undefined);
+  });
+
+  test('expire', async () => {
+    const { issue, open } = tickets<{ user: string }>(secretsOf(secret), 'a purpose', -1);
+    assert.equal(await open(await issue({ user: 'Ada' })), undefined);
+  });
+
+  test('are issued with the first secret, and open with each of them', async () => {
+    const [before, during] = [ticketsOf(oldSecret), ticketsOf(secret, oldSecret)];
+    const content = { user: 'Ada' };
+    assert.deepEqual(await during.open(await before.issue(content)), content);
+    assert.deepEqual(await ticketsOf(secret).open(await during.issue(content)), content);
+    assert.equal(await before.open(await during.issue(content)), undefined);
   });
 });

@@ -2,17 +2,42 @@
 // stays in the organization that created it, and another organization's invitation does not affect it.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { sql } from 'kysely';
 import { commandLine } from '../../../engine/effects/actor.ts';
-import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
+import { type Tables, tablesOf, transaction } from '../../../engine/tables/handle.ts';
+import { listRows } from '../../../engine/tables/rows.ts';
+import { linkIdentity } from '../../../plugins/access/identity/identities.ts';
 import {
   disableUser,
   enableUser,
   findUserBy,
+  markEmailProven,
+  renameUser,
+  resetPassword,
+  resetSecondFactor,
+  type UserInfo,
+  unlinkUser,
   verifyEmail,
 } from '../../../plugins/access/identity/operator-users.ts';
-import { createMailedResets } from '../../../plugins/access/identity/resets.ts';
-import { addExistingUser } from '../../../plugins/access/identity/users.ts';
+import { findMember, listMembers } from '../../../plugins/access/identity/people.ts';
+import { createMailedResets, redeemReset } from '../../../plugins/access/identity/resets.ts';
+import {
+  changeSecondFactors,
+  endAllSessions,
+  endSession,
+  membershipRows,
+  startSession,
+  storeSessionsUsed,
+} from '../../../plugins/access/identity/sessions.ts';
+import {
+  addExistingUser,
+  changeLanguage,
+  changeName,
+  changePassword,
+} from '../../../plugins/access/identity/users.ts';
 import { profileId } from '../../../plugins/access/profiles/profiles.ts';
+import { generateRecoveryCodes, storeTotp } from '../../../plugins/access/second-factor/codes.ts';
+import { runCommand } from '../../support/command-line.ts';
 import {
   administratorOf,
   optionOf,
@@ -25,7 +50,7 @@ import {
 } from '../../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
 import { hashesDuring } from '../../support/low-cost.ts';
-import { fresh, logIn, makePerson, type Person, soonerThan, told } from '../../support/people.ts';
+import { activityOf, fresh, logIn, makePerson, type Person, soonerThan, told } from '../../support/people.ts';
 
 const attackers = 'the password of an attacker';
 const victims = 'the password of a victim';
@@ -46,6 +71,7 @@ onBothDrivers('users with one email address', (instance) => {
     };
   });
 
+  const by = () => commandLine(instance().config);
   const address = () => `${fresh('victim')}@people.example`;
   const inviting = async ({ slug }: Organization, email: string) => {
     const by = inviters[slug] ?? assert.fail();
@@ -137,10 +163,13 @@ onBothDrivers('users with one email address', (instance) => {
       .insertInto('crm_memberships')
       .values({ organization_id: beta.id, user_id: id, profile_id })
       .execute();
+    const listed = async () => (await listRows(tables, membershipRows, id)).map(({ slug }) => slug);
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme']);
+    assert.deepEqual(await listed(), ['acme']);
     await operate(person.email, verifyEmail);
     const all = ['acme', 'beta'];
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), all);
+    assert.deepEqual(await listed(), all);
     await soonerThan(1000, async () => {
       const me = await instance().call('GET /auth/me', { headers: session.byToken });
       return organizationsAt(me)?.length === 2;
@@ -160,6 +189,307 @@ onBothDrivers('users with one email address', (instance) => {
     await add();
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
     await assert.rejects(operate(person.email, verifyEmail), /is already verified/);
+  });
+
+  test('the password of another user with the same email address does not confirm a change, and a change keeps the user', async () => {
+    const email = address();
+    await join(acme, email, attackers);
+    await join(beta, email, victims);
+    const slugs = async (browser: Visitor) => (await browser.get('/setup')).headers.get('location');
+    const browser = await signIn(instance(), { email, password: victims });
+    assert.equal(await slugs(browser), '/setup/o/beta');
+    const change = (current: string) =>
+      browser.submit('/setup/me', '/setup/me/password', { current, new: attackers, again: attackers });
+    assert.equal(problemOf(await change(attackers)), 'the current password is wrong');
+    // Both users are unknown to the device.
+    browser.cookies.delete('crm_device');
+    assert.equal((await change(victims)).headers.get('location'), '/setup/me?done=password-changed');
+    // From now on, both users have the same password.
+    assert.equal(await slugs(browser), '/setup/o/beta');
+  });
+
+  test('the password of an unverified user does not accept an invitation of the verified user with the same email address', async () => {
+    const { email } = await makePerson(instance(), [{ organization: acme }], { password: attackers });
+    const gamma = await instance().organization(fresh('gamma'));
+    await makePerson(instance(), [{ organization: gamma }], { email, password: victims, verified: true });
+    const accept = await invite(beta, email);
+    assert.equal((await accept(attackers)).status, 400);
+    assert.equal((await accept(victims)).status, 303);
+    assert.deepEqual(organizationsAt(await login(email, victims)), ['beta', gamma.slug]);
+    assert.deepEqual(organizationsAt(await login(email, attackers)), ['acme']);
+  });
+
+  test('a mailed link is for the verified user, even if an unverified user is older', async () => {
+    const { email } = await makePerson(instance(), [{ organization: acme }]);
+    const { id } = await makePerson(instance(), [{ organization: beta }], { email, verified: true });
+    const tables = tablesOf(instance().database);
+    const links = await createMailedResets(tables, email);
+    assert.deepEqual(
+      links.map(({ organization }) => organization),
+      [null],
+    );
+    const rows = tables.selectFrom('crm_resets').select('user_id');
+    assert.deepEqual(await rows.where('public_id', '=', links[0]?.publicId ?? '').execute(), [
+      { user_id: id },
+    ]);
+  });
+
+  test('a mailed link verifies no second user with the same email address', async () => {
+    const { email } = await makePerson(instance(), [{ organization: acme }]);
+    await makePerson(instance(), [{ organization: beta }], { email });
+    for (const [index, link] of (await createMailedResets(tablesOf(instance().database), email)).entries()) {
+      const path = `/setup/reset/${link.publicId}`;
+      const password = `${victims} ${index}`;
+      const fields = { code: link.code, new: password, again: password };
+      const answer = await visitor(instance()).submit(path, path, fields);
+      assert.equal(answer.status, 303, problemOf(answer));
+      const { json } = await login(email, password);
+      const { verified_at } = await findUserBy(
+        tablesOf(instance().database),
+        String((json.user as { id: number }).id),
+      );
+      assert.equal(verified_at !== null, index === 0, String(index));
+    }
+  });
+
+  test('at most three links are mailed to a user within an hour', async () => {
+    const { id, email } = await makePerson(instance(), [{ organization: acme }]);
+    const tables = tablesOf(instance().database);
+    const mailed = async () => (await createMailedResets(tables, email)).length;
+    const age = (minutes: number) =>
+      tables
+        .updateTable('crm_resets')
+        .set({ created_at: new Date(Date.now() - minutes * 60_000) })
+        .where('user_id', '=', id)
+        .execute();
+    assert.deepEqual([await mailed(), await mailed(), await mailed(), await mailed()], [1, 1, 1, 0]);
+    await age(59);
+    assert.equal(await mailed(), 0);
+    await age(61);
+    assert.equal(await mailed(), 1);
+  });
+
+  test('members are listed by name or, without a name, by email address, and found by both their email address and ID', async () => {
+    const gamma = await instance().organization(fresh('gamma'));
+    const tables = tablesOf(instance().database);
+    const named = async (email: string, name?: string, of = gamma) => {
+      const { id } = await makePerson(instance(), [{ organization: of }], {
+        email: `${fresh(email)}@x.example`,
+      });
+      if (name !== undefined) await changeName(tables, id, name);
+      return id;
+    };
+    const ids = [
+      await named('z', 'bea'),
+      await named('a', 'Cleo'),
+      await named('c'),
+      await named('y', 'Dora'),
+      await named('b', 'bea'),
+    ];
+    await named('a', 'Bea', acme);
+    const [bea, cleo, nameless, dora, bea2] = ids;
+    const admin = gamma.user;
+    const listed = await listMembers(tables, gamma.id);
+    assert.deepEqual(
+      listed.map(({ id }) => id),
+      [admin, bea, bea2, nameless, cleo, dora],
+    );
+    for (const { id, email } of listed) {
+      assert.equal((await findMember(tables, gamma.id, id)).email, email);
+      assert.equal((await findMember(tables, gamma.id, ` ${email.toUpperCase()}`)).id, id);
+      await assert.rejects(findMember(tables, beta.id, id), /is not a member of this organization/);
+    }
+  });
+
+  test('the operator lists the users of an organization by email address, each with its live sessions', async () => {
+    const gamma = await instance().organization(fresh('gamma'));
+    const later = await makePerson(instance(), [{ organization: gamma }], {
+      email: `${fresh('z')}@x.example`,
+    });
+    const first = await makePerson(instance(), [{ organization: gamma }, { organization: acme }], {
+      email: `${fresh('a')}@x.example`,
+    });
+    const { session } = await logIn(instance(), first);
+    for (const person of [first, later]) await logIn(instance(), person);
+    await tablesOf(instance().database)
+      .updateTable('crm_sessions')
+      .set({ expires_at: new Date(Date.now() - 1) })
+      .where('id', '=', session)
+      .execute();
+    const { json } = await runCommand(instance(), ['user', 'list', '--org', gamma.slug]);
+    assert.deepEqual(
+      (json.users as UserInfo[]).map(({ email, sessions, memberships }) => [
+        email,
+        sessions,
+        memberships.map(({ organization }) => organization),
+      ]),
+      [
+        [first.email, 1, ['acme', gamma.slug]],
+        [`admin@${gamma.slug}.example`, 0, [gamma.slug]],
+        [later.email, 1, [gamma.slug]],
+      ],
+    );
+  });
+
+  describe('changes to a user affect no other user, and are in the activity of all of the user’s organizations:', () => {
+    const hour = 3_600_000;
+    const columns = {
+      ...{ crm_users: 'id', crm_sessions: 'user_id', crm_memberships: 'user_id', crm_resets: 'user_id' },
+      ...{ crm_totps: 'user_id', crm_passkeys: 'user_id', crm_recovery_codes: 'user_id' },
+      crm_identities: 'user_id',
+    } as const;
+    /** Returns the rows of a user, and the rows of all other users. */
+    const rowsOf = async (id: string) => {
+      const all = await Promise.all(
+        Object.entries(columns).map(async ([table, column]) => {
+          const { rows } = await sql<{ line: string; own: boolean }>`
+            select to_jsonb(t)::text as line, ${sql.ref(column)} = ${id}::bigint as own from ${sql.table(table)} t
+            order by 1`.execute(tablesOf(instance().database));
+          return rows.map(({ line, own }) => ({ line: `${table} ${line}`, own }));
+        }),
+      );
+      const linesOf = (isOwn: boolean) =>
+        all.flat().flatMap(({ line, own }) => (own === isOwn ? [line] : []));
+      return { own: linesOf(true), others: linesOf(false) };
+    };
+    /** Gives a user a live and an expired session, second factors and a link to a provider. */
+    const equip = async (id: string) => {
+      const tables = tablesOf(instance().database);
+      const [session = assert.fail()] = await tables
+        .insertInto('crm_sessions')
+        .values(
+          [hour, -hour].map((ms) => ({
+            ...{ user_id: id, token_hash: fresh('hash'), jti: fresh('jti'), user_agent: '' },
+            ...{ second_factor: true, expires_at: new Date(Date.now() + ms) },
+          })),
+        )
+        .returning('id')
+        .execute();
+      await storeTotp(tables, id, { sealed: '', step: 0 });
+      await tables
+        .insertInto('crm_passkeys')
+        .values({
+          ...{ user_id: id, credential: fresh('passkey'), public_key: '', uses: '0', transports: '' },
+          ...{ name: 'Laptop', last_used_at: null },
+        })
+        .execute();
+      await generateRecoveryCodes(tables, id);
+      assert.ok(await linkIdentity(tables, id, { issuer: 'https://idp.example', subject: fresh('subject') }));
+      return session.id;
+    };
+    /** The user whose data is changed, their live session and a reset link. */
+    interface Changed {
+      readonly user: UserInfo;
+      readonly session: string;
+      readonly link: { readonly publicId: string; readonly code: string };
+    }
+    const changes: Readonly<
+      Record<
+        string,
+        [change: (tables: Tables, changed: Changed) => Promise<unknown>, ...entries: readonly string[]]
+      >
+    > = {
+      'another name': [(tables, { user }) => changeName(tables, user.id, 'Ada')],
+      'another name by the operator': [
+        (tables, { user }) => renameUser(tables, by(), user, 'Ada'),
+        'rename member {id}',
+      ],
+      'another language': [(tables, { user }) => changeLanguage(tables, user.id, 'de')],
+      'another password': [(tables, { user }) => changePassword(tables, user, victims)],
+      'another password by the operator': [
+        (tables, { user }) => resetPassword(tables, by(), user, victims),
+        'reset password member {id}',
+      ],
+      'another password by link': [
+        (tables, { link }) =>
+          redeemReset(tables, { requestId: 'r', audited: true }, { ...link, password: victims }),
+        'reset password member {id}',
+      ],
+      'reset second factors': [
+        (tables, { user }) => resetSecondFactor(tables, by(), user),
+        'reset second factor member {id}',
+      ],
+      'removed links to providers': [
+        (tables, { user }) => unlinkUser(tables, by(), user),
+        'unlink provider member {id}',
+      ],
+      disabled: [(tables, { user }) => disableUser(tables, by(), user), 'disable member {id}'],
+      enabled: [
+        async (tables, { user }) => {
+          const disabled_at = new Date(0);
+          await tables.updateTable('crm_users').set({ disabled_at }).where('id', '=', user.id).execute();
+          await enableUser(tables, by(), { ...user, disabled_at: disabled_at.toISOString() });
+          await changeName(tables, user.id, 'Enabled');
+        },
+        'enable member {id}',
+      ],
+      verified: [(tables, { user }) => verifyEmail(tables, by(), user), 'verify member {id}'],
+      'verified by a code': [(tables, { user }) => markEmailProven(tables, user.id)],
+      'all sessions ended': [
+        (tables, { user }) => endAllSessions(tables, by(), user.id, [acme.id, gamma.id]),
+        'logout everywhere session null',
+      ],
+      'a session ended': [
+        (tables, { user, session }) => endSession(tables, by(), user.id, session, [acme.id, gamma.id]),
+        'logout session {session}',
+      ],
+      'a session started': [
+        (tables, { user }) =>
+          startSession(tables, user.id, {
+            ...{ durationMs: hour, userAgent: '', tokenVersion: 1 },
+            proof: { method: 'Passkey', secondFactor: true },
+          }),
+      ],
+      'a session used': [
+        (tables, { session }) => storeSessionsUsed(tables, new Map([[session, new Date(0)]])),
+      ],
+      'other second factors': [
+        (tables, { user, session: id }) =>
+          changeSecondFactors(tables, { user: { ...user, language: null }, id }, async () => {}),
+      ],
+      'another authenticator app': [
+        (tables, { user }) => storeTotp(tables, user.id, { sealed: 'another', step: 1 }),
+      ],
+      'other recovery codes': [(tables, { user }) => generateRecoveryCodes(tables, user.id)],
+    };
+    let gamma: Organization;
+    before(async () => {
+      gamma = await instance().organization(fresh('gamma'));
+      const disabled = await makePerson(instance(), [{ organization: beta }]);
+      await equip(disabled.id);
+      await operate(disabled.email, disableUser);
+    });
+    for (const [name, [change, ...entries]] of Object.entries(changes)) {
+      test(name, async () => {
+        const { id, email } = await makePerson(instance(), [{ organization: acme }]);
+        const namesake = await makePerson(instance(), [{ organization: beta }], { email });
+        const { database } = instance();
+        const tables = tablesOf(database);
+        const profile_id = await profileId(tables, gamma.id, 'administrator');
+        await tables
+          .insertInto('crm_memberships')
+          .values({ organization_id: gamma.id, user_id: id, profile_id })
+          .execute();
+        const session = await equip(id);
+        await equip(namesake.id);
+        const [link = assert.fail()] = await createMailedResets(tables, email);
+        const user = await findUserBy(tables, id);
+        const activity = () =>
+          Promise.all(
+            [acme, gamma, beta].map(async (each) => (await activityOf(instance(), each.id)).length),
+          );
+        const [before, count] = [await rowsOf(id), await activity()];
+        await transaction(database, (inside) => change(inside, { user, session, link }));
+        const after = await rowsOf(id);
+        assert.deepEqual(after.others, before.others);
+        assert.notDeepEqual(after.own, before.own);
+        const expected = entries.map((entry) => entry.replace('{id}', id).replace('{session}', session));
+        for (const [index, each] of [acme, gamma, beta].entries()) {
+          const added = (await activityOf(instance(), each.id)).slice(count[index]).map(({ did }) => did);
+          assert.deepEqual(added, each === beta ? [] : expected, each.slug);
+        }
+      });
+    }
   });
 
   test('only one user per email address can be verified, and the operator selects it by ID', async () => {

@@ -1,10 +1,12 @@
 // GET /auth/members: an organization's members, for callers with the grant members:list. An organization keeps an administrator.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { transaction } from '../../../engine/tables/index.ts';
+import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { invite, inviteRows } from '../../../plugins/access/members/invites.ts';
 import { removeMember } from '../../../plugins/access/members/members.ts';
+import { profileId } from '../../../plugins/access/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
-import { command, logIn, makePerson } from '../../support/people.ts';
+import { command, fresh, logIn, makePerson } from '../../support/people.ts';
 import { connected } from '../../support/postgres.ts';
 import { until } from '../../support/process.ts';
 
@@ -67,6 +69,28 @@ onBothDrivers('GET /auth/members', (instance, driver) => {
     assert.equal((await instance().call('GET /auth/members', { headers: byToken })).status, 200);
     const posted = await instance().call('POST /auth/members', { headers: byToken, body: {} });
     assert.equal(posted.status, 405);
+  });
+
+  test('pending invitations are those that can be accepted, newest first', async () => {
+    const tables = tablesOf(instance().database);
+    const profile = await profileId(tables, beta.id, 'read-only');
+    const past = new Date(Date.now() - 1000);
+    const ids: string[] = [];
+    for (const values of [{ used_at: null }, { used_at: past }, { expires_at: past }, { used_at: null }]) {
+      const email = `${fresh('guest')}@people.example`;
+      const { id } = await transaction(instance().database, (inside) =>
+        invite(inside, command(instance()), { organization: beta.id, email, profile }),
+      );
+      await tables.updateTable('crm_invites').set(values).where('id', '=', id).execute();
+      ids.push(id);
+    }
+    const [first, , , last] = ids;
+    const pending = await listRows(tables, inviteRows, beta.id);
+    assert.deepEqual(
+      pending.map(({ id }) => id),
+      [last, first],
+    );
+    assert.deepEqual(await listRows(tables, inviteRows, acme.id), []);
   });
 
   if (driver === 'postgresql')

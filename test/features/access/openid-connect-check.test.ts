@@ -4,6 +4,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { discoveryIssue, providersCheck } from '../../../plugins/access/openid-connect/check.ts';
+import { isAvailable } from '../../../plugins/access/openid-connect/providers.ts';
 import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';
 import { patienceMs } from '../../support/promised.ts';
 
@@ -100,12 +101,21 @@ describe('doctor checks OpenID Connect providers', () => {
     );
   });
 
+  test('a provider is disabled while one of its strings is blank, or its issuer is not a URL', () => {
+    const complete = settings(issuer);
+    assert.ok(isAvailable(complete));
+    for (const name of ['name', 'issuer', 'client_id', 'client_secret'])
+      for (const blank of ['', ' ']) assert.ok(!isAvailable({ ...complete, [name]: blank }), name);
+    assert.ok(!isAvailable(settings('login.example.com')));
+  });
+
   test('reports each provider with its location, and a disabled one as a note', async () => {
     respond = json(whole());
     const providers = {
       well: settings(issuer),
       away: settings('http://127.0.0.1:2'),
       off: { ...settings(issuer), client_id: ' ' },
+      typo: settings('login.example.com'),
     };
     const findings = await providersCheck.run({ settings: { login: { providers } } });
     assert.deepEqual(
@@ -113,6 +123,7 @@ describe('doctor checks OpenID Connect providers', () => {
       [
         ['login.providers.away', undefined],
         ['login.providers.off', true],
+        ['login.providers.typo.issuer', undefined],
       ],
     );
     assert.doesNotMatch(JSON.stringify(findings), /the-secret/);

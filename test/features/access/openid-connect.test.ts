@@ -2,12 +2,22 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
+import { linkIdentity } from '../../../plugins/access/identity/identities.ts';
 import { disableUser, findUserBy, unlinkUser } from '../../../plugins/access/identity/operator-users.ts';
-import { administratorOf, optionOf, problemOf, signIn, type Visitor, visitor } from '../../support/forms.ts';
+import { claimForm } from '../../../plugins/admin-ui/shell/form.ts';
+import {
+  administratorOf,
+  optionOf,
+  problemOf,
+  readable,
+  signIn,
+  type Visitor,
+  visitor,
+} from '../../support/forms.ts';
 import { type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';
 import { settingsFile } from '../../support/partners.ts';
-import { command, dump, fresh, logIn, makePerson, soonerThan } from '../../support/people.ts';
+import { activityOf, command, dump, fresh, logIn, makePerson, soonerThan } from '../../support/people.ts';
 import { until } from '../../support/process.ts';
 import { codeOf, forgetStep, setUpApp } from '../../support/second-factors.ts';
 
@@ -108,6 +118,36 @@ describe('OpenID Connect logins', () => {
     assert.equal(user.second_factor, false);
   });
 
+  test('links the verified account with an email address, even if an unverified account is older', async () => {
+    const email = address();
+    const unverified = await makePerson(instance, [{ organization: acme }], { email });
+    const beta = await instance.organization(fresh('org'));
+    const password = 'the password of the verified account';
+    await makePerson(instance, [{ organization: beta }], { email, password, verified: true });
+    idp.comes(fresh('subject'), { email, email_verified: true });
+    const { status, browser } = await arrive();
+    assert.equal(status, 303);
+    assert.equal((await browser.get('/setup')).headers.get('location'), `/setup/o/${beta.slug}`);
+    assert.ok(await logIn(instance, unverified), 'the unverified account is unchanged');
+    const entries = (await activityOf(instance, beta.id)).map(({ did }) => did.replace(/\d+$/, 'n'));
+    assert.deepEqual(entries.slice(-2), ['link provider session null', 'login session n']);
+  });
+
+  test('finds the account that is linked to the subject of this provider, not of another one', async () => {
+    const [own, other] = [
+      await makePerson(instance, [{ organization: acme }], { verified: true }),
+      await makePerson(instance, [{ organization: acme }], { verified: true }),
+    ];
+    const subject = fresh('subject');
+    await linkIdentity(tablesOf(instance.database), other.id, {
+      issuer: 'https://other.example',
+      subject,
+    });
+    idp.comes(subject, { email: own.email, email_verified: true });
+    assert.ok((await (await arrive()).browser.get('/setup/me')).text.includes(own.email));
+    await tablesOf(instance.database).deleteFrom('crm_identities').where('user_id', '=', other.id).execute();
+  });
+
   test('rejects an email address with several unverified accounts', async () => {
     const email = address();
     for (const organization of [acme, await instance.organization(fresh('org'))]) {
@@ -122,6 +162,10 @@ describe('OpenID Connect logins', () => {
   test("rejects another person with a linked account's email address until the account is unlinked", async () => {
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     const account = { email: person.email, email_verified: true };
+    const bystander = await makePerson(instance, [{ organization: acme }], { verified: true });
+    const linked = fresh('subject');
+    idp.comes(linked, { email: bystander.email, email_verified: true });
+    assert.equal((await arrive()).status, 303);
     idp.comes(fresh('subject'), account);
     assert.equal((await arrive()).status, 303);
     idp.comes(fresh('subject'), account);
@@ -132,6 +176,8 @@ describe('OpenID Connect logins', () => {
       unlinkUser(tables, command(instance), await findUserBy(tables, person.id)),
     );
     assert.equal((await arrive()).status, 303);
+    idp.comes(linked, {});
+    assert.equal((await arrive()).status, 303, 'another account is still linked');
   });
 
   test('rejects a disabled account, linked or not', async () => {
@@ -162,6 +208,19 @@ describe('OpenID Connect logins', () => {
     await configure({ new_users: { invited: true } });
     const { browser } = await arrive();
     assert.match((await browser.get('/setup/me')).text, /acme<\/a> \(acme\), as read-only/);
+    for (const values of [{ expires_at: new Date(Date.now() - 1000) }, { used_at: new Date() }]) {
+      const former = address();
+      await admin.submit(invite, invite, { email: former, profile });
+      const invites = tablesOf(instance.database).updateTable('crm_invites').where('email', '=', former);
+      await invites.set(values).execute();
+      idp.comes(fresh('subject'), { email: former, email_verified: true });
+      assert.equal((await arrive()).status, 403, Object.keys(values).join());
+    }
+    const named = address();
+    for (const name of ['Ada Byron', 'Ada Lovelace'])
+      await admin.submit(invite, invite, { email: named, name, profile });
+    idp.comes(fresh('subject'), { email: named, email_verified: true });
+    assert.match((await (await arrive()).browser.get('/setup/me')).text, /value="Ada Lovelace"/);
 
     const domains = { 'people.example': { organization: 'acme', profile: 'read-only' } };
     await configure({ new_users: { domains } });
@@ -228,6 +287,20 @@ describe('OpenID Connect logins', () => {
       browser.cookies.set('crm_provider_login', cookie);
       // The provider also accepts its code only once.
       await assertRefused(browser, path, 401, invalid);
+    });
+    test('rejects a state that has been used, whatever the provider accepts', async () => {
+      await comes();
+      const browser = visitor(instance);
+      const path = await depart(browser);
+      const state = new URL(path, instance.url).searchParams.get('state') ?? '';
+      await transaction(instance.database, (tables) => claimForm(tables, state));
+      await assertRefused(browser, path, 400, stale);
+    });
+    test('rejects a login that started at another provider', async () => {
+      await comes();
+      const browser = visitor(instance);
+      const path = await depart(browser);
+      await assertRefused(browser, path.replace('/idp/', '/down/'), 400, stale);
     });
     test('rejects another browser and an altered cookie', async () => {
       await comes();
@@ -323,6 +396,8 @@ describe('OpenID Connect logins', () => {
     const answer = await browser.get(`${begin}?next=https%3A%2F%2Fevil.example`);
     const { searchParams } = new URL(answer.headers.get('location') ?? '');
     assert.equal(searchParams.get('code_challenge_method'), 'S256');
+    const login = await visitor(instance).get('/setup/login?next=%2Fsetup%2Fme%3Fa%3Db');
+    assert.ok(readable(login.text).includes(`href="${begin}?next=%2Fsetup%2Fme%3Fa%3Db"`));
     const text = JSON.stringify([...answer.headers, ...browser.cookies, answer.text]);
     assert.ok(!text.includes(idp.secret));
     assert.ok(!(await dump(instance)).includes(idp.secret));

@@ -1,9 +1,12 @@
 // Request authorization: the caller (key, cookie or token), the organization named by `org`, and the grant.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { allows } from '../../../engine/records/index.ts';
+import { tablesOf } from '../../../engine/tables/handle.ts';
 import type { Grant } from '../../../plugins/access/profiles/grants.ts';
+import { alignIds } from '../../support/ids.ts';
 import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
-import { type LoggedIn, logIn, makePerson, told } from '../../support/people.ts';
+import { fresh, type LoggedIn, logIn, makePerson, soonerThan, told } from '../../support/people.ts';
 import { assertErrorShape } from '../../support/scenario.ts';
 
 type Way = 'cookie' | 'token' | 'key';
@@ -197,6 +200,48 @@ onBothDrivers('organizations', (instance) => {
       });
       refusedWith(answer, 403, notGranted('create'));
     });
+  });
+
+  test('the caller of a job has the grants of its own kind and organization, as long as it has access', async () => {
+    const { acme = assert.fail(), beta = assert.fail(), other = assert.fail() } = organizations;
+    await alignIds(instance(), ['crm_users', 'crm_api_keys']);
+    await instance().organization(fresh('first'));
+    const person = await makePerson(instance(), [
+      { organization: acme, grants: all },
+      { organization: beta, grants: reading },
+    ]);
+    const { id } = await acme.makeKey({ profile: 'read-only' });
+    assert.equal(id, person.id, 'the key and the user have the same ID');
+    const grantsOf = async (kind: 'user' | 'key', { id: organization }: Organization) => {
+      const caller = await instance().app.principalAgain({ kind, actor: id, organization });
+      if (caller === undefined) return 'no access';
+      assert.deepEqual([caller.kind, caller.actor, caller.organization], [kind, id, organization]);
+      assert.equal(caller.user, kind === 'user' ? id : null);
+      return (['list', 'create'] as const).filter((action) => allows(caller.grants, 'leads', action));
+    };
+    const callers = async () => [
+      await grantsOf('user', acme),
+      await grantsOf('user', beta),
+      await grantsOf('key', acme),
+      await grantsOf('user', other),
+      await grantsOf('key', beta),
+    ];
+    const ofKey = ['list'];
+    assert.deepEqual(await callers(), [['list', 'create'], ['list'], ofKey, 'no access', 'no access']);
+    const tables = tablesOf(instance().database);
+    await tables.updateTable('crm_users').set({ disabled_at: new Date() }).where('id', '=', id).execute();
+    for (const organization of [acme, beta])
+      await soonerThan(1000, async () => (await grantsOf('user', organization)) === 'no access');
+    assert.deepEqual(await callers(), ['no access', 'no access', ofKey, 'no access', 'no access']);
+    for (const values of [{ expires_at: new Date(Date.now() - 1) }, { revoked_at: new Date() }]) {
+      const none = { expires_at: null, revoked_at: null };
+      const set = (columns: typeof none | typeof values) =>
+        tables.updateTable('crm_api_keys').set(columns).where('id', '=', id).execute();
+      await set(values);
+      await soonerThan(1000, async () => (await grantsOf('key', acme)) === 'no access');
+      await set(none);
+      await soonerThan(1000, async () => (await grantsOf('key', acme)) !== 'no access');
+    }
   });
 
   describe('Authorization takes precedence over the cookie, even if it is invalid', () => {

@@ -6,16 +6,20 @@ import { after, before, describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { listRows } from '../../engine/tables/rows.ts';
+import { expiringKeys } from '../../plugins/access/api-keys/check.ts';
 import { keyAccesses } from '../../plugins/access/api-keys/key-access.ts';
 import { keyRows, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
+import { invite } from '../../plugins/access/members/invites.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
-import { changeProfile, createProfile } from '../../plugins/access/profiles/profiles.ts';
+import { changeProfile, createProfile, deleteProfile } from '../../plugins/access/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   command,
   dump,
   exchange,
   fresh,
+  logIn,
+  makePerson,
   type Node,
   secondNode,
   soonerThan,
@@ -292,8 +296,126 @@ onBothDrivers('API keys', (instance) => {
       };
       const abilities = await abilitiesOf(old.key);
       assert.deepEqual([abilities.reads, abilities.creates], [200, access === 'write' ? 201 : 403]);
+      assert.equal(abilities.access, access === 'write' ? undefined : access);
       assert.deepEqual(await abilitiesOf(plaintext), abilities);
     });
+
+  test('crm doctor lists live keys that expire within two weeks, soonest first, and whether they are in use', async () => {
+    const day = 86_400_000;
+    const { id: organizationId, slug, makeKey } = await instance().organization(fresh('expiring'));
+    const tables = tablesOf(instance().database);
+    const make = async (days: number | null, usedDaysAgo?: number, columns = {}) => {
+      const { id } = await makeKey({ expiresAt: days === null ? null : new Date(Date.now() + days * day) });
+      const last_used_at = usedDaysAgo === undefined ? null : new Date(Date.now() - usedDaysAgo * day);
+      await tables
+        .updateTable('crm_api_keys')
+        .set({ last_used_at, ...columns })
+        .where('organization_id', '=', organizationId)
+        .where('id', '=', id)
+        .execute();
+      return id;
+    };
+    const [used, unused, usedBefore] = [await make(13.9, 0.9), await make(3), await make(5, 1.1)];
+    for (const [days, columns] of [
+      [14.1, {}],
+      [-0.1, {}],
+      [null, {}],
+      [3, { revoked_at: new Date() }],
+      [3, { client_id: 'the client of a connected app' }],
+    ] as const)
+      await make(days, 0, columns);
+    const findings = await expiringKeys.run({ database: instance().database });
+    assert.deepEqual(
+      findings
+        .filter(({ location }) => location === `organization ${slug}`)
+        .map(({ message, isNote = false }) => [/the API key (\d+),/.exec(message)?.[1], isNote]),
+      [
+        [unused, true],
+        [usedBefore, true],
+        [used, false],
+      ],
+    );
+  });
+
+  test('a node that stops stores when keys and sessions were last used', async () => {
+    const person = await makePerson(instance(), [{ organization }]);
+    const sessions = [await logIn(instance(), person), await logIn(instance(), person)];
+    const keys = [await organization.makeKey(), await organization.makeKey()];
+    const node = await secondNode(instance());
+    const start = Date.now();
+    const [[session = assert.fail()], [key = assert.fail()]] = [sessions, keys];
+    for (const call of [{ headers: session.byToken }, { key: key.key }])
+      assert.equal((await node.call('GET /api/v1/leads', call)).status, 200);
+    await node.close();
+    const tables = tablesOf(instance().database);
+    const isSince = (time: Date | null) => time !== null && time.getTime() >= start;
+    const storedKeys = await tables.selectFrom('crm_api_keys').select(['id', 'last_used_at']).execute();
+    const storedSessions = await tables
+      .selectFrom('crm_sessions')
+      .select(['id', 'last_seen_at'])
+      .where('user_id', '=', person.id)
+      .execute();
+    assert.deepEqual(
+      storedKeys.flatMap(({ id, last_used_at }) => (isSince(last_used_at) ? [id] : [])),
+      [key.id],
+    );
+    assert.deepEqual(
+      storedSessions.flatMap(({ id, last_seen_at }) => (isSince(last_seen_at) ? [id] : [])),
+      [session.session],
+    );
+  });
+
+  test('a profile can be deleted if only ended keys and closed invitations use it, which are deleted, too', async () => {
+    const past = new Date(Date.now() - 1000);
+    const tables = tablesOf(instance().database);
+    const usedBy = async (
+      endedKeys: readonly object[],
+      closedInvites: readonly object[],
+    ): Promise<{ id: string; remaining: () => Promise<number> }> => {
+      const name = fresh('profile');
+      const id = await transaction(instance().database, (inside) =>
+        createProfile(inside, by(), organization.id, name, []),
+      );
+      for (const values of endedKeys) {
+        const made = await organization.makeKey({ profile: name });
+        await tables.updateTable('crm_api_keys').set(values).where('id', '=', made.id).execute();
+      }
+      for (const values of closedInvites) {
+        const email = `${fresh('guest')}@people.example`;
+        const made = await transaction(instance().database, (inside) =>
+          invite(inside, by(), { organization: organization.id, email, profile: id }),
+        );
+        if (Object.keys(values).length > 0)
+          await tables.updateTable('crm_invites').set(values).where('id', '=', made.id).execute();
+      }
+      return {
+        id,
+        remaining: async () => {
+          const rows = await Promise.all(
+            (['crm_api_keys', 'crm_invites'] as const).map((table) =>
+              tables.selectFrom(table).select('id').where('profile_id', '=', id).execute(),
+            ),
+          );
+          return rows.flat().length;
+        },
+      };
+    };
+    const remove = (id: string) =>
+      transaction(instance().database, (inside) => deleteProfile(inside, by(), organization.id, id));
+    const ended = [{ revoked_at: past }, { expires_at: past }];
+    const closed = [{ used_at: past }, { expires_at: past }];
+    const [unused, other] = [await usedBy(ended, closed), await usedBy(ended, closed)];
+    await remove(unused.id);
+    assert.deepEqual([await unused.remaining(), await other.remaining()], [0, 4]);
+    for (const used of [
+      await usedBy([...ended, { expires_at: new Date(Date.now() + 60_000) }], closed),
+      await usedBy(ended, [...closed, {}]),
+    ]) {
+      const count = await used.remaining();
+      await assert.rejects(remove(used.id), /this profile is in use by/);
+      assert.equal(await used.remaining(), count);
+    }
+  });
 
   for (const definition of definitions) {
     test(`${definition.name}: five actions with each kind of grant`, async () => {

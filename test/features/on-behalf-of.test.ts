@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
-import { createKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
-import { disableUser, enableUser, findUserBy } from '../../plugins/access/identity/index.ts';
+import { createKey, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
+import { disableUser, enableUser, findUserBy, verifyEmail } from '../../plugins/access/identity/index.ts';
 import { addExistingUser } from '../../plugins/access/identity/users.ts';
 import { changeMember, removeMember } from '../../plugins/access/members/members.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
@@ -207,6 +207,8 @@ onBothDrivers(
       test('a removed member, whose return does not revive the key', async () => {
         const member = await makePerson(instance(), [{ organization: acme }], { verified: true });
         const { id, plaintext: key } = await keyFor(member, await profileWith(everything));
+        const { id: revoked } = await keyFor(member, await profileWith(everything));
+        await transaction(instance().database, (tables) => revokeKey(tables, by(), acme.id, revoked));
         await becomes(key, 200, 401, () => remove(member));
         const { email } = member;
         const profile = await profileId(tablesOf(instance().database), acme.id, 'administrator');
@@ -217,10 +219,11 @@ onBothDrivers(
         assert.equal((await call(next, 'GET /leads')).status, 200);
         assert.equal((await call(key, 'GET /leads')).status, 401);
         const entries = (await activityOf(instance(), acme.id)).map(({ did }) => did);
-        assert.deepEqual(
-          entries.filter((entry) => entry.endsWith(` key ${id}`)),
-          [`create key ${id}`, `revoke key ${id}`],
-        );
+        for (const each of [id, revoked])
+          assert.deepEqual(
+            entries.filter((entry) => entry.endsWith(` key ${each}`)),
+            [`create key ${each}`, `revoke key ${each}`],
+          );
       });
 
       test('a membership deleted by other means', async () => {
@@ -230,6 +233,23 @@ onBothDrivers(
             .deleteFrom('crm_memberships')
             .where('user_id', '=', member.id)
             .execute(),
+        );
+      });
+
+      test('a verified user, who can act in other organizations', async () => {
+        const member = await memberWith();
+        await tablesOf(instance().database)
+          .insertInto('crm_memberships')
+          .values({
+            ...{ organization_id: beta.id, user_id: member.id },
+            profile_id: await profileId(tablesOf(instance().database), beta.id, 'administrator'),
+          })
+          .execute();
+        const { plaintext } = await keyFor(member, await profileWith(everything, beta), beta);
+        await becomes(plaintext, 401, 200, () =>
+          transaction(instance().database, async (tables) =>
+            verifyEmail(tables, by(), await findUserBy(tables, member.id)),
+          ),
         );
       });
 
@@ -328,7 +348,7 @@ onBothDrivers(
           profile_id: await profileId(tables, acme.id, 'administrator'),
         };
         const member = await memberWith();
-        const { plaintext: key } = await keyFor(member, await profileWith(everything));
+        const { id, plaintext: key } = await keyFor(member, await profileWith(everything));
         await tables
           .deleteFrom('crm_grants')
           .where('organization_id', '=', acme.id)
@@ -338,6 +358,9 @@ onBothDrivers(
         try {
           const { browser, answer } = await submitted(member);
           assert.match(problemOf(answer), /requires the grant members:update/);
+          const rotate = '/setup/o/acme/keys/rotate';
+          const rotated = await browser.submit(`${rotate}?id=${id}`, rotate, { id, overlap: '1h' });
+          assert.match(problemOf(rotated), /requires the grant members:update/);
           assert.doesNotMatch((await browser.get(page)).text, /on_behalf_of/);
           assert.equal((await call(key, 'GET /leads')).status, 200);
         } finally {

@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import { readConfig } from '../../app/config.ts';
 import { buildService } from '../../app/serve/build.ts';
 import { requestCounts } from '../../plugins/access/rate-limiting/request-counts.ts';
+import { storeCounts } from '../../plugins/access/rate-limiting/tables.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { alignIds } from '../support/ids.ts';
 import { type Answer, type Call, type Organization, onBothDrivers, send } from '../support/instance.ts';
@@ -54,6 +55,36 @@ test('requests that arrive while counts are being stored are counted', async () 
   finish();
   await closing;
   assert.equal(consume(), 1);
+});
+
+test('counts that cannot be stored are stored later, and limit the caller in the meantime', async () => {
+  let [sum, failures] = [0, 0];
+  const counts = requestCounts(
+    { requests: 3, windowMs: 1e15 },
+    async (_, batch) => {
+      if (failures === 0) throw new Error('no database');
+      return batch.map(({ requests }) => (sum += requests));
+    },
+    () => failures++,
+  );
+  const consume = () => counts.consume('1', 'key 1').isAllowed;
+  assert.deepEqual([consume(), consume()], [true, true]);
+  await until(() => failures === 1, 'fail to store the counts');
+  assert.deepEqual([consume(), consume()], [true, false]);
+  await counts.close();
+  assert.equal(sum, 3);
+});
+
+test('each window starts with all requests', async () => {
+  const counts = requestCounts(
+    { requests: 2, windowMs: 1000 },
+    async (_, batch) => batch.map(() => 2),
+    (cause) => assert.fail(String(cause)),
+  );
+  const consume = () => counts.consume('1', 'key 1');
+  await until(() => !consume().isAllowed, 'use up the requests');
+  await until(() => consume().isAllowed, 'start a window');
+  await counts.close();
 });
 
 onBothDrivers(
@@ -192,6 +223,21 @@ onBothDrivers(
       }
       const seconds = (performance.now() - start) / 1000;
       assert.ok(stored <= 2 + seconds, `${stored} in ${seconds} s`);
+    });
+
+    test('the counts of all nodes are added up in each window, and those of an earlier window are ignored', async () => {
+      const [caller, other] = [fresh('key'), fresh('key')];
+      const store = (minute: number, ...batch: readonly (readonly [caller: string, requests: number])[]) =>
+        storeCounts(
+          instance().database,
+          new Date(minute * 60_000),
+          batch.map(([name, requests]) => ({ organization: acme.id, caller: name, requests })),
+        );
+      assert.deepEqual(await store(1, [caller, 3]), [3]);
+      assert.deepEqual(await store(1, [other, 1], [caller, 4]), [1, 7]);
+      assert.deepEqual(await store(2, [caller, 5]), [5]);
+      assert.deepEqual(await store(1, [caller, 6], [other, 1]), [undefined, 2]);
+      assert.deepEqual(await store(2, [caller, 1]), [6]);
     });
 
     test('the API description and /auth/me contain the limit', async () => {

@@ -4,12 +4,13 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
+import { storeTotp } from '../../plugins/access/second-factor/codes.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { renewSecrets, sealing } from '../../plugins/access/secrets/sealing.ts';
 import { changeSecrets, openIntegration, sealedColumns } from '../../webhooks/inbox/integrations.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { dumped, integrate } from '../support/partners.ts';
-import { command, secondNode } from '../support/people.ts';
+import { command, makePerson, secondNode } from '../support/people.ts';
 
 const [old, young] = [
   'an old secret of more than 32 characters',
@@ -33,11 +34,22 @@ onBothDrivers(
       const { id, secret, token } = await integrate(instance(), acme, 'meta-lead-ads');
       assert.equal((await open(id, old))?.secret, secret);
       await assert.rejects(open(id, young), /AUTH_SECRETS has changed/);
+      const people = [
+        await makePerson(instance(), [{ organization: acme }]),
+        await makePerson(instance(), [{ organization: acme }]),
+      ];
+      for (const person of people)
+        await storeTotp(tables(), person.id, {
+          sealed: await sealedWith(old).seal(`app of ${person.id}`),
+          step: 0,
+        });
       const node = await secondNode(instance(), { authSecrets: [young, old] });
       await node.close();
       const opened = await open(id, young);
       assert.deepEqual([opened?.secret, opened?.token], [secret, token]);
       await assert.rejects(open(id, old), /AUTH_SECRETS has changed/);
+      for (const { user_id, secret: sealed } of await tables().selectFrom('crm_totps').selectAll().execute())
+        assert.equal(await sealedWith(young).open(sealed), `app of ${user_id}`);
       assert.deepEqual(
         await renewSecrets(tables(), sealedWith(young), 'crm_integrations', sealedColumns),
         [],

@@ -5,7 +5,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { HttpError } from '../../../engine/errors.ts';
 import { attempts, networkOf } from '../../../plugins/access/rate-limiting/attempts.ts';
+import { visitor } from '../../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { realCost } from '../../support/low-cost.ts';
 import {
@@ -307,6 +309,40 @@ describe('rate limiting of logins', () => {
     assert.equal(bounds.busy(), 0);
   });
 
+  test('rejects attempts while too many are waiting, and accepts the waiting ones', async () => {
+    const { run } = attempts(fresh('test'), { failures: 1, waiting: 2 });
+    const opened = Promise.withResolvers<void>();
+    const attempt = () =>
+      run('user', async () => {
+        await opened.promise;
+        return true;
+      });
+    const accepted = [attempt(), attempt(), attempt()];
+    // Failures are counted in memory, so the attempts are running or waiting by then.
+    await nextTurn();
+    await assert.rejects(
+      attempt(),
+      ({ status, extra }: HttpError) => status === 429 && extra.headers?.['retry-after'] === '1',
+    );
+    opened.resolve();
+    assert.deepEqual(await Promise.all(accepted), [true, true, true]);
+    assert.equal(await attempt(), true);
+  });
+
+  test('an attempt that throws is not a failure', async () => {
+    const { run } = attempts(fresh('test'), { failures: 1, waiting: 0 });
+    await assert.rejects(
+      run('user', () => Promise.reject(new Error('no database'))),
+      /no database/,
+    );
+    assert.equal(await run('user', async () => undefined), undefined);
+    await assert.rejects(
+      run('user', async () => true),
+      { status: 429 },
+    );
+    assert.equal(await run('another user', async () => true), true);
+  });
+
   for (const [network, ...addresses] of [
     ['192.0.2.7', '192.0.2.7'],
     ['2001:db8:1:2', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2::', '2001:db8:1:2::6', '2001:db8:1:2:3::6'],
@@ -318,6 +354,17 @@ describe('rate limiting of logins', () => {
     test(`the network ${network} contains ${addresses.join(', ')}`, () => {
       for (const ip of addresses) assert.equal(networkOf({ ip }), network, ip);
     });
+
+  test('IP address: limited after a hundred wrong passkeys', () =>
+    onNode(async (node) => {
+      const browser = visitor(node);
+      const _csrf = await browser.token('/setup/login');
+      const send = () => browser.post('/setup/login/passkey', { _csrf, ticket: 'x', credential: '{}' });
+      assert.deepEqual(await times(perAddress, send), all(perAddress, 401));
+      const refused = await send();
+      assert.equal(refused.status, 429);
+      assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/);
+    }));
 
   test('does not count invalid requests', () =>
     onNode(async (node) => {

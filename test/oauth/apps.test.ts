@@ -186,30 +186,37 @@ for (const driver of drivers) {
       assert.equal(await statusOf(access), 200);
     });
 
-    test('an app expires with the consent, and is deleted a month later', async () => {
-      const connected = await connect(instance, administratorOf(acme), client);
+    test('an app expires with the consent, and is deleted a month after it has expired or has been disconnected', async () => {
       const tables = tablesOf(instance.database);
-      const keys = () =>
+      const ago = (days: number) => new Date(Date.now() - days * 86_400_000);
+      const set = (id: string, values: { expires_at?: Date; revoked_at?: Date }) =>
         tables
           .updateTable('crm_api_keys')
+          .set(values)
           .where('organization_id', '=', acme.id)
-          .where('id', '=', idOf(connected));
-      const exists = async () =>
-        (await tables.selectFrom('crm_connected_apps').select('key_id').execute()).some(
-          ({ key_id }) => key_id === idOf(connected),
-        );
-      const ago = (days: number) => new Date(Date.now() - days * 86_400_000);
-      await keys()
-        .set({ expires_at: ago(29) })
-        .execute();
-      await soonerThan(1000, async () => (await statusOf(connected.access)) === 401);
-      await appsRetention(tables);
-      assert.ok(await exists());
-      await keys()
-        .set({ expires_at: ago(31) })
-        .execute();
-      assert.equal(await appsRetention(tables), 1);
-      assert.ok(!(await exists()));
+          .where('id', '=', id)
+          .execute();
+      const connectApp = () => connect(instance, administratorOf(acme), client);
+      const [connected, disconnected] = [await connectApp(), await connectApp()];
+      const { id: ordinary } = await acme.makeKey();
+      await set(ordinary, { expires_at: ago(100), revoked_at: ago(100) });
+      const ids = [idOf(connected), idOf(disconnected), ordinary];
+      const existing = async () => {
+        const rows = await tables.selectFrom('crm_api_keys').select('id').where('id', 'in', ids).execute();
+        return ids.map((id) => rows.some((row) => row.id === id));
+      };
+      await set(idOf(connected), { expires_at: ago(29) });
+      await set(idOf(disconnected), { revoked_at: ago(29) });
+      for (const { access } of [connected, disconnected])
+        await soonerThan(1000, async () => (await statusOf(access)) === 401);
+      assert.equal(await appsRetention(tables), 0);
+      assert.deepEqual(await existing(), [true, true, true]);
+      await set(idOf(connected), { expires_at: ago(31) });
+      await set(idOf(disconnected), { revoked_at: ago(31) });
+      assert.equal(await appsRetention(tables), 2);
+      assert.deepEqual(await existing(), [false, false, true], 'other keys remain');
+      const apps = await tables.selectFrom('crm_connected_apps').select('key_id').execute();
+      assert.ok(!apps.some(({ key_id }) => ids.includes(key_id)));
     });
 
     test('the pages are listed only while OAuth is enabled', async () => {

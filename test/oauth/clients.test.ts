@@ -296,6 +296,22 @@ for (const driver of drivers) {
       assert.equal(large.status, 413);
     });
 
+    test('a client that a user has allowed remains registered', async () => {
+      const tables = tablesOf(instance.database);
+      const idOf = async () => String((await register({ redirect_uris: [callback] })).json.client_id);
+      const [allowed, other] = [await idOf(), await idOf()];
+      await connect(instance, browser, allowed);
+      await tables
+        .updateTable('crm_oauth_clients')
+        .set({ created_at: new Date(Date.now() - 2 * 86_400_000) })
+        .where('id', 'in', [allowed, other])
+        .execute();
+      await clientsRetention(tables);
+      const rows = await tables.selectFrom('crm_oauth_clients').select('id').execute();
+      const ids = rows.map(({ id }) => id);
+      assert.deepEqual([ids.includes(allowed), ids.includes(other)], [true, false]);
+    });
+
     test('unused clients expire after a day, used ones after 90 days', async () => {
       const tables = tablesOf(instance.database);
       const idOf = async () => String((await register({ redirect_uris: [callback] })).json.client_id);

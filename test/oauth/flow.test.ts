@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { tablesOf } from '../../engine/tables/index.ts';
 import { administratorOf, problemOf, readable, signIn, visitor } from '../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import {
@@ -9,6 +10,7 @@ import {
   type ClientHost,
   callback,
   connect,
+  consent,
   decide,
   oauthSettings,
   openConsent,
@@ -122,6 +124,110 @@ for (const driver of drivers) {
       assert.notEqual(second.refresh, first.refresh);
       for (const { access: key } of [first, second])
         assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200);
+    });
+
+    test('a consent lasts as long as the user chooses, and no other key expires with it', async () => {
+      const browser = await signIn(instance, administratorOf(acme));
+      const tables = tablesOf(instance.database);
+      const hoursOf = async (key: string) => {
+        const { created_at, expires_at } = await tables
+          .selectFrom('crm_api_keys')
+          .select(['created_at', 'expires_at'])
+          .where('organization_id', '=', acme.id)
+          .where('id', '=', key)
+          .executeTakeFirstOrThrow();
+        return ((expires_at?.getTime() ?? Number.NaN) - created_at.getTime()) / 3_600_000;
+      };
+      const { answer } = await openConsent(instance, browser, client);
+      const [, options = ''] = /<select[^>]* name="expires"[^>]*>(.*?)<\/select>/s.exec(answer.text) ?? [];
+      assert.deepEqual(
+        [...options.matchAll(/value="(\d+)"( selected)?/g)].map(([, days, selected]) => [
+          Number(days),
+          selected !== undefined,
+        ]),
+        [
+          [1, false],
+          [7, false],
+          [30, true],
+          [90, false],
+        ],
+      );
+      const keys: string[] = [];
+      for (const days of [1, 7, 30, 90]) {
+        const { exchange, code } = await consent(instance, browser, client, { expires: String(days) });
+        const [, key = ''] = code.split('.');
+        assert.equal(Math.round((await hoursOf(key)) * 60), 1, 'in minutes, until the code is exchanged');
+        tokensIn(await post(instance, '/oauth/token', exchange));
+        keys.push(key);
+      }
+      assert.deepEqual(
+        await Promise.all(keys.map(async (key) => Math.round((await hoursOf(key)) / 24))),
+        [1, 7, 30, 90],
+      );
+      const rows = await tables
+        .selectFrom('crm_api_keys')
+        .select('id')
+        .where('organization_id', '=', acme.id)
+        .where('client_id', 'is', null)
+        .where('expires_at', 'is not', null)
+        .execute();
+      assert.deepEqual(rows, []);
+    });
+
+    test('no token outlasts the consent', async () => {
+      const connected = await connect(instance, administratorOf(acme), client);
+      const [organization = '', key = ''] = connected.refresh.split('.');
+      const expireIn = (seconds: number) =>
+        tablesOf(instance.database)
+          .updateTable('crm_connected_apps')
+          .set({ expires_at: new Date(Date.now() + seconds * 1000) })
+          .where('organization_id', '=', organization)
+          .where('key_id', '=', key)
+          .execute();
+      await expireIn(100);
+      const answer = await refresh(instance, client, connected);
+      const { expires_in } = answer.json as { expires_in: number };
+      assert.ok(expires_in <= 100 && expires_in > 0, answer.text);
+      const next = tokensIn(answer);
+      const { iat = 0, exp = 0 } = decodeJwt(next.access);
+      assert.equal(exp - iat, expires_in);
+      await expireIn(-1);
+      const rejected = await refresh(instance, client, next);
+      assert.deepEqual([rejected.status, rejected.json.error], [400, 'invalid_grant']);
+    });
+
+    test('a refresh does not affect another app of the organization', async () => {
+      const [one, other] = [
+        await connect(instance, administratorOf(acme), client),
+        await connect(instance, administratorOf(acme), client),
+      ];
+      tokensIn(await refresh(instance, client, one));
+      tokensIn(await refresh(instance, client, other));
+    });
+
+    test('the resource can be the origin, the URL of the MCP endpoint or missing', async () => {
+      const browser = await signIn(instance, administratorOf(acme));
+      const { url } = instance;
+      for (const resource of [url, `${url}/`, `${url}/mcp`, undefined]) {
+        const { answer } = await openConsent(instance, browser, client, { changes: { resource } });
+        assert.equal(answer.status, 200, resource);
+        const { exchange } = await consent(instance, browser, client);
+        const { resource: _, ...rest } = exchange;
+        tokensIn(await post(instance, '/oauth/token', { ...rest, resource }));
+      }
+    });
+
+    test('the result is added to the query string of the redirect URI, without a state if the client sent none', async () => {
+      const browser = await signIn(instance, administratorOf(acme));
+      const redirect_uri = 'https://app.example/callback?tenant=1';
+      const id = host.serve('/tenant.json', { redirect_uris: [redirect_uri] });
+      const changes = { redirect_uri, state: undefined };
+      const { answer } = await openConsent(instance, browser, id, { changes });
+      const denied = await decide(browser, answer, { step: 'deny' });
+      assert.equal(
+        denied.headers.get('location'),
+        `${redirect_uri}&error=access_denied&iss=${encodeURIComponent(instance.url)}`,
+      );
     });
 
     test('a member of several organizations chooses one', async () => {

@@ -32,7 +32,7 @@ import {
   startClientHost,
   tokensIn,
 } from '../support/oauth-client.ts';
-import { command, dump, logIn, makePerson, soonerThan } from '../support/people.ts';
+import { command, dump, logIn, makePerson, secondNode, soonerThan } from '../support/people.ts';
 
 for (const driver of drivers) {
   describe(`refused OAuth requests (${driver})`, () => {
@@ -160,6 +160,27 @@ for (const driver of drivers) {
           assertRejected(await refresh(instance, client, { refresh: forged }));
         tokensIn(await refresh(instance, client, connected));
       });
+    });
+
+    test('wrong tokens are limited for each network, and unreadable clients for each user', async () => {
+      const node = await secondNode(instance);
+      try {
+        const send = () => refresh(node, client, { refresh: 'wrong' });
+        for (let count = 0; count < 100; count++) assertRejected(await send());
+        const limited = await send();
+        assert.equal(limited.status, 429);
+        assert.match(limited.headers.get('retry-after') ?? '', /^\d+$/);
+
+        const [browser, other] = [
+          await signIn(node, await makePerson(instance, [{ organization: acme }])),
+          await signIn(node, await makePerson(instance, [{ organization: acme }])),
+        ];
+        const statusFor = async (by: Visitor, id: string) => (await openConsent(node, by, id)).answer.status;
+        for (let count = 0; count < 30; count++) assert.equal(await statusFor(browser, 'wrong'), 400);
+        assert.deepEqual([await statusFor(browser, client), await statusFor(other, client)], [429, 200]);
+      } finally {
+        await node.close();
+      }
     });
 
     test('codes and tokens are only stored as hashes', async () => {

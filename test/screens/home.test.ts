@@ -81,6 +81,19 @@ test('lists each problem with its next step, or that no problems were found', as
   assert.deepEqual(await linesOf(await signIn(instance, administratorOf(beta)), 'beta'), []);
 });
 
+test('lists up to three expiring keys, and only counts more of them', async () => {
+  const theta = await instance.organization('theta');
+  const browser = await signIn(instance, administratorOf(theta));
+  const expiresAt = new Date(Date.now() + 13 * dayMs);
+  for (const lines of [1, 2, 3, 1]) {
+    await theta.makeKey({ expiresAt });
+    assert.equal((await linesOf(browser, 'theta')).length, lines);
+  }
+  assert.deepEqual(await linesOf(browser, 'theta'), [
+    'warn: Note: 4 API keys expire within two weeks. /setup/o/theta/keys?sort=State',
+  ]);
+});
+
 test('a subscription whose deliveries fail is not shown as healthy', async () => {
   const gamma = await instance.organization('gamma');
   const browser = await signIn(instance, administratorOf(gamma));

@@ -81,6 +81,12 @@ describe('invalid input in the admin UI', () => {
       .set({ expires_at: new Date(Date.now() - 1000) })
       .where('email', '=', email)
       .execute();
+  const disable = ({ id }: { id: string }) =>
+    tablesOf(instance.database)
+      .updateTable('crm_users')
+      .set({ disabled_at: new Date() })
+      .where('id', '=', id)
+      .execute();
   const idOfInvite = async (change: (invite: { path: string; code: string }) => unknown) => {
     const invite = await screens.invitation();
     await change(invite);
@@ -169,6 +175,33 @@ describe('invalid input in the admin UI', () => {
           makePerson(instance, [{ organization: acme }], { email, password: 'one of their own' }),
         ),
       '{email} is already a member of this organization',
+    ],
+
+    'invitation: a disabled user': [
+      () =>
+        accept(async ({ email }) =>
+          disable(
+            await makePerson(instance, [{ organization: acme }], { email, password: 'one of their own' }),
+          ),
+        ),
+      'this user is disabled. Ask the operator of this instance.',
+    ],
+
+    'reset: a disabled user': [
+      async () => {
+        const person = await makePerson(instance, [{ organization: acme }]);
+        await disable(person);
+        return at('members', 'reset', { id: person.id });
+      },
+      'this user is disabled',
+    ],
+    'reset: the repetition differs': [
+      async () => {
+        const { page, action, fields } = await screens.ready('/setup/reset/', own);
+        const by = visitor(instance);
+        return { page, form: action, fields: { ...fields, again: 'another passwort' }, by };
+      },
+      'the new passwords do not match',
     ],
 
     'key: no name': [() => key({ name: '' }), badName],
@@ -307,6 +340,14 @@ describe('invalid input in the admin UI', () => {
     'profile: in use by a key': [
       () => usedProfile((profile) => acme.makeKey({ profile })),
       inUse('API keys'),
+    ],
+    'profile: in use by an event subscription': [
+      () =>
+        usedProfile((_, profile) => {
+          const fields = { url: 'https://events.example/hook', resource: 'leads', action: 'create', profile };
+          return admin.submit('/setup/o/acme/events', '/setup/o/acme/events/add', fields);
+        }),
+      inUse('event subscriptions'),
     ],
     'profile: in use by an invitation': [
       () =>

@@ -9,11 +9,16 @@ import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.t
 import { revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
 import { createMemberReset } from '../../plugins/access/identity/resets.ts';
 import { cancelInvite, replaceUnmailedCode } from '../../plugins/access/members/invites.ts';
-import { removeMember } from '../../plugins/access/members/members.ts';
-import { changeProfile, deleteProfile } from '../../plugins/access/profiles/profiles.ts';
+import { changeMember, removeMember } from '../../plugins/access/members/members.ts';
+import {
+  adjustProfile,
+  changeProfile,
+  deleteProfile,
+  profileId,
+} from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/access/secrets/sealing.ts';
-import { addTeamMember, deleteTeam, renameTeam } from '../../plugins/access/teams/teams.ts';
+import { addTeamMember, deleteTeam, removeTeamMember, renameTeam } from '../../plugins/access/teams/teams.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
 import {
   changeSecrets,
@@ -227,6 +232,29 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       ['crm_teams', (tables, beta, id) => renameTeam(tables, actor, beta, id, 'changed')],
       ['crm_teams', (tables, beta, id) => addTeamMember(tables, actor, beta, id, id)],
       ['crm_teams', (tables, beta, id) => deleteTeam(tables, actor, beta, id)],
+      [
+        'crm_profiles',
+        (tables, beta, id) => {
+          const grants = [{ object: 'leads', actions: ['list'] }];
+          return adjustProfile(tables, actor, beta, id, { add: grants }, []);
+        },
+      ],
+      [
+        'crm_team_members',
+        async (tables, beta, id) => {
+          const { team_id, user_id } = await tables
+            .selectFrom('crm_team_members')
+            .select(['team_id', 'user_id'])
+            .where('id', '=', id)
+            .executeTakeFirstOrThrow();
+          await removeTeamMember(tables, actor, beta, team_id, user_id);
+        },
+      ],
+      [
+        'crm_users',
+        async (tables, beta, id) =>
+          changeMember(tables, actor, beta, id, await profileId(tables, beta, 'read-only')),
+      ],
       ['crm_users', (tables, beta, id) => removeMember(tables, actor, beta, id)],
       ['crm_users', (tables, beta, id) => createMemberReset(tables, actor, beta, id)],
       ['crm_integrations', (tables, beta, id) => setIntegrationEnabled(tables, actor, beta, id, false)],

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { createKey } from '../../plugins/access/api-keys/keys.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
+import { findLostGrants } from '../../plugins/access/profiles/lost-grants.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { deals } from '../support/guarded.ts';
@@ -127,6 +128,32 @@ describe('the page of a profile', () => {
     const { text } = await admin.get(page);
     assert.match(readable(text), /saving removes them: deals:read:former, rockets:read\./);
   });
+});
+
+describe('stored grants that allow nothing are', () => {
+  const grants = ['deals:read', 'deals:read:former', 'deals.finance:read', 'rockets:read', 'fields:read'];
+  const ofDeals = ['deals.finance:read', 'deals:read', 'deals:read:former'];
+  for (const [name, change, lost] of [
+    ['those on an unknown object or scope', {}, ['deals:read:former', 'rockets:read']],
+    [
+      'not those on the former name of a renamed resource',
+      { name: 'bargains', renamedFrom: 'deals' },
+      ['deals:read:former', 'rockets:read'],
+    ],
+    ['those on the name of another resource', { name: 'bargains' }, [...ofDeals, 'rockets:read']],
+    ['those on a retired resource', { isRetired: true }, [...ofDeals, 'rockets:read']],
+  ] as const)
+    test(name, async () => {
+      const { name: profile } = await profileWith(...grants);
+      const resources = instance.resources.map(({ definition, actions }) => ({
+        definition: { ...definition, ...(definition.name === 'deals' && change) },
+        actions,
+      }));
+      const all = await findLostGrants(tablesOf(instance.database), resources);
+      const own = all.filter((grant) => grant.profile === profile);
+      assert.deepEqual(own.map(({ grant }) => grant).sort(), [...lost].sort());
+      assert.deepEqual([...new Set(own.map(({ organization }) => organization))], [acme.slug]);
+    });
 });
 
 describe('an administrator whose profile has few grants', () => {

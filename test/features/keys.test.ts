@@ -12,7 +12,7 @@ import { keyRows, revokeKey, rotateKey } from '../../plugins/access/api-keys/key
 import { invite } from '../../plugins/access/members/invites.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
 import { changeProfile, createProfile, deleteProfile } from '../../plugins/access/profiles/profiles.ts';
-import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { type Organization, onBothDrivers, startInstance } from '../support/instance.ts';
 import {
   command,
   dump,
@@ -51,6 +51,19 @@ function keyOf(publicId: string, secret: string, prefix = 'crm_'): string {
 }
 const random = (length: number) =>
   [...randomBytes(length)].map((byte) => alphabet.charAt(byte % alphabet.length)).join('');
+
+test('keys have the prefix in KEY_PREFIX, and other keys are invalid', async () => {
+  const instance = await startInstance('embedded', { environment: { KEY_PREFIX: 'acme_' } });
+  try {
+    const { key } = await instance.organization('acme');
+    assert.match(key, /^acme_/);
+    assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200);
+    const other = keyOf(key.slice(5, 15), key.slice(16, 59));
+    assert.equal((await instance.call('GET /api/v1/leads', { key: other })).status, 401);
+  } finally {
+    await instance.close();
+  }
+});
 
 onBothDrivers('API keys', (instance) => {
   let organization: Organization;

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { createKey, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
 import { disableUser, enableUser, findUserBy, verifyEmail } from '../../plugins/access/identity/index.ts';
-import { addExistingUser } from '../../plugins/access/identity/users.ts';
+import { addExistingUser, changeName } from '../../plugins/access/identity/users.ts';
 import { changeMember, removeMember } from '../../plugins/access/members/members.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
 import { createProfile, profileId } from '../../plugins/access/profiles/profiles.ts';
@@ -287,13 +287,14 @@ onBothDrivers(
     test('GET /auth/me names the member with their grants', async () => {
       const member = await memberWith(onLeads('list'));
       const { id, plaintext: key } = await keyFor(member, await profileWith(onLeads('list', 'create')));
+      await changeName(tablesOf(instance().database), member.id, 'Ada');
       const { json } = await instance().call('GET /auth/me', { key });
       const { on_behalf_of, ...described } = json.key as Record<string, unknown>;
       assert.equal(described.id, Number(id));
       const { profile, ...person } = on_behalf_of as Record<string, unknown>;
       assert.match(String(profile), /^profile-/);
       assert.deepEqual(person, {
-        ...{ id: Number(member.id), email: member.email },
+        ...{ id: Number(member.id), email: member.email, name: 'Ada' },
         grants: { leads: ['list'] },
       });
       assert.deepEqual([json.user, json.grants], [null, { leads: ['list', 'create'] }]);

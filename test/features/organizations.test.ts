@@ -203,6 +203,25 @@ onBothDrivers(
       );
     });
 
+    test('a key created with --access can do only that with the grants of its profile', async () => {
+      const create = ['key', 'create', '--org', 'acme', '--profile', 'administrator', '--name', 'Reader'];
+      for (const [access, status] of [
+        ['read-only', 403],
+        ['propose', 403],
+        ['write', 201],
+      ] as const) {
+        const { json, text } = await run(...create, '--access', access);
+        const key = String(json.key);
+        const body = { last_name: 'Ames' };
+        assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
+        assert.equal((await instance().call('POST /api/v1/leads', { key, body })).status, status);
+        const shown = access === 'write' ? 'administrator' : `administrator (${access})`;
+        assert.ok(text.includes(` as ${shown}, without an expiry`), text);
+        const list = (await run('key', 'list', '--org', 'acme')).text.split('\n').at(-1) ?? '';
+        assert.match(list, new RegExp(`^${json.id} +Reader +${shown.replace(/[()]/g, '\\$&')} +…`));
+      }
+    });
+
     for (const [name, options, hours] of [
       ['without an overlap option', [], 24],
       ['with an overlap of two', ['--overlap', '2'], 2],

@@ -347,6 +347,13 @@ for (const driver of drivers) {
         .execute();
       const full = await register({ redirect_uris: [callback] });
       assert.equal(full.status, 429);
+      await tablesOf(instance.database)
+        .updateTable('crm_oauth_clients')
+        .set({ last_used_at: new Date() })
+        .where('redirect_uris', '=', '[]')
+        .execute();
+      const again = await register({ redirect_uris: [callback] });
+      assert.equal(again.status, 201, 'used clients do not count');
       await tablesOf(instance.database).deleteFrom('crm_oauth_clients').execute();
       let status = 0;
       for (let count = 0; count < 21 && status !== 429; count++)

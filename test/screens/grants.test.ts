@@ -131,6 +131,29 @@ describe('record pages offer exactly the actions that succeed', () => {
   }
 });
 
+test('no profile is preselected for a new member, and administrator is the last one', async () => {
+  await transaction(instance.database, (tables) =>
+    createProfile(tables, command(instance), acme.id, 'zookeeper', []),
+  );
+  const { id } = await makePerson(instance, [
+    { organization: acme, grants: [{ object: 'leads', actions: ['list'] }] },
+  ]);
+  const profilesOn = async (page: string) => {
+    const { text } = await admin.get(`/setup/o/acme/members/${page}`);
+    const [, options = ''] = /<select[^>]* name="profile"[^>]*>(.*?)<\/select>/s.exec(text) ?? [];
+    return [...options.matchAll(/<option value="\d*"( selected)?[^>]*>([^<]*)</g)].map(
+      ([, selected, name = '']) => ({ name, isSelected: selected !== undefined }),
+    );
+  };
+  const profiles = await profilesOn('invite');
+  const names = profiles.map(({ name }) => name);
+  assert.deepEqual(names.slice(-2), ['zookeeper', 'administrator']);
+  assert.ok(names.indexOf('read-only') < names.indexOf('zookeeper'));
+  assert.ok(!profiles.some(({ isSelected }) => isSelected));
+  const selected = (await profilesOn(`change?id=${id}`)).filter(({ isSelected }) => isSelected);
+  assert.match(selected.map(({ name }) => name).join(), /^profile-\d+$/);
+});
+
 /** Granted actions by object. */
 type Grants = Readonly<Record<string, readonly string[]>>;
 

@@ -1,14 +1,18 @@
 // The page of a profile with grants on scopes and field groups.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { compileGrants, everyGrant } from '../../engine/records/access.ts';
+import { operationsOf } from '../../engine/records/operations.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { createKey } from '../../plugins/access/api-keys/keys.ts';
-import type { Grant } from '../../plugins/access/profiles/grants.ts';
+import { decide } from '../../plugins/access/profiles/decision.ts';
+import { type Grant, storedGrant } from '../../plugins/access/profiles/grants.ts';
 import { findLostGrants } from '../../plugins/access/profiles/lost-grants.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { deals } from '../support/guarded.ts';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { limitedKey } from '../support/limited.ts';
 import { command, fresh } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -127,6 +131,86 @@ describe('the page of a profile', () => {
     const { page } = await profileWith('deals:read:former', 'deals:list', 'rockets:read');
     const { text } = await admin.get(page);
     assert.match(readable(text), /saving removes them: deals:read:former, rockets:read\./);
+  });
+});
+
+describe('crm profile test decides as the API responds, with the grants', () => {
+  const operations = () =>
+    operationsOf(instance.resources.find(({ name }) => name === 'deals')?.definition ?? assert.fail());
+  const caller = () => ({ kind: 'key', actor: null, user: null, name: null, organization: acme.id }) as const;
+  /** Returns the requests for an operation. */
+  const requestsOf = ({ operation }: ReturnType<typeof operations>[number]) => {
+    const { method, path, alternativeMethod } = operation;
+    const requests: (readonly [method: string, path: string])[] = [[method, path]];
+    if (alternativeMethod !== undefined) requests.push([alternativeMethod, '']);
+    if (method === 'GET') requests.push(['HEAD', path]);
+    return requests;
+  };
+  for (const grants of [
+    [],
+    ['deals:list', 'deals:read:small', 'deals:create'],
+    ['deals:read', 'deals:update:small', 'deals:delete'],
+    ['deals:list', 'deals:update', 'deals:delete:small', '*:read'],
+    ['*:*:small'],
+    ['*:*'],
+  ])
+    test(grants.join(' ') || 'of an empty profile', async () => {
+      const other = await instance.organization(fresh('other'));
+      const create = async (key: string, size: number) =>
+        String((await instance.call('POST /api/v1/deals', { key, body: { size } })).json.id);
+      const { key } = await limitedKey(instance, acme, grants);
+      const principal = { ...caller(), grants: compileGrants(grants.map(storedGrant)) };
+      const decisions = new Set<boolean>();
+      for (const operation of operations())
+        for (const [method, path] of requestsOf(operation)) {
+          const hasId = path.includes(':id');
+          const ids = hasId
+            ? [
+                await create(acme.key, 1),
+                await create(acme.key, 99),
+                await create(other.key, 1),
+                '999999',
+                'x',
+              ]
+            : [''];
+          for (const id of ids) {
+            const url = `/api/v1/deals${path.replace(':id', id)}`;
+            const decision = await decide(instance, principal, method, url);
+            const { status } = await instance.call(`${method} ${url}`, {
+              key,
+              headers: path === '' && /PATCH|DELETE/.test(method) ? { prefer: 'bulk' } : {},
+              ...(!/GET|HEAD|DELETE/.test(method) && { body: {} }),
+            });
+            const rejection = status === 403 || status === 404 ? status : undefined;
+            const request = `${method} ${url}: ${status}, ${decision.reason}`;
+            // A merge rejects the body before it looks for the records.
+            if (status === 400 && path.endsWith('merge')) assert.notEqual(decision.status, 403, request);
+            else
+              assert.deepEqual(
+                [decision.allowed, decision.status],
+                [rejection === undefined, rejection],
+                request,
+              );
+            decisions.add(decision.allowed);
+          }
+        }
+      assert.equal(decisions.size, grants.length === 0 ? 1 : 2);
+    });
+
+  test('requests that are not for records are rejected', async () => {
+    for (const [method, path, message] of [
+      ['GET', '/auth/me', /is not a path below \/api\/v1/],
+      ['GET', '/api/v1', /is not a path below \/api\/v1/],
+      ['GET', '/api/v1/deels', /"deels" does not exist\. Did you mean "deals"\?/],
+      ['POST', '/api/v1/deals/1', /POST \/api\/v1\/deals\/1 is not an operation on deals/],
+      ['QUERY', '/api/v1/deals/1', /is not an operation on deals/],
+      ['POST', '/api/v1/deals/1/restore', /is not an operation on deals/],
+    ] as const)
+      await assert.rejects(
+        decide(instance, { ...caller(), grants: everyGrant }, method, path),
+        { name: 'UserError', message },
+        path,
+      );
   });
 });
 

@@ -45,6 +45,7 @@ onBothDrivers('names of people', (instance) => {
     const email = `${fresh('guest')}@people.example`;
     const { form, accept } = await invite(email);
     assert.match(form, /name="name"[^>]* value="" required/);
+    assert.ok(readable(form).includes('admin@acme.example has invited you'), form);
     assert.equal((await accept({ name: '  Ada Lovelace ' })).status, 303);
     const user = (await userOf(email)) as { id: number };
     assert.deepEqual(user, { id: user.id, email, name: 'Ada Lovelace' });

@@ -275,6 +275,22 @@ describe('rate limiting of logins', () => {
         }
       }));
 
+    test('is recognized for the latest five users', () =>
+      onNode(async (node) => {
+        const people = await Promise.all(Array.from({ length: 6 }, person));
+        let cookie = '';
+        const entries = () => cookie.replace('crm_device=', '').split('~');
+        for (const each of people) cookie = await login(node, each, cookie);
+        const before = entries();
+        const third = people[2] ?? assert.fail();
+        cookie = await login(node, third, cookie);
+        const ids = people.map(({ id }) => id);
+        const usersIn = (list: readonly string[]) => list.map((entry) => entry.split('.')[0]);
+        assert.deepEqual(usersIn(before), ids.slice(1).reverse());
+        assert.deepEqual(usersIn(entries()), [third.id, ids[5], ids[4], ids[3], ids[1]]);
+        assert.deepEqual(entries().sort(), before.sort(), 'with the same IDs');
+      }));
+
     test('is not recognized by a forged, altered or foreign cookie', () =>
       onNode(async (node) => {
         const [ann, bea] = [await person(), await person()];

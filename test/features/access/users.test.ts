@@ -51,6 +51,8 @@ import {
 import { type Answer, type Organization, onBothDrivers } from '../../support/instance.ts';
 import { hashesDuring } from '../../support/low-cost.ts';
 import { activityOf, fresh, logIn, makePerson, type Person, soonerThan, told } from '../../support/people.ts';
+import { connected } from '../../support/postgres.ts';
+import { until } from '../../support/process.ts';
 
 const attackers = 'the password of an attacker';
 const victims = 'the password of a victim';
@@ -58,7 +60,7 @@ const victims = 'the password of a victim';
 const severalUsers =
   'Several users have this email address. Choose the organization and enter the password again.';
 
-onBothDrivers('users with one email address', (instance) => {
+onBothDrivers('users with one email address', (instance, driver) => {
   let acme: Organization;
   let beta: Organization;
   let inviters: Readonly<Record<string, Visitor>>;
@@ -218,6 +220,61 @@ onBothDrivers('users with one email address', (instance) => {
     assert.deepEqual(organizationsAt(await login(email, victims)), ['beta', gamma.slug]);
     assert.deepEqual(organizationsAt(await login(email, attackers)), ['acme']);
   });
+
+  if (driver === 'postgresql')
+    for (const [name, table, make] of [
+      [
+        'uses of an invitation',
+        'crm_invites',
+        async (email) => {
+          const accept = await invite(acme, email);
+          return [accept, accept];
+        },
+      ],
+      [
+        'invitations of a person',
+        'crm_users',
+        async (email) => [await invite(acme, email), await invite(acme, email)],
+      ],
+      [
+        'uses of a reset link',
+        'crm_resets',
+        async (email) => {
+          await makePerson(instance(), [{ organization: acme }], { email });
+          const [link] = await createMailedResets(tablesOf(instance().database), email);
+          const path = `/setup/reset/${link?.publicId}`;
+          const use = (password: string) =>
+            visitor(instance()).submit(path, path, {
+              code: link?.code ?? '',
+              new: password,
+              again: password,
+            });
+          return [use, use];
+        },
+      ],
+    ] satisfies readonly (readonly [
+      string,
+      string,
+      (email: string) => Promise<readonly ((password: string) => Promise<Answer>)[]>,
+    ])[])
+      test(`of two concurrent ${name}, one succeeds`, async () => {
+        const email = address();
+        const use = await make(email);
+        const passwords = [attackers, victims];
+        const url = String(instance().config.environment.DATABASE_URL);
+        const answers = await connected(url, async (client) => {
+          await client.query(`begin; lock table ${table} in share mode`);
+          const sent = use.map((send, index) => send(passwords[index] ?? ''));
+          const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+          await until(async () => (await client.query(waiting)).rows.length === 2, 'both to wait');
+          await client.query('rollback');
+          return Promise.all(sent);
+        });
+        const statuses = answers.map(({ status }) => status);
+        assert.deepEqual(statuses.toSorted(), [303, 400]);
+        for (const [index, password] of passwords.entries())
+          assert.equal((await login(email, password)).status, statuses[index] === 303 ? 200 : 401);
+      });
 
   test('a mailed link is for the verified user, even if an unverified user is older', async () => {
     const { email } = await makePerson(instance(), [{ organization: acme }]);

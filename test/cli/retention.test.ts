@@ -27,6 +27,12 @@ for (const driver of drivers) {
       assert.equal(code, 0);
       assert.match(stdout, /^old changes +1200\n/m);
       assert.match(stdout, /Nothing was removed\./);
+      const labels = [...stdout.matchAll(/^(\S.*?) +\d+$/gm)].map(([, label]) => label);
+      assert.deepEqual(labels.sort(), [
+        ...['ended connected apps', 'merges', 'old calls of agents', 'old changes', 'old events items'],
+        ...['old inbox items', 'old jobs', 'old proposals of agents', 'old usage', 'stored responses'],
+        'unused OAuth clients',
+      ]);
       assert.equal(await remaining(), '1202');
     });
 

@@ -259,6 +259,16 @@ for (const driver of drivers) {
       }
     });
 
+    test('a native app gets the code on an IPv6 loopback address, which policies cannot name', async () => {
+      const redirect_uri = 'http://[::1]:7/callback';
+      const id = host.serve('/ipv6.json', { redirect_uris: ['http://[::1]/callback'] });
+      const { answer } = await openConsent(instance, browser, id, { changes: { redirect_uri } });
+      const policy = answer.headers.get('content-security-policy') ?? '';
+      assert.match(policy, /form-action 'self' http:(;|$)/);
+      const location = (await decide(browser, answer)).headers.get('location') ?? '';
+      assert.ok(location.startsWith(`${redirect_uri}?code=`), location);
+    });
+
     test('a registration chooses neither its ID nor how users see it', async () => {
       const document = host.serve('/victim.json');
       const answer = await register({
@@ -434,7 +444,11 @@ describe('the issuer', () => {
     assert.equal(await issuerOf({}, {}, 'evil.example'), 404);
     assert.match(String(await issuerOf({}, {})), /^http:\/\/127\.0\.0\.1:\d+$/);
   });
-  test('needs TLS', async () => {
+  test('needs TLS, except on loopback', async () => {
     assert.equal(await issuerOf({ public_url: 'http://crm.example' }, {}), 404);
+    assert.equal(
+      await issuerOf({ public_url: 'http://localhost:3000/' }, { HOST: '0.0.0.0' }),
+      'http://localhost:3000',
+    );
   });
 });

@@ -22,13 +22,22 @@ export interface OpenIdProvider {
   readonly close: () => Promise<void>;
 }
 
-export async function startProvider(): Promise<OpenIdProvider> {
+/**
+ * Starts a provider.
+ * @param method how clients authenticate. With `client_secret_post`, ID tokens contain the email address
+ */
+export async function startProvider(
+  method: 'client_secret_basic' | 'client_secret_post' = 'client_secret_basic',
+): Promise<OpenIdProvider> {
   const secret = 'the-secret-of-the-client-at-the-provider';
   const accounts = new Map<string, Account>();
   let current: string | undefined;
   let provider: Provider | undefined;
   const server = createServer(async (request, response) => {
     if (provider === undefined) return response.writeHead(503).end();
+    // The library also accepts the other method.
+    if (method === 'client_secret_post' && request.headers.authorization?.startsWith('Basic '))
+      return response.writeHead(401).end();
     if (!request.url?.startsWith('/interaction/')) return provider.callback()(request, response);
     const result = current === undefined ? { error: 'access_denied' } : { login: { accountId: current } };
     return provider.interactionFinished(request, response, result);
@@ -42,7 +51,14 @@ export async function startProvider(): Promise<OpenIdProvider> {
     serve: async (redirect) => {
       const { privateKey } = await generateKeyPair('RS256', { extractable: true });
       provider = new Provider(issuer, {
-        clients: [{ client_id: 'crm', client_secret: secret, redirect_uris: [redirect] }],
+        clients: [
+          {
+            ...{ client_id: 'crm', client_secret: secret, redirect_uris: [redirect] },
+            token_endpoint_auth_method: method,
+          },
+        ],
+        clientAuthMethods: [method],
+        conformIdTokenClaims: method === 'client_secret_basic',
         jwks: { keys: [{ ...(await exportJWK(privateKey)), alg: 'RS256', use: 'sig', kid: 'one' }] },
         cookies: { keys: ['a key for cookies'] },
         claims: { openid: ['sub'], email: ['email', 'email_verified'] },

@@ -374,6 +374,35 @@ describe('OpenID Connect logins', () => {
     assert.doesNotMatch((await visitor(instance).get('/setup/login')).text, /with\/off/);
   });
 
+  test('logs in at a provider that accepts the client secret only in the body, and sends the email address in the ID token', async () => {
+    const other = await startProvider('client_secret_post');
+    try {
+      const { issuer, secret: client_secret } = other;
+      await configure({ issuer, client_secret });
+      await other.serve(`${instance.url}${begin}/callback`);
+      for (const [email_verified, status] of [
+        [false, 403],
+        [true, 303],
+      ] as const) {
+        const { email } = await makePerson(instance, [{ organization: acme }], { verified: true });
+        other.comes(fresh('subject'), { email, email_verified });
+        const browser = visitor(instance);
+        const start = await browser.get(begin);
+        const { pathname, search } = await other.follow(start.headers.get('location') ?? '');
+        const answer = await browser.get(`${pathname}${search}`);
+        assert.equal(answer.status, status, problemOf(answer));
+        assert.equal((await browser.get('/setup/me')).text.includes(email), email_verified);
+      }
+    } finally {
+      await tablesOf(instance.database)
+        .deleteFrom('crm_identities')
+        .where('issuer', '=', other.issuer)
+        .execute();
+      await configure();
+      await other.close();
+    }
+  });
+
   test('contacts an unreachable provider again at the next login', async () => {
     const late = await startProvider();
     try {

@@ -8,17 +8,24 @@ import { UserError } from '../../engine/errors.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
 import { createMemberReset } from '../../plugins/access/identity/resets.ts';
-import { cancelInvite, replaceUnmailedCode } from '../../plugins/access/members/invites.ts';
+import { cancelInvite, invite, replaceUnmailedCode } from '../../plugins/access/members/invites.ts';
 import { changeMember, removeMember } from '../../plugins/access/members/members.ts';
 import {
   adjustProfile,
   changeProfile,
+  createProfile,
   deleteProfile,
   profileId,
 } from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/access/secrets/sealing.ts';
-import { addTeamMember, deleteTeam, removeTeamMember, renameTeam } from '../../plugins/access/teams/teams.ts';
+import {
+  addTeamMember,
+  createTeam,
+  deleteTeam,
+  removeTeamMember,
+  renameTeam,
+} from '../../plugins/access/teams/teams.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
 import {
   changeSecrets,
@@ -280,6 +287,88 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
         }).catch((cause: unknown) => assert.ok(cause instanceof UserError, `${table}: ${cause}`));
       }
       assert.deepEqual(await rowsOfAcme(), before, `${table}: ${call}`);
+    }
+  });
+
+  test('the functions behind the forms change only the row that they name', async () => {
+    const { config, database } = instance();
+    const actor = command(instance());
+    const owner = await instance().organization('pairs');
+    const { id: organization } = owner;
+    /** Creates two profiles, keys and invitations, and a team with a member. */
+    const make = async (name: string) => {
+      const { id: member } = await makePerson(instance(), [{ organization: owner, grants: [] }]);
+      const keys = [await owner.makeKey(), await owner.makeKey()].map(({ id }) => id);
+      return transaction(database, async (tables) => {
+        const profileWith = (title: string) =>
+          createProfile(tables, actor, organization, `${title} ${name}`, [
+            { object: 'leads', actions: ['list', 'read'] },
+          ]);
+        const profiles = [await profileWith('used'), await profileWith('unused')] as const;
+        const [profile] = profiles;
+        const inviteAs = (email: string) => invite(tables, actor, { organization, email, profile });
+        const invites = [
+          (await inviteAs(`${name}-1@people.example`)).id,
+          (await inviteAs(`${name}-2@people.example`)).id,
+        ];
+        const team = await createTeam(tables, actor, organization, name);
+        await addTeamMember(tables, actor, organization, team, member);
+        return { member, profiles, keys, invites, team };
+      });
+    };
+    const [one, other] = [await make('one'), await make('other')];
+    const rowsOf = ({ member, profiles, keys, invites, team }: typeof one) =>
+      Promise.all(
+        (
+          [
+            ['crm_memberships', 'user_id', [member]],
+            ['crm_profiles', 'id', profiles],
+            ['crm_grants', 'profile_id', profiles],
+            ['crm_api_keys', 'id', keys],
+            ['crm_invites', 'id', invites],
+            ['crm_teams', 'id', [team]],
+            ['crm_team_members', 'team_id', [team]],
+          ] as const
+        ).map(async ([table, column, ids]) => {
+          const { rows } = await sql<{
+            line: string;
+          }>`select to_jsonb(t)::text as line from ${sql.table(table)} t
+            where organization_id = ${organization}::bigint and ${sql.ref(column)} in (${sql.join(ids)}) order by 1`.execute(
+            tablesOf(database),
+          );
+          return rows.map(({ line }) => line);
+        }),
+      );
+    const before = await rowsOf(other);
+    assert.deepEqual(
+      before.map((rows) => rows.length),
+      [1, 2, 4, 2, 2, 1, 1],
+    );
+    const { member, profiles, keys, invites, team } = one;
+    const [key = '', rotated = ''] = keys;
+    const [invitation = ''] = invites;
+    const list = [{ object: 'leads', actions: ['list'] }];
+    const administrator = await profileId(tablesOf(database), organization, 'administrator');
+    const calls: readonly ((tables: Tables) => Promise<unknown>)[] = [
+      (tables) => revokeKey(tables, actor, organization, key),
+      (tables) => rotateKey(tables, actor, config.keyPrefix, { organization, id: rotated, overlapMs: 1 }),
+      (tables) => replaceUnmailedCode(tables, organization, invitation),
+      (tables) => cancelInvite(tables, actor, organization, invitation),
+      (tables) => changeMember(tables, actor, organization, member, administrator),
+      (tables) => adjustProfile(tables, actor, organization, profiles[0], { add: [], remove: list }, []),
+      (tables) => changeProfile(tables, actor, organization, profiles[0], list),
+      (tables) => deleteProfile(tables, actor, organization, profiles[1]),
+      (tables) => renameTeam(tables, actor, organization, team, 'renamed'),
+      (tables) => removeTeamMember(tables, actor, organization, team, member),
+      (tables) => addTeamMember(tables, actor, organization, team, member),
+      (tables) => removeMember(tables, actor, organization, member),
+      (tables) => deleteTeam(tables, actor, organization, team),
+    ];
+    for (const call of calls) {
+      const own = await rowsOf(one);
+      await transaction(database, call);
+      assert.deepEqual(await rowsOf(other), before, String(call));
+      assert.notDeepEqual(await rowsOf(one), own, String(call));
     }
   });
 

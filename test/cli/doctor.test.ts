@@ -131,7 +131,7 @@ const faultyRows = [
    from crm_integrations, generate_series(1, 3) n`,
   `insert into crm_event_subscriptions (organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, failures, failing_since, state)
    select organization_id, id, url, '', '', '', '', '1', 0, 7, now() - interval '1 hour', state from crm_profiles,
-     (values ('https://hooks.example/with-a-secret', 'on'), ('https://gone.example/', 'gone')) v (url, state) where name = 'some'`,
+     (values ('https://hooks.example/with-a-secret', 'on'), ('https://gone.example/', 'gone'), ('https://failed.example/', 'failed')) v (url, state) where name = 'some'`,
   `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status)
    select organization_id, id, 'x', '', 'test', 'dead' from crm_event_subscriptions where state = 'on'`,
   "insert into crm_integrations (organization_id, provider, name, endpoint, verify_token_hash, secret, token, enabled) select id, 'telegram', 'Old bot', 'y', 'x', '', '', false from crm_organizations where slug = 'shop'",
@@ -228,6 +228,10 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   [
     'a receiver that responded with 410',
     /^organization acme: the receiver of event subscription \d+, https:\/\/gone\.example, responded with 410, so the subscription was disabled\..* "crm subscription on \d+ --org acme"\.$/,
+  ],
+  [
+    'a receiver that failed for days',
+    /^organization acme: the receiver of event subscription \d+, https:\/\/failed\.example, failed for days, so the subscription was disabled\..* "crm subscription on \d+ --org acme"\.$/,
   ],
   ['a table that was never analyzed', /^table planted: it was never analyzed, .*Run: analyze "planted"/],
   ['an invalid index', /^index crm_api_keys_public_id: it is invalid/],

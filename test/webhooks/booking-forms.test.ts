@@ -188,6 +188,11 @@ onBothDrivers(
         { text: { body: `O'Neil & "Söhne" <b> 😀` } },
       ],
       [
+        'the longest text, whose length is counted in characters',
+        { message: '😀'.repeat(4096) },
+        { text: { body: '😀'.repeat(4096) } },
+      ],
+      [
         'our template',
         { name: "O'Neil & {{message}}", message: '<9>', template: 'confirmation' },
         { text: { body: "Hello O'Neil & {{message}},\n\n<9>" } },

@@ -356,6 +356,125 @@ onBothDrivers(
       }
     });
 
+    test('a status of a message that is not stored yet is retried for a minute, and then ignored', async () => {
+      const tables = tablesOf(instance().database);
+      const deliverStatus = async () => {
+        const id = `wamid.${freshId()}`;
+        const raw = whatsappBody({ statuses: [{ id, status: 'read', timestamp: '1', recipient_id: '1' }] });
+        assert.equal((await deliver(instance(), of('whatsapp'), raw)).status, 200);
+        const item = async () =>
+          (await inboxOf(instance(), of('whatsapp'))).find(({ event_id }) => event_id === `${id} read`) ??
+          assert.fail();
+        await until(async () => (await item()).error !== '', 'fail');
+        const { status, error } = await item();
+        assert.deepEqual(
+          [status, error],
+          ['waiting', 'the status refers to a message that has not been stored yet'],
+        );
+        return { id, item };
+      };
+      const due = (id: string) =>
+        tables
+          .updateTable('crm_inbox')
+          .set({ next_at: new Date(0) })
+          .where('event_id', '=', `${id} read`);
+      const late = await deliverStatus();
+      const message = { recipient: '1', body: 'x', template: '', status: 'sent', error: null };
+      await tables
+        .insertInto('crm_messages')
+        .values({ organization_id: organization.id, ...message, provider_id: late.id })
+        .execute();
+      await due(late.id).execute();
+      await until(async () => (await late.item()).status === 'done', 'find the message');
+      const stored = tables.selectFrom('crm_messages').select('status').where('provider_id', '=', late.id);
+      assert.deepEqual(await stored.execute(), [{ status: 'read' }]);
+
+      const foreign = await deliverStatus();
+      await due(foreign.id)
+        .set({ received_at: new Date(Date.now() - 61_000) })
+        .execute();
+      await until(async () => (await foreign.item()).status === 'done', 'be ignored');
+    });
+
+    describe('a message', () => {
+      const sender = { id: '7001' };
+      const attachment = { type: 'image', payload: { url: 'https://cdn.example/1' } };
+      const messaging = (object: string) => (mid: string) =>
+        JSON.stringify({
+          object,
+          entry: [{ messaging: [{ sender, message: { mid, attachments: [attachment] } }] }],
+        });
+      const form = (changes: Record<string, string>) => (id: string) =>
+        new URLSearchParams({ ...twilioForm(id, ''), ...changes }).toString();
+      const messages: readonly [
+        name: string,
+        provider: string,
+        body: (id: string) => string,
+        from: string,
+        text: string,
+      ][] = [
+        [
+          'of another type has its type as text',
+          'whatsapp',
+          (id) => whatsappBody({ messages: [{ from: '7001', id, type: 'image', image: { id: '1' } }] }),
+          '7001',
+          '[image]',
+        ],
+        ['without text is an attachment', 'messenger', messaging('page'), '7001', '[attachment]'],
+        ['without text is an attachment', 'instagram', messaging('instagram'), '7001', '[attachment]'],
+        [
+          'without text is an attachment',
+          'telegram',
+          (id) => `{"update_id":${id},"message":{"from":{"id":7001},"chat":{"id":8001},"photo":[]}}`,
+          '7001',
+          '[attachment]',
+        ],
+        [
+          'without a sender is from the chat',
+          'telegram',
+          (id) => `{"update_id":${id},"message":{"chat":{"id":-1001234567890123456},"text":"Hello"}}`,
+          '-1001234567890123456',
+          'Hello',
+        ],
+        ['with media is an attachment', 'twilio', form({ NumMedia: '2' }), '+15550107001', '[attachment]'],
+        ['without text and media is empty', 'twilio', form({}), '+15550107001', ''],
+        [
+          'with media and text has its text',
+          'twilio',
+          form({ NumMedia: '1', Body: 'Look' }),
+          '+15550107001',
+          'Look',
+        ],
+      ];
+      for (const [name, provider, body, from, text] of messages) {
+        test(`${name} (${provider})`, async () => {
+          const sends = providers.find((item) => item.provider === provider) ?? assert.fail();
+          const id = freshId();
+          assert.equal((await assertAccepted(sends, body(id))).status, 200);
+          await until(async () => (await stored(sends, id))[0]?.status === 'done', 'process it');
+          const found = (await received(provider)).filter(({ provider_id }) => provider_id === id);
+          assert.deepEqual(
+            found.map((message) => [message.sender, message.body]),
+            [[from, text]],
+          );
+        });
+      }
+    });
+
+    for (const sends of providers.filter(({ handshake }) => handshake)) {
+      test(`${sends.provider}: deliveries about other objects and fields are ignored`, async () => {
+        for (const key of ['object', 'field']) {
+          const id = freshId();
+          const good = sends.body(id);
+          const other = good.replace(new RegExp(`"${key}":"\\w+"`), `"${key}":"other"`);
+          const answer = await assertAccepted(sends, other);
+          assert.deepEqual([answer.status, answer.text], [200, sends.reply.body]);
+          // The deliveries of Messenger and Instagram have no fields.
+          assert.equal((await stored(sends, id)).length, other === good ? 1 : 0, key);
+        }
+      });
+    }
+
     test('Messenger: echoes of outgoing messages and Instagram deliveries are ignored', async () => {
       const before = (await inboxOf(instance(), of('messenger'))).length;
       const echo = {

@@ -136,13 +136,14 @@ onBothDrivers(
     });
 
     test('an incomplete batch is sent after the maximum wait', async () => {
-      const { id, received } = await subscribe();
+      const { id, received, url } = await subscribe();
       const only = await lead();
       await collect(id, 1);
       assert.equal(received().length, 0);
       await age(id);
       await arrive(received, 1);
       assert.deepEqual(received().map(summaries), [[`leads.created ${only} v1`]]);
+      assert.equal((await deliveries(url))[0]?.event, `batch of 1 event: create leads ${only} v1`);
     });
 
     test('with the format cloudevents, in the JSON batch format', async () => {
@@ -211,6 +212,67 @@ onBothDrivers(
       await until(async () => isRepeated(), 'all events again');
     });
 
+    test('a replay after a cursor leaves the events of a waiting batch in it', async () => {
+      const start = (await call('GET /events?after=now')).json.next;
+      const { at, id, received, url } = await subscribe();
+      receiver.behave(at, 500);
+      for (let count = 0; count < 3; count++) await lead();
+      await arrive(received, 1);
+      await until(async () => (await deliveries(url)).some(({ error }) => error !== ''), 'the failure');
+      const answer = await call(`POST ${url}/replay`, { body: { after: start } });
+      assert.equal(answer.status, 200, answer.text);
+      // A test event does not wait for the batch.
+      assert.equal((await call(`POST ${url}/test`)).status, 200);
+      const isTest = (request: Received) => elementsOf(request)[0]?.type === 'test';
+      await until(async () => received().some(isTest), 'the test event');
+      // The changes have been read again as soon as a later one is collected.
+      await lead();
+      await until(async () => (await collected(id)) > 0, 'a collected event');
+      receiver.behave(at, 204);
+      await until(async () => {
+        await retry(id);
+        return (await deliveries(url)).some(({ event, status }) => event !== 'test' && status === 'done');
+      }, 'the retry');
+      const [first, ...retries] = received().filter((request) => !isTest(request));
+      assert.ok(first && retries.length > 0);
+      for (const retried of retries)
+        assert.deepEqual([idOf(retried), retried.text], [idOf(first), first.text]);
+    });
+
+    test('a replayed event waits for an earlier event about its record that is still collected', async () => {
+      const { id, received, url } = await subscribe();
+      const one = await lead();
+      await change(one, { last_name: 'Changed' });
+      await collect(id, 2);
+      const [updated] = await deliveries(url);
+      const replayed = await call(`POST ${url}/replay`, { body: { from: updated?.id } });
+      assert.equal(replayed.json.queued, 1, replayed.text);
+      await age(id);
+      await arrive(received, 2);
+      assert.deepEqual(received().map(summaries), [[`leads.created ${one} v1`], [`leads.updated ${one} v2`]]);
+    });
+
+    test('the limit of a request does not remove events from a batch that has been sent', async () => {
+      const { at, id, received, url } = await subscribe();
+      receiver.behave(at, 500);
+      const ids = [await lead(), await lead(), await lead()];
+      await arrive(received, 1);
+      await until(async () => (await deliveries(url)).some(({ error }) => error !== ''), 'the failure');
+      // The events of the batch contain the current records.
+      for (const each of ids) await change(each, { description: 'x'.repeat(600_000) });
+      receiver.behave(at, 204);
+      await until(async () => {
+        await retry(id);
+        return (await deliveries(url)).some(({ status }) => status === 'done');
+      }, 'the retry');
+      const retried = received().find(({ text }) => text.length > 1_000_000);
+      assert.ok(retried);
+      assert.deepEqual(
+        summaries(retried),
+        ids.map((each) => `leads.created ${each} v1`),
+      );
+    });
+
     test('events that the profile may no longer read leave the batch before a retry', async () => {
       const limited = await acme.keyWith([
         { object: 'events', actions: all },
@@ -240,21 +302,25 @@ onBothDrivers(
       assert.ok(last);
       assert.equal(idOf(last), idOf(received()[0] as Received));
       assert.deepEqual(summaries(last), [`leads.created ${first} v1`, `leads.created ${second} v1`]);
-      const rejected = await execute(
-        sql<{
-          error: string;
-        }>`select error from crm_event_deliveries where subscription_id = ${id}::bigint and status = 'dead'`,
+      const [rejected] = await execute(
+        sql<{ error: string; attempt_log: string; done_at: Date | null }>`select error, attempt_log, done_at
+          from crm_event_deliveries where subscription_id = ${id}::bigint and status = 'dead'`,
       );
-      assert.match(String(rejected[0]?.error), /does not grant read on contacts/);
+      assert.match(String(rejected?.error), /does not grant read on contacts/);
+      assert.match(String(rejected?.attempt_log), /"result":"failed"/);
+      assert.notEqual(rejected?.done_at, null, 'it is deleted after the retention period');
     });
 
     test('skipped events become deliveries of their own, and an empty batch is not sent', async () => {
-      const { received, url } = await subscribe({ filter: 'rating=Hot' });
+      const { id, received, url } = await subscribe({ filter: 'rating=Hot' });
       for (let count = 0; count < 3; count++) await lead({ rating: 'Cold' });
       await settle(url, 'done', 4);
       assert.equal(received().length, 0);
       const requests = (await deliveries(url)).map(({ request }) => request);
       assert.equal(requests.filter((request) => /does not match the filter/.test(request)).length, 3);
+      const logged = await execute(sql`select from crm_event_deliveries where subscription_id = ${id}::bigint
+        and done_at is not null and attempt_log like '%"result":"skipped"%'`);
+      assert.equal(logged.length, 4, 'they are deleted after the retention period');
     });
 
     test('a large event is sent alone, and the events after it form the next batch', async () => {
@@ -273,7 +339,7 @@ onBothDrivers(
     });
 
     test('changes to a record are in the order of its versions, also if they were queued in another order', async () => {
-      const { id, received } = await subscribe({ batch: { ...batch, max_events: 4 } });
+      const { id, received, url } = await subscribe({ batch: { ...batch, max_events: 4 } });
       const one = await lead();
       await change(one, { last_name: 'Changed' });
       await change(one, { last_name: 'Changed again' });
@@ -294,6 +360,9 @@ onBothDrivers(
           `leads.created ${other} v1`,
         ],
       ]);
+      const [delivery] = await deliveries(url);
+      assert.match(String(delivery?.event), /^batch of 4 events: (?:\w+ leads \d+ v\d, ){3}…$/);
+      assert.equal(delivery?.events?.length, 4);
     });
 
     test('events that do not fit into a batch are sent one by one if the option was removed before', async () => {
@@ -343,22 +412,25 @@ onBothDrivers(
       assert.equal(sent.at(-1)?.type, 'leads.created');
     });
 
-    test('with the option, events that already wait are collected, and tests are arrays of one event', async () => {
+    test('with the option, events that already wait are collected, and others and tests are arrays of one event', async () => {
       const { id, received, url } = await subscribe({ batch: null });
       await execute(
         sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${id}::bigint`,
       );
-      for (let count = 0; count < 3; count++) await lead();
-      await until(async () => (await deliveries(url)).length === 3, 'waiting events');
+      const [first, ...others] = [await lead(), await lead(), await lead(), await lead()];
+      await until(async () => (await deliveries(url)).length === 4, 'waiting events');
+      // An event that might already have been sent is not added to a batch.
+      await execute(sql`update crm_event_deliveries set attempts = 1
+        where subscription_id = ${id}::bigint and object_id = ${first}::bigint`);
       assert.equal((await call(`PATCH ${url}`, { body: { batch } })).status, 200);
       await call(`POST ${url}/test`);
       await execute(sql`update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint`);
-      await arrive(received, 2);
+      await arrive(received, 3);
       assert.deepEqual(
         received()
-          .map((request) => elementsOf(request).map(({ type }) => type))
-          .toSorted((a, b) => a.length - b.length),
-        [['test'], ['leads.created', 'leads.created', 'leads.created']],
+          .map((request) => elementsOf(request).map(({ type, data }) => [type, data.id]))
+          .toSorted((a, b) => a.length - b.length || String(a).localeCompare(String(b))),
+        [[['leads.created', first]], [['test', undefined]], others.map((other) => ['leads.created', other])],
       );
     });
 

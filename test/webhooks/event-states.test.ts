@@ -15,7 +15,8 @@ import { sourcesWith } from '../support/sources.ts';
 
 const receiver = await startReceiver();
 after(() => receiver.close());
-const file = settingsFile(eventsTo(receiver.port));
+const publicUrl = 'https://crm.example';
+const file = settingsFile({ ...eventsTo(receiver.port), public_url: `${publicUrl}/` });
 const path = '/events/subscriptions';
 
 onBothDrivers(
@@ -97,10 +98,17 @@ onBothDrivers(
       const feed = await instance().call(`GET /events?after=${encodeURIComponent(start)}&resources=jobs`, {
         key: full,
       });
-      const changes = feed.json.data as readonly { before: object | null; after: object | null }[];
+      const changes = feed.json.data as readonly (Readonly<Record<string, unknown>> & { at: string })[];
+      // The event's time is in UTC, with the same precision.
+      const micros = (time: string) => [Date.parse(time), /\.\d*/.exec(time)?.[0]];
       assert.deepEqual(
-        received().map((event) => data(event).after),
-        changes.map((change) => change.after),
+        received().map(({ event: { timestamp, data } }) => {
+          const { position, action, resource, version, changed, after } = data;
+          return { at: micros(timestamp), position, action, resource, id: data.id, version, changed, after };
+        }),
+        changes.map(({ at, position, action, resource, id, version, changed, after }) => ({
+          ...{ at: micros(at), position, action, resource, id, version, changed, after },
+        })),
       );
       assert.match(received()[1]?.text ?? '', /"after":\{[^}]*"margin":12345678901234567890\.123/);
       assert.equal(data(received()[1] as Received).previous?.margin, 1);
@@ -293,7 +301,7 @@ onBothDrivers(
       assert.deepEqual(event, {
         specversion: '1.0',
         id: headers['webhook-id'],
-        source: url,
+        source: `${publicUrl}${url}`,
         type: 'jobs.created',
         subject: `jobs/${id}`,
         time: timestamp,

@@ -10,8 +10,10 @@ import { sealing } from '../../plugins/access/secrets/sealing.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
 import { changeSecrets, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
 import { byIndexes, claim, claimStatement } from '../../webhooks/queue/claim.ts';
+import type { Queue } from '../../webhooks/queue/queue.ts';
 import { queueRetention } from '../../webhooks/queue/retention.ts';
 import { failureLog, slots } from '../../webhooks/queue/worker.ts';
+import { deliveryQueue } from '../../webhooks/subscriptions/deliveries.ts';
 import { leadgenBody, whatsappBody } from '../support/channels.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { type Added, deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
@@ -407,6 +409,47 @@ onBothDrivers(
       );
       assert.equal(await queueRetention(tables(), inboxQueue, 'dead', 30), 10);
       await empty(busy);
+    });
+
+    test('each queue keeps its delivered and failed items as long as config.yaml says', async () => {
+      const [profile] = (
+        await sql<{
+          id: string;
+        }>`select id::text from crm_profiles where organization_id = ${beta.id}::bigint limit 1`.execute(
+          tables(),
+        )
+      ).rows;
+      const subscription = await tables()
+        .insertInto('crm_event_subscriptions')
+        .values({
+          organization_id: beta.id,
+          profile_id: profile?.id ?? '',
+          ...{ url: 'https://a.example/', actions: '', filter: '', secret: '', state: 'off' },
+          ...{ failing_since: null, epoch: '', transaction: '1', ledger_id: '0' },
+        })
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      const bot = await integrate(instance(), beta, 'telegram');
+      const insertInto = (queue: Queue) => (owner: string, event: string, status: string, days: number) =>
+        sql`insert into ${sql.table(queue.table)} (organization_id, ${sql.ref(queue.owner.column)}, event_id, status, done_at,
+            ${sql.raw(queue === inboxQueue ? 'payload' : 'object, action')})
+          values (${beta.id}::bigint, ${owner}::bigint, ${event}, ${status}, now() - ${days}::int * interval '1 day',
+            ${sql.raw(queue === inboxQueue ? "''" : "'', 'test'")})`.execute(tables());
+      for (const [queue, owner, status, days] of [
+        [inboxQueue, bot.id, 'done', 30],
+        [inboxQueue, bot.id, 'dead', 90],
+        [deliveryQueue, subscription.id, 'done', 7],
+        [deliveryQueue, subscription.id, 'dead', 30],
+      ] as const) {
+        const insert = insertInto(queue);
+        await insert(owner, `${status} expired`, status, days + 1);
+        await insert(owner, `${status} kept`, status, days - 1);
+        const rule = instance().app.retentionRules.find(({ label }) => label === `old ${queue.name} items`);
+        for (const step of rule?.steps ?? assert.fail(queue.name)) await step(tables());
+        const { rows } = await sql<{ event_id: string }>`select event_id from ${sql.table(queue.table)}
+          where ${sql.ref(queue.owner.column)} = ${owner}::bigint and status = ${status}`.execute(tables());
+        assert.deepEqual(rows, [{ event_id: `${status} kept` }], queue.name);
+      }
     });
   },
   { environment: file.environment },

@@ -1,7 +1,9 @@
 // Payment hooks for five customers, defined by configuration only: authentication and results.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
+import { administratorOf, readable, signIn } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   hmacHex,
@@ -21,17 +23,26 @@ import {
   variables,
 } from '../support/payments.ts';
 import { exchange, fresh } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
 /** Variants of the simplest entry, with a different organization or without a secret. */
 const [acme] = customers as readonly [Customer, ...Customer[]];
-const { environment } = settingsFile(
+const file = settingsFile(
   {
     partners: {
+      // The organization has no sender.
+      booking_forms_whatsapp: { secrets: ['the-token-of-booking-forms'], organization },
       payments: {
         ...entries,
         lost: { ...acme.entry, organization: 'unknown' },
         off: { ...acme.entry, verify: { header: 'X-Acme-Key', secrets: ['${OFF}', ''] } },
+        picky: {
+          ...acme.entry,
+          event_id_header: 'X-Event-Id',
+          when: { '{{type}}': ['paid', 'captured'], '{{mode}}': ['live'] },
+          opportunity: { name: '{{title}}', currency: '{{currency}}', close_date: '{{paid_at}}' },
+        },
         exact: {
           ...acme.entry,
           event_id: '{{id}}',
@@ -39,6 +50,7 @@ const { environment } = settingsFile(
         },
       },
     },
+    messaging: {},
   },
   variables,
 );
@@ -208,6 +220,58 @@ onBothDrivers(
       }
     });
 
+    test('only a payment that meets all conditions is applied', async () => {
+      for (const [type, mode, isApplied] of [
+        ['paid', 'live', true],
+        ['captured', 'live', true],
+        ['refunded', 'live', false],
+        ['paid', 'test', false],
+        ['paid', undefined, false],
+      ] as const) {
+        const { json } = await pay({ type, mode, id: fresh('condition') }, 'picky');
+        assert.deepEqual(json, { ok: true, ...(isApplied ? { matched: false } : { ignored: true }) });
+      }
+    });
+
+    test('an event is identified by its header or, without the header, by its body', async () => {
+      const body = { type: 'paid', mode: 'live', id: fresh('body') };
+      const raw = JSON.stringify(body);
+      const isDuplicate = async (text: string, headers: Record<string, string> = {}) =>
+        (await send('picky', text, { 'x-acme-key': newSecret('acme'), ...headers })).json.duplicate === true;
+      const header = { 'x-event-id': fresh('header') };
+      assert.deepEqual(
+        [
+          await isDuplicate(raw),
+          await isDuplicate(raw),
+          await isDuplicate(`${raw} `),
+          await isDuplicate(raw, header),
+          await isDuplicate(`${raw}  `, header),
+        ],
+        [false, true, false, false, true],
+      );
+      assert.equal((await events(acme.eventId(raw, ''))).length, 1);
+      assert.equal((await events(header['x-event-id'])).length, 1);
+    });
+
+    test('an opportunity without a name, currency and date has defaults', async () => {
+      for (const [values, name, description] of [
+        [{}, 'Payment', ''],
+        [{ paid_at: 'yesterday', currency: 'eur' }, 'Payment', 'Paid in EUR.'],
+        [{ paid_at: 12_345_678, title: ' ', currency: ' ' }, 'Payment', ''],
+        [{ title: 'x'.repeat(1001) }, 'x'.repeat(1000), ''],
+      ] as const) {
+        const email = `${fresh('default')}@example.com`;
+        await makeLead({ email });
+        const start = Date.now();
+        const answer = await pay({ type: 'paid', mode: 'live', customer: { email }, ...values }, 'picky');
+        const id = integerIn(answer, 'opportunity_id');
+        const { close_date, ...opened } = await record(instance(), shop, `opportunities/${id}`);
+        assert.deepEqual([opened.name, opened.description, opened.amount], [name, description, 0]);
+        const at = Date.parse(String(close_date));
+        assert.ok(at >= start && at <= Date.now(), String(close_date));
+      }
+    });
+
     test('event IDs of any length identify an event', async () => {
       const id = Array.from({ length: 1000 }, (_, index) => String.fromCodePoint(0x4e00 + index)).join('');
       const body = { id, total: 100, currency: 'EUR' };
@@ -242,6 +306,50 @@ onBothDrivers(
       assert.equal((await instance().call('POST /webhooks/unknown-payment')).status, 404);
       const twice = ['X-Acme-Key', newSecret('acme'), 'X-Acme-Key', newSecret('acme')];
       assert.equal((await exchange(instance().url, 'POST /webhooks/acme-payment', twice, {})).status, 401);
+    });
+
+    test('the admin UI shows only the endpoints, errors and payments without a lead of the organization', async () => {
+      const email = `${fresh('known')}@example.com`;
+      await makeLead({ email });
+      const [matched, unmatched] = [fresh('matched'), fresh('unmatched')];
+      await pay({ id: matched, customer: { email } }, 'exact');
+      await pay({ id: unmatched }, 'exact');
+      const pagesOf = async (owner: Organization) => {
+        const { slug } = owner;
+        const admin = await signIn(instance(), administratorOf(owner));
+        const read = async (path: string) => readable((await admin.get(`/setup/o/${slug}${path}`)).text);
+        return {
+          home: await read(''),
+          endpoints: await read('/partners'),
+          payments: await read('/partners?show=payments'),
+        };
+      };
+      const problem = 'booking_forms_whatsapp is misconfigured: messaging has no sender for "shop"';
+      const own = await pagesOf(shop);
+      assert.ok(own.home.includes(problem), own.home);
+      assert.match(own.endpoints, /payments\.acme[\s\S]*\/webhooks\/acme-payment/);
+      assert.doesNotMatch(own.endpoints, /payments\.lost/, 'the entry of an unknown organization');
+      assert.ok(own.payments.includes(unmatched));
+      assert.ok(!own.payments.includes(matched));
+      const foreign = await pagesOf(other);
+      assert.ok(!foreign.home.includes('misconfigured'), foreign.home);
+      assert.match(foreign.endpoints, /inbound_leads/);
+      assert.doesNotMatch(foreign.endpoints, /payments\.|booking_forms/);
+      assert.ok(!foreign.payments.includes(unmatched));
+
+      const { settings } = instance().app.webhooks;
+      const valid = readFileSync(file.path, 'utf8');
+      const invalid =
+        /The last change to config\.yaml is invalid, so the previous settings are still in use: .*inbx/;
+      try {
+        file.write('inbx: {}');
+        await until(() => settings.problem !== undefined, 'reject the file');
+        assert.match((await pagesOf(shop)).home, invalid);
+      } finally {
+        file.write(valid);
+        await until(() => settings.problem === undefined, 'accept the file');
+      }
+      assert.doesNotMatch((await pagesOf(shop)).home, invalid);
     });
 
     const amounts: readonly [string, string, number, RegExp | number][] = [
@@ -360,5 +468,5 @@ onBothDrivers(
       }
     });
   },
-  { environment },
+  { environment: file.environment },
 );

@@ -160,15 +160,98 @@ onBothDrivers(
     test('a receiver that keeps failing counts as failing since its first failure', async () => {
       const { id, queued, resume, deliveryOf } = await subscribe();
       const lead = await queued();
-      await execute(sql`update crm_event_subscriptions set failing_since = now() - interval '2 hours'
+      await execute(sql`update crm_event_subscriptions set failing_since = now() - interval '119 hours'
         where id = ${id}::bigint`);
       await resume(1);
       await until(async () => ((await deliveryOf(lead))?.error ?? '') !== '', 'fail');
       const [subscription] = await execute(
-        sql`select state, failing_since < now() - interval '1 hour' as early
+        sql`select state, failing_since < now() - interval '118 hours' as early
           from crm_event_subscriptions where id = ${id}::bigint`,
       );
       assert.deepEqual(subscription, { state: 'on', early: true });
+    });
+
+    describe('a failure pauses the subscription', () => {
+      for (const [name, { failures = 0, since, retryAfter }, [least, most]] of [
+        ['not before the eleventh one', { failures: 9, since: '1 hour' }, [0, 0]],
+        ['not within the first 30 seconds', { failures: 10, since: '10 seconds' }, [0, 0]],
+        ['for one to two seconds at first', { failures: 10, since: '1 minute' }, [1, 2]],
+        ['twice as long after each additional one', { failures: 13, since: '1 minute' }, [8, 16]],
+        ['for at most five minutes', { failures: 500, since: '1 day' }, [150, 300]],
+        ['as long as Retry-After, even after the first one', { retryAfter: '100' }, [100, 100]],
+        ['for at most a day, whatever Retry-After is', { retryAfter: '999999999' }, [86_400, 86_400]],
+      ] as readonly [
+        string,
+        { failures?: number; since?: string; retryAfter?: string },
+        readonly [number, number],
+      ][]) {
+        test(name, async () => {
+          const { id, at, queued, set, resume, deliveryOf } = await subscribe();
+          receiver.behave(at, (response) =>
+            response.writeHead(503, retryAfter === undefined ? {} : { 'retry-after': retryAfter }).end(),
+          );
+          const lead = await queued();
+          // The next attempt is due only in half an hour.
+          await set(lead, sql`attempts = 11`);
+          if (since !== undefined)
+            await execute(sql`update crm_event_subscriptions set failing_since = now() - ${since}::text::interval
+              where id = ${id}::bigint`);
+          const [{ start } = { start: '' }] =
+            await execute(sql<{ start: string }>`select now()::text as start`);
+          await resume(failures);
+          await until(async () => ((await deliveryOf(lead))?.error ?? '') !== '', 'fail');
+          const [pause] = await execute(
+            sql`select paused_until >= ${start}::timestamptz + ${least}::int * interval '1 second' as "isLongEnough",
+                paused_until <= now() + ${most}::int * interval '1 second' as "isShortEnough"
+              from crm_event_subscriptions where id = ${id}::bigint`,
+          );
+          assert.deepEqual(pause, { isLongEnough: true, isShortEnough: true });
+        });
+      }
+    });
+
+    describe('a response', () => {
+      for (const [status, outcome, state] of [
+        [200, 'done', 'on'],
+        [299, 'done', 'on'],
+        [300, 'waiting', 'on'],
+        [304, 'waiting', 'on'],
+        [307, 'waiting', 'on'],
+        [400, 'waiting', 'on'],
+        [410, 'dead', 'gone'],
+        [500, 'waiting', 'on'],
+      ] as const) {
+        test(`with ${status}: the event is ${outcome}, and the subscription ${state}`, async () => {
+          const { id, at, queued, resume, deliveryOf } = await subscribe();
+          receiver.behave(at, status);
+          const lead = await queued();
+          await resume();
+          await until(async () => {
+            const delivery = await deliveryOf(lead);
+            return delivery?.status === 'done' || (delivery?.error ?? '') !== '';
+          }, 'be answered');
+          const delivery = await deliveryOf(lead);
+          const error = outcome === 'done' ? '' : `the receiver responded with ${status}`;
+          assert.deepEqual([delivery?.status, delivery?.error], [outcome, error]);
+          assert.equal((await instance().call(`GET ${path}/${id}`, { key })).json.state, state);
+        });
+      }
+    });
+
+    test('a subscription that a user disables during a request stays disabled by the user, whatever the response', async () => {
+      const { id, at, queued, resume, tries, deliveryOf } = await subscribe();
+      const lead = await queued();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      receiver.behave(at, async (response) => {
+        await promise;
+        response.writeHead(410).end();
+      });
+      await resume();
+      await until(async () => tries(lead) === 1, 'be sent');
+      await instance().call(`PATCH ${path}/${id}`, { key, body: { state: 'off' } });
+      resolve();
+      await until(async () => (await deliveryOf(lead))?.status === 'dead', 'be answered');
+      assert.equal((await instance().call(`GET ${path}/${id}`, { key })).json.state, 'off');
     });
 
     test('a failure postpones only later events of the same record, and no other record waits for it', async () => {

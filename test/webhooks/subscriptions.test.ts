@@ -71,18 +71,29 @@ onBothDrivers(
     test('grants required by each operation', async () => {
       const { url } = await subscribe();
       const keyWithoutEvents = await acme.keyWith([{ object: '*', actions: ['*'] }]);
+      const keyWith = (actions: readonly (typeof all)[number][]) =>
+        acme.keyWith([
+          { object: 'events', actions },
+          { object: '*', actions: ['*'] },
+        ]);
+      const keysFor: Record<string, { readonly only: string; readonly others: string }> = {};
+      for (const action of all)
+        keysFor[action] = {
+          only: await keyWith([action]),
+          others: await keyWith(all.filter((other) => other !== action)),
+        };
       const { byToken } = await logIn(instance(), await makePerson(instance(), [{ organization: acme }]));
       const silent = await secondNode(instance(), { audit: false });
       after(() => silent.close());
-      for (const [methods, pathOfOperation] of [
-        [['GET', 'HEAD', 'POST'], path],
-        [['GET', 'HEAD', 'PATCH', 'DELETE'], url],
-        [['GET', 'HEAD'], `${url}/deliveries`],
-        [['POST'], `${url}/secrets`],
-        [['POST'], `${url}/test`],
-        [['POST'], `${url}/replay`],
+      for (const [actions, pathOfOperation] of [
+        [{ GET: 'list', HEAD: 'list', POST: 'create' }, path],
+        [{ GET: 'read', HEAD: 'read', PATCH: 'update', DELETE: 'delete' }, url],
+        [{ GET: 'read', HEAD: 'read' }, `${url}/deliveries`],
+        [{ POST: 'update' }, `${url}/secrets`],
+        [{ POST: 'update' }, `${url}/test`],
+        [{ POST: 'update' }, `${url}/replay`],
       ] as const) {
-        for (const method of methods) {
+        for (const [method, action] of Object.entries(actions)) {
           const operation = `${method} ${pathOfOperation}`;
           const body = method === 'POST' || method === 'PATCH' ? { body: {} } : {};
           const status = async (request: string, more: Call = {}) =>
@@ -91,8 +102,11 @@ onBothDrivers(
           const twice = { headers: byToken, ...body };
           assert.equal((await instance().call(`${operation}?org=a&org=b`, twice)).status, 400, operation);
           assert.equal((await silent.call(operation, { key, ...body })).status, 501, operation);
-          if (pathOfOperation !== path)
-            assert.equal(await status(operation.replace(url, `${path}/999999999`)), 404, operation);
+          const unknown = operation.replace(url, `${path}/999999999`);
+          if (pathOfOperation !== path) assert.equal(await status(unknown), 404, operation);
+          const { only, others } = keysFor[action] ?? assert.fail(action);
+          assert.equal(await status(operation, { key: others }), 403, `${operation} without ${action}`);
+          assert.notEqual(await status(unknown, { key: only }), 403, `${operation} with only ${action}`);
           if (method === 'HEAD') assert.equal(await status(operation), 200, operation);
         }
       }
@@ -135,8 +149,9 @@ onBothDrivers(
     });
 
     test('events are signed with both secrets during rotation, then only with the new one', async () => {
-      const { received, secret, url } = await subscribe();
+      const { id, received, secret, url } = await subscribe();
       const answer = await call(`POST ${url}/secrets`);
+      assert.equal(answer.headers.get('cache-control'), 'no-store');
       const next = String(answer.json.secret);
       assert.match(next, /^whsec_/);
       await write('POST /api/v1/leads', { last_name: 'Twice' });
@@ -145,6 +160,10 @@ onBothDrivers(
         new Webhook(secret).verify(text, headers as Record<string, string>);
       verify(secret);
       verify(next);
+      const { rows } =
+        await sql`select previous_until > now() + interval '23 hours' and previous_until <= now() + interval '24 hours' as "isADay"
+        from crm_event_subscriptions where id = ${id}::bigint`.execute(tablesOf(instance().database));
+      assert.deepEqual(rows, [{ isADay: true }]);
       await sql`update crm_event_subscriptions set previous_until = now()`.execute(
         tablesOf(instance().database),
       );
@@ -244,6 +263,53 @@ onBothDrivers(
       assert.deepEqual(narrow.received(), []);
     });
 
+    test('an editor who can read less than the profile replaces it with any change except to the state', async () => {
+      const clerk = await acme.keyWith([events, { object: 'leads', actions: ['read'] }]);
+      const profileOf = async (url: string) => (await call(`GET ${url}`)).json.profile;
+      const own = await profileOf((await subscribe({}, clerk)).url);
+      const changes: Readonly<Record<string, unknown>> = {
+        url: `${receiver.url}/${fresh('elsewhere')}`,
+        resources: ['leads'],
+        actions: ['create'],
+        filter: '',
+        filter_when: 'matches',
+        transitions: {},
+        format: 'standard',
+        batch: null,
+        state: 'off',
+      };
+      for (const [name, value] of Object.entries(changes)) {
+        const { url } = await subscribe();
+        const before = await profileOf(url);
+        assert.notEqual(before, own);
+        const answer = await instance().call(`PATCH ${url}`, { key: clerk, body: { [name]: value } });
+        assert.equal(answer.status, 200, answer.text);
+        assert.equal(await profileOf(url), name === 'state' ? before : own, name);
+      }
+    });
+
+    test('an organization has at most 100 subscriptions', async () => {
+      const crowded = await instance().organization(fresh('crowded'));
+      const as = await crowded.keyWith([events, { object: '*', actions: ['*'] }]);
+      const { id } = await subscribe({}, as);
+      await sql`insert into crm_event_subscriptions
+        (organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, state)
+        select organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, 'off'
+        from crm_event_subscriptions, generate_series(1, 98) where id = ${id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      const create = () =>
+        instance().call(`POST ${path}`, { key: as, body: { url: receiver.url, resources: ['leads'] } });
+      const last = await create();
+      assert.deepEqual(
+        [last.status, last.headers.get('location'), last.headers.get('cache-control')],
+        [201, `${path}/${last.json.id}`, 'no-store'],
+      );
+      const rejected = await create();
+      assert.equal(rejected.status, 400, rejected.text);
+      assert.match(String(rejected.json.error), /100/);
+    });
+
     test('nothing is sent if the filter is no longer valid', async () => {
       const { received, url, id } = await subscribe({ filter: 'rating=Hot' });
       await sql`update crm_event_subscriptions set filter = 'colour=red' where id = ${id}::bigint`.execute(
@@ -306,6 +372,34 @@ onBothDrivers(
       assert.equal(new Set(ids.map(({ headers }) => headers['webhook-id'])).size, 1, 'the same event');
     });
 
+    test('in order for a record whose changes are far apart in the change log, in the wrong order', async () => {
+      // An organization of its own, because its changes are moved.
+      const alone = await instance().organization(fresh('apart'));
+      const as = await alone.keyWith([events, { object: '*', actions: ['*'] }]);
+      const { received, url } = await subscribe({}, as);
+      const change = (request: string, body: object) => instance().call(request, { key: as, body });
+      await change(`PATCH ${url}`, { state: 'off' });
+      const id = await write('POST /api/v1/leads', { last_name: 'First' }, as);
+      await write(`PATCH /api/v1/leads/${id}`, { last_name: 'Second' }, as);
+      // More changes to another resource than are read at a time.
+      await change('POST /api/v1/accounts/batch', {
+        records: Array.from({ length: 600 }, (_, index) => ({ name: `Account ${index}` })),
+      });
+      const last = await write('POST /api/v1/leads', { last_name: 'Last' }, as);
+      await settledFeed(instance());
+      // A transaction that started later has created the lead.
+      await sql`update crm_ledger set transaction = (select max(transaction::text::bigint) from crm_ledger
+          where organization_id = ${alone.id}::bigint and object = 'leads' and object_id = ${last}::bigint)::text::xid8
+        where organization_id = ${alone.id}::bigint and object = 'leads' and object_id = ${id}::bigint and version = 1`.execute(
+        tablesOf(instance().database),
+      );
+      await change(`PATCH ${url}`, { state: 'on' });
+      await arrive(received, 3);
+      const ofRecord = summarize(received()).filter((event) => event.includes(` ${id} `));
+      assert.deepEqual(ofRecord, [`leads.created ${id} v1`, `leads.updated ${id} v2`]);
+      assert.equal(received().length, 3);
+    });
+
     test('Retry-After is respected as a date or seconds; 410 disables the subscription', async () => {
       const { received, at, url, id } = await subscribe();
       /** Returns the time until the retry of the latest delivery, from its receipt and from now, in seconds. */
@@ -349,9 +443,10 @@ onBothDrivers(
         await sql`update crm_event_subscriptions set state = ${state}, failures = 9, failing_since = now(),
           paused_until = 'infinity' where id = ${id}::bigint`.execute(tables);
         assert.equal((await call(`PATCH ${url}`, { body: { state: 'on' } })).status, 200);
-        const { rows } = await sql`select paused_until <= now() as "isOver" from crm_event_subscriptions
+        const { rows } =
+          await sql`select paused_until <= now() as "isOver", failures from crm_event_subscriptions
           where id = ${id}::bigint`.execute(tables);
-        assert.deepEqual(rows, [{ isOver: true }], state);
+        assert.deepEqual(rows, [{ isOver: true, failures: 0 }], state);
         const count = received().length;
         await write('POST /api/v1/leads', {});
         await arrive(received, count + 1);
@@ -472,7 +567,17 @@ onBothDrivers(
     test('a test event, and stored headers without secrets', async () => {
       const { received, at, url, secret } = await subscribe();
       receiver.behave(at, (response) =>
-        response.writeHead(200, { 'set-cookie': 'session=secret', 'x-answer': 'yes' }).end('thanks'),
+        response
+          .writeHead(200, {
+            ...Object.fromEntries(
+              ['set-cookie', 'authorization', 'proxy-authenticate', 'www-authenticate'].map((name) => [
+                name,
+                'session=secret',
+              ]),
+            ),
+            'x-answer': 'yes',
+          })
+          .end('thanks'),
       );
       const answer = await call(`POST ${url}/test`);
       await arrive(received, 1);
@@ -594,18 +699,57 @@ onBothDrivers(
         ],
         [{ url, resources: ['leads'], filter: 'colour=red' }, /cannot filter leads by colour\. Available: /],
         [{ url, resources: ['leads'], filter: 'created_at[gte]=x' }, /filter: created_at\[gte\] must be/],
+        [{ url, resources: ['leads'], filter: 7 }, /filter must be a string with list parameters/],
+        [
+          { url, resources: ['leads'], filter: `last_name=${'x'.repeat(1991)}` },
+          /filter must be a string with list parameters/,
+        ],
       ];
       for (const [body, message] of wrong) {
         const answer = await call(`POST ${path}`, { body });
         assert.equal(answer.status, 400, answer.text);
         assert.match(String(answer.json.error), message);
       }
-      const { url: ours } = await subscribe();
-      assert.equal((await call(`PATCH ${ours}`, { body: { state: 'maybe' } })).status, 400);
+      const { url: ours } = await subscribe({ filter: 'rating=Hot' });
+      for (const [body, message] of [
+        [{ state: 'maybe' }, /state must be "on" or "off"/],
+        [{ resources: ['accounts'] }, /cannot filter accounts by rating/],
+        [{ filter: '', filter_when: 'enters' }, /filter_when can only be enters with a filter/],
+      ] as const) {
+        const answer = await call(`PATCH ${ours}`, { body });
+        assert.equal(answer.status, 400, answer.text);
+        assert.match(String(answer.json.error), message);
+      }
       const other = await instance().organization(fresh('stranger'));
-      const stranger = await other.keyWith([events]);
-      for (const request of [`GET ${ours}`, `DELETE ${ours}`, `GET ${ours}/deliveries`, `POST ${ours}/test`])
-        assert.equal((await instance().call(request, { key: stranger })).status, 404, request);
+      const stranger = await other.keyWith([events, { object: '*', actions: ['*'] }]);
+      for (const [request, body] of [
+        [`GET ${ours}`],
+        [`PATCH ${ours}`, { state: 'off' }],
+        [`DELETE ${ours}`],
+        [`GET ${ours}/deliveries`],
+        [`POST ${ours}/secrets`, {}],
+        [`POST ${ours}/test`, {}],
+        [`POST ${ours}/replay`, { from: 1 }],
+      ] as const) {
+        const answer = await instance().call(request, { key: stranger, ...(body && { body }) });
+        assert.equal(answer.status, 404, request);
+      }
+      const { next: theirs } = (await instance().call('GET /events?after=now', { key: stranger })).json;
+      const foreign = await call(`POST ${ours}/replay`, { body: { after: theirs } });
+      assert.equal(foreign.status, 400, foreign.text);
+      assert.match(
+        String(foreign.json.error),
+        /after must be a cursor from GET \/events of this organization/,
+      );
+      assert.equal((await call(`PATCH ${ours}`, { body: { state: 'off' } })).status, 200);
+      for (const [request, body] of [
+        [`POST ${ours}/test`, {}],
+        [`POST ${ours}/replay`, { from: 1 }],
+      ] as const) {
+        const answer = await call(request, { body });
+        assert.equal(answer.status, 400, request);
+        assert.match(String(answer.json.error), /enable/i, request);
+      }
       const listStates = await instance().call(`GET ${path}`, { key: stranger });
       assert.deepEqual(listStates.json.data, []);
     });

@@ -680,7 +680,7 @@ export class Records<R extends ResourceTypes> {
       return await this.#write(
         'POST',
         `${this.#pathOf(id)}/${operation}`,
-        stringify({ from: BigInt(from) }, {}),
+        stringify({ from }, { from: 'int64' }),
         {
           headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
           signal,
@@ -854,7 +854,11 @@ export class Records<R extends ResourceTypes> {
     options?: O,
   ): Promise<BatchResults<O>> {
     const { onError, idempotencyKey, signal }: BatchOptions = options ?? {};
-    const kinds: Kinds = { records: this.#kinds, results: { id: 'int64', existing_id: 'int64' } };
+    const kinds: Kinds = {
+      records: this.#kinds,
+      ids: 'int64',
+      results: { id: 'int64', existing_id: 'int64' },
+    };
     const text = stringify({ ...body, ...(onError !== undefined && { on_error: onError }) }, kinds);
     return this.#write(method, `${this.#path}/batch`, text, {
       headers: method === 'POST' ? { 'idempotency-key': idempotencyKey ?? newKey() } : {},

@@ -180,6 +180,8 @@ export type ReplayQuery = { readonly from: Id; readonly to?: Id } | { readonly a
 const waitSeconds = 25;
 const json = { 'content-type': 'application/json' };
 const path = '/events/subscriptions';
+/** Number types for the bodies of requests. */
+const bodyKinds: Kinds = { from: 'int64', to: 'int64' };
 
 const read =
   <T>(kinds: Kinds) =>
@@ -312,7 +314,7 @@ export class Subscriptions {
       ...common(options),
       method,
       path: `${path}/${pathId(id)}${subpath}`,
-      ...(body && { headers: json, body: stringify(body, {}) }),
+      ...(body && { headers: json, body: stringify(body, bodyKinds) }),
       resend,
       read: read<T>({ id: 'int64', delivery: 'int64' }),
     });

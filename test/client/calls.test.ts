@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
+import { sql } from 'kysely';
 import { clientOf, type ResourceTypes } from '../../client/src/client.ts';
 import {
   ApiError,
@@ -24,6 +25,7 @@ import {
   UnauthenticatedError,
 } from '../../client/src/index.ts';
 import { errorCodes } from '../../engine/errors.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { badNetwork, type Fate, type Network } from '../support/bad-network.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -285,6 +287,27 @@ onBothDrivers(
         }
       });
 
+      test('an error contains the hint, the number of omitted fields and the wait', async () => {
+        const error = { error: 'Wrong. Do this.', hint: 'Do this.', code: 'other', request_id: 'x', more: 7 };
+        const fields = [{ field: 'email', message: 'wrong' }];
+        const once = clientWith({ retries: 0 });
+        for (const [header, wait] of [
+          ['30', 30],
+          ['-1', 0],
+          ['soon', undefined],
+          [undefined, undefined],
+        ] as const) {
+          const headers: Record<string, string> = header === undefined ? {} : { 'retry-after': header };
+          next({ status: 400, headers, body: JSON.stringify({ ...error, fields }) });
+          const failure = await failureOf(once.leads.list());
+          assert.ok(failure instanceof ApiError);
+          assert.deepEqual(
+            [failure.hint, failure.more, failure.fields, failure.retryAfter],
+            ['Do this.', 7, fields, wait],
+          );
+        }
+      });
+
       test('a missing grant, and invalid fields', async () => {
         const key = await organization.keyWith([{ object: 'leads', actions: ['list'] }]);
         const denied = await failureOf(clientWith({ key }).leads.create({}));
@@ -364,6 +387,38 @@ onBothDrivers(
           new Promise((_, reject) => init?.signal?.addEventListener('abort', () => reject(new Error('cut'))));
         const error = await failureOf(clientWith({ fetch: slow, timeout: 20, retries: 1 }).leads.list());
         assert.ok(error instanceof ConnectionError && /within 20 ms/.test(error.message));
+      });
+
+      test('an error is retried if repeating the call is safe', async () => {
+        const answer = (status: number, code: string): Fate => ({
+          status,
+          body: JSON.stringify({ error: 'no', code, request_id: 'x' }),
+        });
+        const withoutEffect = ['rate_limited', 'in_progress', 'overloaded', 'too_slow', 'shutting_down'];
+        const errors = {
+          withoutEffect: withoutEffect.map((code) => answer(409, code)),
+          temporary: [408, 429, 500, 502, 503, 504].map((status) => answer(status, 'other')),
+          permanent: [400, 401, 403, 404, 409, 410, 412, 413, 422, 501, 505].map((status) =>
+            answer(status, 'other'),
+          ),
+        };
+        const hasty = clientWith({ retries: 1, maxWait: 1 });
+        for (const [call, body, retried] of [
+          [() => hasty.leads.list(), '{"data":[]}', ['withoutEffect', 'temporary']],
+          [() => hasty.leads.deleteMany([1]), '{"results":[]}', ['withoutEffect']],
+          [() => hasty.leads.import([{}]), '{}', []],
+        ] as const) {
+          for (const [kind, all] of Object.entries(errors)) {
+            for (const error of all) {
+              network.arrived.length = 0;
+              next(error, { status: 200, body });
+              const isRetried = retried.some((item) => item === kind);
+              if (isRetried) await call();
+              else assert.ok((await failureOf(call())) instanceof ApiError);
+              assert.equal(network.arrived.length, isRetried ? 2 : 1, `${call} ${JSON.stringify(error)}`);
+            }
+          }
+        }
       });
 
       test('permanent errors are not retried', async () => {
@@ -630,6 +685,21 @@ onBothDrivers(
         await assert.rejects(crm.events({ after: 'x' }).next(), InvalidInputError);
       });
 
+      test('events: without follow, all pages until the last change, without waiting', async () => {
+        const { value: begin } = await crm.events({ after: 'now' }).next();
+        const records = Array.from({ length: 600 }, (_, n) => ({ subject: `event ${n}` }));
+        const ids = (await crm.cases.createMany(records)).map(({ id }) => id);
+        await settledFeed(instance());
+        network.arrived.length = 0;
+        const pages = [];
+        for await (const { data } of crm.events({ after: begin?.next ?? '', resources: ['cases'] }))
+          pages.push(data.map(({ id }) => id));
+        assert.ok(pages.length > 2, `${pages.length} pages`);
+        assert.deepEqual(pages.at(-1), []);
+        assert.deepEqual(pages.flat(), ids);
+        for (const { path } of network.arrived) assert.doesNotMatch(path, /wait/);
+      });
+
       test('events: with follow, new changes arrive until the signal aborts', async () => {
         const stop = new AbortController();
         const pages = crm.events({
@@ -707,6 +777,29 @@ onBothDrivers(
         );
         assert.equal(await subscriptions.replay(made.id, { from: delivery }), 1);
         await arrived(3);
+        await sql`insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status, done_at)
+          select ${organization.id}::bigint, ${made.id}::bigint, 'more ' || n, '', 'test', case when n > 60 then 'dead' else 'done' end, now()
+          from generate_series(1, 70) n`.execute(tablesOf(instance().database));
+        network.arrived.length = 0;
+        const listed = (await all()).map(({ id }) => id);
+        assert.equal(new Set(listed).size, 72);
+        assert.deepEqual(
+          listed,
+          listed.toSorted((a, b) => Number(b - a)),
+        );
+        assert.equal(network.arrived.length, 2, 'pages');
+        assert.equal((await all('dead')).length, 10);
+        for (const call of [
+          () => subscriptions.create({ url, resources: ['leads'] }),
+          () => subscriptions.test(made.id),
+          () => subscriptions.replay(made.id, { from: delivery }),
+          () => subscriptions.rotateSecret(made.id),
+        ]) {
+          network.arrived.length = 0;
+          next('lose');
+          await assert.rejects(call(), ConnectionError);
+          assert.equal(network.arrived.length, 1, `${call} is not repeated`);
+        }
         assert.notEqual((await subscriptions.rotateSecret(made.id)).secret, secret);
         assert.equal((await subscriptions.update(made.id, { state: 'off' })).state, 'off');
         next('lose');
@@ -724,7 +817,7 @@ onBothDrivers(
         return organization.key;
       };
       next('drop');
-      await clientWith({ key, organization: 'alpha' }).leads.list({ page: 2 });
+      await clientWith({ url: `${network.url}//`, key, organization: 'alpha' }).leads.list({ page: 2 });
       assert.equal(calls, 2);
       assert.equal(network.arrived[1]?.path, '/api/v1/leads?page=2&org=alpha');
     });

@@ -82,6 +82,12 @@ describe('readEvent', () => {
     }
   });
 
+  test('fails without a secret, which could not reject anything', async () => {
+    for (const none of ['', 'whsec_', 'whsec_not base64!'])
+      for (const secrets of [none, [none, secret]])
+        await assert.rejects(readEvent(body, headersAt(0), secrets), TypeError);
+  });
+
   test('requires a version 1 signature by one of the secrets', async () => {
     const { 'webhook-signature': signature, ...headers } = headersAt(0);
     const foreign = headersAt(0, {}, other)['webhook-signature'];

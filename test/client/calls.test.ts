@@ -611,6 +611,17 @@ onBothDrivers(
         assert.equal(error.existingId, ada.id);
       });
 
+      test('createMany creates each record once, even if its first response is lost', async () => {
+        next('lose');
+        const results = await crm.leads.createMany([{ company: 'Many once' }, { company: 'Many once' }]);
+        assert.equal(network.arrived.length, 2);
+        const { data } = await crm.leads.list({ q: 'Many once', sort: 'id' });
+        assert.deepEqual(
+          data.map(({ id }) => id),
+          results.map(({ id }) => id),
+        );
+      });
+
       test('onError: continue returns a result per record', async () => {
         const results = await crm.contacts.createMany([{}, { account_id: 4711 }], { onError: 'continue' });
         assert.deepEqual(

@@ -252,6 +252,32 @@ onBothDrivers(
       assert.deepEqual(received().map(summaries), [[`leads.created ${one} v1`], [`leads.updated ${one} v2`]]);
     });
 
+    test('collected events stay collected while the receiver fails and recovers', async () => {
+      const { at, id, received, url } = await subscribe({ batch: null });
+      await execute(
+        sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${id}::bigint`,
+      );
+      const one = await lead();
+      await until(async () => (await deliveries(url)).length === 1, 'a waiting event');
+      await execute(sql`update crm_event_deliveries set attempts = 1 where subscription_id = ${id}::bigint`);
+      assert.equal((await call(`PATCH ${url}`, { body: { batch } })).status, 200);
+      await change(one, { last_name: 'Changed' });
+      await collect(id, 1);
+      receiver.behave(at, 500);
+      await execute(
+        sql`update crm_event_subscriptions set failures = 10, paused_until = now() where id = ${id}::bigint`,
+      );
+      await until(async () => (await deliveries(url)).some(({ error }) => error !== ''), 'the failure');
+      assert.equal(await collected(id), 1);
+      receiver.behave(at, 204);
+      assert.equal((await call(`POST ${url}/test`)).status, 200);
+      await settle(url, 'done', 2);
+      assert.equal(await collected(id), 1);
+      assert.ok(
+        received().every((request) => elementsOf(request).every(({ type }) => type !== 'leads.updated')),
+      );
+    });
+
     test('the limit of a request does not remove events from a batch that has been sent', async () => {
       const { at, id, received, url } = await subscribe();
       receiver.behave(at, 500);

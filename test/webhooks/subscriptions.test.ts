@@ -308,6 +308,13 @@ onBothDrivers(
       const rejected = await create();
       assert.equal(rejected.status, 400, rejected.text);
       assert.match(String(rejected.json.error), /100/);
+      const { json } = await instance().call(`GET ${path}`, { key: as });
+      const ids = (json.data as readonly { id: number }[]).map((subscription) => subscription.id);
+      assert.deepEqual([ids[0], ids.length], [id, 100]);
+      assert.deepEqual(
+        ids,
+        ids.toSorted((a, b) => a - b),
+      );
     });
 
     test('nothing is sent if the filter is no longer valid', async () => {
@@ -319,6 +326,24 @@ onBothDrivers(
       await until(async () => (await deliveries(url))[0]?.status === 'dead', 'be withheld');
       assert.match(String((await deliveries(url))[0]?.error), /^filter: cannot filter leads by colour/);
       assert.deepEqual(received(), []);
+    });
+
+    test('an event about a resource that no longer exists is not sent, and does not delay others', async () => {
+      const { id, received } = await subscribe();
+      await sql`insert into crm_event_deliveries
+          (organization_id, subscription_id, event_id, position, object, object_id, version, action)
+        values (${acme.id}::bigint, ${id}::bigint, 'ghost', '1-1', 'ghosts', 1, 1, 'update')`.execute(
+        tablesOf(instance().database),
+      );
+      const lead = await write('POST /api/v1/leads', {});
+      await arrive(received, 1);
+      // Callers do not see it, because they cannot read the resource.
+      const ghost = sql<{ status: string; error: string }>`select status, error from crm_event_deliveries
+        where subscription_id = ${id}::bigint and event_id = 'ghost'`;
+      const withheld = async () => (await ghost.execute(tablesOf(instance().database))).rows[0];
+      await until(async () => (await withheld())?.status === 'dead', 'be withheld');
+      assert.equal((await withheld())?.error, 'the resource ghosts no longer exists');
+      assert.deepEqual(summarize(received()), [`leads.created ${lead} v1`]);
     });
 
     test('events that cannot be signed become dead, so that nothing waits for them forever', async () => {
@@ -430,6 +455,9 @@ onBothDrivers(
         await hurry(400);
         return (await call(`GET ${url}`)).json.state === 'gone';
       }, 'end');
+      const isAbout = (text = '') =>
+        text.includes(`subscription ${id} was disabled`) && text.includes('the receiver responded with 410');
+      await until(async () => mail.arrived.some(({ text }) => isAbout(text)), 'notify administrators');
       assert.equal((await call(`POST ${url}/test`)).status, 400);
       receiver.behave(at, 204);
       const on = await call(`PATCH ${url}`, { body: { state: 'on' } });
@@ -664,6 +692,13 @@ onBothDrivers(
       const { queued } = (await run('subscription', 'replay', id, ...range)) as { queued: string };
       assert.equal(Number(queued), 2);
       await arrive(received, 5);
+      for (const [args, message] of [
+        [['off', 'x'], /"x" is not an event subscription ID\. List IDs with "crm subscription list"/],
+        [['replay', id, '--from', 'x'], /"x" is not a delivery ID/],
+        [['replay', id, '--from', '1', '--to', '-2'], /"-2" is not a delivery ID/],
+        [['replay', '999999999', '--from', '1'], /event subscription 999999999 does not exist/],
+      ] as const)
+        await assert.rejects(run('subscription', ...args), message);
       await run('subscription', 'delete', id);
       assert.deepEqual(await listStates(), []);
       await assert.rejects(run('subscription', 'off', id), /event subscription \d+ does not exist/);

@@ -108,6 +108,47 @@ test('a subscription whose deliveries fail is not shown as healthy', async () =>
     where organization_id = ${gamma.id}::bigint`.execute(tablesOf(instance.database));
   assert.deepEqual(await badge(), ['bad', 'Failing']);
   assert.match((await linesOf(browser, 'gamma'))[0] ?? '', /^warn: .*deliveries are failing/);
+  for (const [state, line] of [
+    ['gone', /^bad: Problem: .*https:\/\/events\.example\/hook.*410/],
+    ['failed', /^bad: Problem: .*https:\/\/events\.example\/hook.*no successful delivery for days/],
+  ] as const) {
+    await sql`update crm_event_subscriptions set state = ${state}, failing_since = null
+      where organization_id = ${gamma.id}::bigint`.execute(tablesOf(instance.database));
+    assert.equal((await badge())?.[0], 'bad', state);
+    assert.match((await linesOf(browser, 'gamma'))[0] ?? '', line);
+  }
+  await sql`update crm_event_subscriptions set state = 'off' where organization_id = ${gamma.id}::bigint`.execute(
+    tablesOf(instance.database),
+  );
+  assert.deepEqual(await linesOf(browser, 'gamma'), [], 'disabled by a user');
+});
+
+test('an integration whose deliveries cannot be verified or processed is reported with the reason', async () => {
+  const iota = await instance.organization('iota');
+  const [telegram, twilio, unknown] = [
+    await integrate(instance, iota, 'telegram'),
+    await integrate(instance, iota, 'twilio'),
+    await integrate(instance, iota, 'telegram'),
+  ];
+  await sql`update crm_integrations set provider = 'pigeon' where id = ${unknown.id}::bigint`.execute(
+    tablesOf(instance.database),
+  );
+  const browser = await signIn(instance, administratorOf(iota));
+  const page = '/setup/o/iota/integrations';
+  const reasons = [
+    [twilio, 'public_url is not set in config.yaml, so deliveries cannot be verified'],
+    [unknown, 'pigeon'],
+  ] as const;
+  const lines = await linesOf(browser, 'iota');
+  assert.equal(lines.length, reasons.length, lines.join('\n'));
+  for (const [{ id }, reason] of reasons) {
+    const line = lines.find((text) => text.endsWith(`${page}/integration?id=${id}`)) ?? '';
+    assert.match(line, /^warn: /);
+    assert.ok(line.includes(reason), line);
+    assert.ok(readable((await browser.get(`${page}/integration?id=${id}`)).text).includes(reason));
+  }
+  const { text } = await browser.get(`${page}/integration?id=${telegram.id}`);
+  for (const [, reason] of reasons) assert.ok(!text.includes(reason), reason);
 });
 
 test('charts show the number and the sum of the records in each stage that the member can list', async () => {

@@ -196,6 +196,18 @@ onBothDrivers(
       await become([2, 1, 0]);
     });
 
+    test('the page of a delivery shows the first 4,000 characters of its payload', async () => {
+      const admin = await signIn(instance(), administratorOf(acme));
+      for (const [payload, expected] of [
+        ['x'.repeat(4000), 'x'.repeat(4000)],
+        [`${'y'.repeat(4000)}z`, `${'y'.repeat(4000)} …`],
+      ] as const) {
+        const item = await delivered(instance(), acme.id, page.id, { payload });
+        const { text } = await admin.get(`/setup/o/acme/deliveries/item?id=${item}`);
+        assert.equal(/x{9,}[^<]*|y{9,}[^<]*/.exec(text)?.[0].trimEnd(), expected);
+      }
+    });
+
     test('a poison item becomes dead without delaying the others', async () => {
       const row = { organization_id: acme.id, integration_id: page.id, done_at: null };
       const poison = Array.from({ length: 60 }, (_, index) => ({
@@ -340,6 +352,31 @@ onBothDrivers(
       assert.deepEqual([status, Number(attemptCount)], ['waiting', 0], 'no attempt is counted');
       await setEnabled(true);
       await becomes(id, 'done', whatsapp);
+    });
+
+    test('an event of a channel that the instance does not have is retried, so that its module can be added', async () => {
+      const bot = await integrate(instance(), acme, 'telegram');
+      const setProvider = (provider: string) =>
+        tables().updateTable('crm_integrations').set({ provider }).where('id', '=', bot.id).execute();
+      await setProvider('pigeon');
+      const id = freshId();
+      const payload = JSON.stringify({ message: { from: { id: 1 }, text: 'Hello' } });
+      const row = { organization_id: acme.id, integration_id: bot.id, done_at: null };
+      await tables()
+        .insertInto('crm_inbox')
+        .values({ ...row, event_id: id, payload })
+        .execute();
+      let item = await itemOf(id, bot);
+      await until(async () => {
+        item = await itemOf(id, bot);
+        return item.error !== '';
+      }, 'fail');
+      assert.equal(item.error, 'neither this version nor a module has the channel "pigeon"');
+      // On a slow machine, all attempts might be over.
+      assert.equal(item.status, Number(item.attempts) < attempts ? 'waiting' : 'dead');
+      await setProvider('telegram');
+      await replayItem(tables(), inboxQueue, command(instance()), acme.id, String(item.id));
+      await becomes(id, 'done', bot);
     });
 
     test('an item replayed during processing is processed again', async () => {

@@ -1,11 +1,13 @@
 // Endpoints and channels that write retired resources are not served, and configuring them is an error.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { leadgenBody } from '../support/channels.ts';
 import { administratorOf, signIn, type Visitor } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { ownFiles } from '../support/own-files.ts';
-import { settingsFile } from '../support/partners.ts';
-import { crm } from '../support/process.ts';
+import { deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
+import { crm, until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const retired = ['leads', 'opportunities'].map((name) => ({
@@ -32,6 +34,22 @@ onBothDrivers(
       ])
         assert.equal((await instance().call(`POST ${path}`, { key: acme.key, body: {} })).status, 404, path);
       assert.equal((await instance().call('POST /api/booking-forms/whatsapp', { body: {} })).status, 501);
+    });
+
+    test('an integration that is older than the retirement receives nothing, and its stored events are dead letters', async () => {
+      const page = await integrate(instance(), acme, 'meta-lead-ads');
+      assert.equal((await deliver(instance(), page, leadgenBody({ leadgen: '"1"' }))).status, 404);
+      await tablesOf(instance().database)
+        .insertInto('crm_inbox')
+        .values({
+          ...{ organization_id: acme.id, integration_id: page.id, event_id: '1', done_at: null },
+          payload: '{"leadgen":"1"}',
+        })
+        .execute();
+      const item = async () => (await inboxOf(instance(), page))[0];
+      await until(async () => (await item())?.error !== '', 'fail');
+      const { status, attempts, error } = (await item()) ?? assert.fail();
+      assert.deepEqual([status, Number(attempts), error], ['dead', 1, 'leads is retired']);
     });
 
     test('the API description does not mention them', async () => {

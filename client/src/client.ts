@@ -515,6 +515,7 @@ export class Records<R extends ResourceTypes> {
     const T extends HasTrash<R> = never,
   >(query: ConditionQuery<R, F, E, T> = {}): Promise<ListPage<Listed<R, F, E, T>>> {
     const { where, q, sort, dir, trashed, fields, expand, cursor, count, signal } = query;
+    if (where !== undefined) assertExactConditions(where);
     const body = { where, q, sort: sortText(sort), dir, fields, expand, cursor };
     return this.#send({
       method: 'POST',
@@ -934,6 +935,21 @@ export class Records<R extends ResourceTypes> {
 const sortText = (sort: Values<string> | undefined): string | undefined =>
   sort === undefined ? undefined : [sort].flat().join();
 
+/** Checks the value of a filter. @throws TypeError if it is an integer that is too large to be exact */
+function assertExact(name: string, value: unknown): void {
+  if (Number.isInteger(value) && !Number.isSafeInteger(value))
+    throw new TypeError(`${name} cannot be sent exactly: ${value}`);
+}
+
+/** Checks the values in conditions. @throws TypeError if one is an integer that is too large to be exact */
+function assertExactConditions(conditions: object, name = 'where'): void {
+  const field = 'field' in conditions ? String(conditions.field) : name;
+  for (const value of Object.values(conditions)) {
+    if (typeof value === 'object' && value !== null) assertExactConditions(value, field);
+    else assertExact(field, value);
+  }
+}
+
 /**
  * Converts filters to query parameters.
  * @throws TypeError if a filter does not have a value, because the API would ignore the filter
@@ -946,8 +962,7 @@ function filterParameters(where: object): URLSearchParams {
       values.length === 0 || values.some((item) => item === undefined || item === null || item === '');
     if (isEmpty) throw new TypeError(`${name} has no value: the list would not be filtered`);
     for (const item of values) {
-      if (Number.isInteger(item) && !Number.isSafeInteger(item))
-        throw new TypeError(`${name} cannot be sent exactly: ${item}`);
+      assertExact(name, item);
       parameters.append(name, String(item));
     }
   };

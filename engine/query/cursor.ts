@@ -47,7 +47,8 @@ export const readsBackward = ({ side }: Pick<CursorPosition, 'side'>): boolean =
 /** Returns a cursor, which consists of the encoded position and its signature. */
 export const encodeCursor = (text: string, signature: string): string => `${text}.${signature}`;
 
-const cursorPattern = /^([\w-]{1,8000})\.([\w-]{1,100})$/;
+/** Matches positions with up to four sort keys of 500 characters, each of which has up to six bytes in JSON. */
+const cursorPattern = /^([\w-]{1,17000})\.([\w-]{1,100})$/;
 
 /** Splits a cursor into the encoded position and its signature. @returns undefined if it is malformed */
 export function cursorParts(cursor: string): Pick<UnverifiedCursor, 'text' | 'signature'> | undefined {

@@ -315,6 +315,30 @@ onBothDrivers(
       }
     });
 
+    test('a page can start after a record with the longest values in all sort keys', async () => {
+      const { key, id } = await instance().organization('longest');
+      const sort = ['first_name', 'last_name', 'company', 'description'];
+      for (const character of ['世', '\u0001']) {
+        await instance().database.run({
+          name: '',
+          text: `insert into leads (organization_id, created_at, updated_at, status, ${sort.join()})
+            select $1::bigint, now(), now(), $2, ${sort.map(() => 'repeat($2, 600)').join()} from generate_series(1, 21)`,
+          values: [id, character],
+        });
+        const where = { field: 'status', op: 'eq', value: character };
+        const page = async (cursor: unknown) => {
+          const body = { where, sort: sort.join(), fields: 'id', cursor };
+          return instance().call('POST /api/v1/leads/query', { key, body });
+        };
+        const first = await page(null);
+        const second = await page(first.json.next);
+        assert.deepEqual(
+          [first, second].map(({ json }) => (json.data as unknown[] | undefined)?.length),
+          [20, 1],
+        );
+      }
+    });
+
     test('links keep filters and searches', async () => {
       for (const query of [
         'status=New',

@@ -172,6 +172,10 @@ onBothDrivers(
         await groups('group_by=urgent,stage&stage=New'),
         '{"urgent":false,"stage":"New","count()":1},{"urgent":true,"stage":"New","count()":1}',
       );
+      assert.equal(
+        await groups('group_by=region,urgent,stage'),
+        '{"region":"North","urgent":false,"stage":"","count()":1},{"region":"North","urgent":false,"stage":"New","count()":1},{"region":"North","urgent":true,"stage":"New","count()":1},{"region":"South","urgent":false,"stage":"Lost","count()":1}',
+      );
     });
 
     test('are exact, and null without values', async () => {
@@ -247,6 +251,14 @@ onBothDrivers(
         '{"urgent":false,"sum(amount)":0.1},{"urgent":true,"sum(amount)":0.2}',
       );
       assert.equal(await groups('group_by=stage&having[count()][gt]=1'), '{"stage":"New","count()":2}');
+      assert.equal(
+        await groups('group_by=stage&having[count()][lte]=1'),
+        '{"stage":"","count()":1},{"stage":"Lost","count()":1}',
+      );
+      assert.equal(
+        await groups('group_by=stage&having[count()][lte]=2&having[count()][lt]=2'),
+        '{"stage":"","count()":1},{"stage":"Lost","count()":1}',
+      );
       assert.equal(
         await groups(
           'group_by=stage&having[sum(amount)][gte]=0.3&having[max(amount)][lt]=1&measure=avg(amount)',

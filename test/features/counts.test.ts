@@ -25,8 +25,9 @@ onBothDrivers(
       ] as const) {
         await instance().database.run({
           name: '',
-          text: `insert into leads (organization_id, created_at, updated_at, status, last_name) select $1::bigint, now(), now(),
-          case when n <= 45 then 'New' else 'Old' end, 'L' || n from generate_series(1, $2::text::int) n`,
+          text: `insert into leads (organization_id, created_at, updated_at, status, last_name, rating) select $1::bigint, now(), now(),
+          case when n <= 45 then 'New' else 'Old' end, 'L' || n, case when n <= 10000 then 'Hot' else 'Cold' end
+          from generate_series(1, $2::text::int) n`,
           values: [id, String(count)],
         });
       }
@@ -46,6 +47,8 @@ onBothDrivers(
       ['page=90000000000000000000', 'count=exact', '12345', 'count=exact'],
       ['status=New', 'count=exact', '45', 'count=exact'],
       ['status=New', 'count=estimated', '45', 'count=estimated'],
+      // The highest number that is counted instead of estimated.
+      ['rating=Hot', 'count=estimated', '10000', 'count=estimated'],
       ['status[ne]=New&q=L1&sort=last_name', 'count=exact', '3446', 'count=exact'],
       ['status=Neither', 'count=exact', '0', 'count=exact'],
       ['status=New', 'handling=strict, count=exact', '45', 'handling=strict, count=exact'],

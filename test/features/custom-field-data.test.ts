@@ -212,6 +212,14 @@ onBothDrivers(
       assert.deepEqual(await found('custom.size[gte]=2026-01-01', beta), ['S1']);
       assert.equal((await call('GET /shops?custom.size=20', { key: beta.key })).status, 400);
       assert.equal((await call('GET /shops?custom.size=2026-03-01')).status, 400);
+      for (const [{ key }, id, lines] of [
+        [alpha, own, ['custom.size,custom.memo,custom.contact', '20,,']],
+        [beta, other, ['custom.size', '2026-03-01']],
+      ] as const) {
+        const headers = { accept: 'text/csv' };
+        const { text } = await call('GET /shops?name=S1&fields=name,custom', { key, headers });
+        assert.equal(text, `id,name,${lines[0]}\r\n${id},S1,${lines[1]}\r\n`);
+      }
       const document = async (slug: string, { key }: Organization) =>
         (await instance().call(`GET /docs/openapi.json?org=${slug}`, { key })).text;
       assert.match(await document('alpha', alpha), /Boot size/);

@@ -148,6 +148,22 @@ onBothDrivers(
       );
     });
 
+    test('a filter does not find the value of another resource in a record with the same ID', async () => {
+      for (const resource of ['shops', 'shelves']) {
+        const text = `select setval(pg_get_serial_sequence('${resource}', 'id'), 7000)::text`;
+        await instance().database.run({ name: '', text, values: [] });
+      }
+      const id = await create('shops', { name: 'Same ID', custom: { code: 'of the shop' } });
+      assert.equal(await create('shelves', { custom: { code: 'of the shelf' } }), id);
+      for (const [code, count] of [
+        ['of%20the%20shop', 1],
+        ['of%20the%20shelf', 0],
+      ] as const) {
+        const { data } = await ok(`GET /shops?custom.code=${code}`);
+        assert.equal((data as readonly object[]).length, count, code);
+      }
+    });
+
     test('filters and exports do not find values of records outside the scope', async () => {
       const [small, large] = [
         await create('shops', { name: 'Small', custom: { code: 'same' } }),

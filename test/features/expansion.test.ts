@@ -96,6 +96,11 @@ onBothDrivers(
         firm_id: Number(values.large),
       }));
       await createMany('people', many);
+      values.full = await create('firms', { name: 'Full' });
+      await createMany(
+        'people',
+        many.slice(1).map(({ name }) => ({ name, firm_id: Number(values.full) })),
+      );
       callers.admin = acme.key;
       callers.firms = await acme.keyWith([
         { object: 'firms', actions: ['list', 'read'] },
@@ -130,6 +135,16 @@ onBothDrivers(
           const { data, has_more, url } = listIn(json, 'people.firm_id');
           assert.deepEqual([data.length, has_more], [20, true]);
           assert.deepEqual(data, dataOf(await instance().call(`GET ${url}`, { key: acme.key })));
+        },
+      },
+      {
+        name: 'a list of exactly 20 records is complete',
+        as: 'admin',
+        does: 'GET /api/v1/firms/{full}?fields=name&expand=people.firm_id',
+        gets: 200,
+        and: ({ json }) => {
+          const { data, has_more } = listIn(json, 'people.firm_id');
+          assert.deepEqual([data.length, has_more], [20, false]);
         },
       },
       {

@@ -106,7 +106,12 @@ onBothDrivers(
       ['text/*', 'application/json; charset=utf-8'],
       ['application/xml', 'application/json; charset=utf-8'],
       ['text/html, */*;q=0.8, text/csv;q=0.1', 'application/json; charset=utf-8'],
+      ['text/csv;q=0.5, application/*', 'application/json; charset=utf-8'],
+      ['application/json;q=0.9, text/csv;q=0.9', 'application/json; charset=utf-8'],
       ['text/csv, */*', 'text/csv; charset=utf-8; header=present'],
+      // A range with a type applies to JSON rather than any type.
+      ['*/*, application/*;q=0.5, text/csv;q=0.7', 'text/csv; charset=utf-8; header=present'],
+      ['text/csv, application/x-ndjson', 'text/csv; charset=utf-8; header=present'],
       ['Text/CSV; charset=utf-8', 'text/csv; charset=utf-8; header=present'],
       ['application/json;q=0.5, application/x-ndjson', 'application/x-ndjson; charset=utf-8'],
       ['text/csv;q=0.5, application/x-ndjson;q=0.6', 'application/x-ndjson; charset=utf-8'],

@@ -36,14 +36,17 @@ const texts = [
   'a',
   'A',
   'ab',
-  'ab%',
+  'zoo',
   'a_b',
   'ab\\',
   'Zoë',
-  'zoo',
+  'ab%',
   '世界',
   '世',
+  '"quoted", \\"twice\\"',
+  '{a,NULL}',
   'x'.repeat(100),
+  'null',
   'x'.repeat(101),
 ];
 const instants = [
@@ -129,7 +132,9 @@ onBothDrivers(
             (text) => JSON.parse(text) as string | number | boolean,
           );
           const queries = values.filter((value) => value !== '').map((value) => [value]);
-          if (repeatable) queries.push(values.filter((value) => value !== '').slice(0, 2));
+          if (repeatable)
+            for (const several of [values.slice(0, 3), values])
+              queries.push(several.filter((value) => value !== ''));
           let some = 0;
           for (const wanted of queries) {
             const query = wanted

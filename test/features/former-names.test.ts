@@ -119,6 +119,7 @@ onBothDrivers(
         await call('GET deals/1000'),
         await call('POST deals', 'none'),
         await call('GET bargains'),
+        await call('POST deals/import', 'label\nnew', { 'content-type': 'text/csv' }),
       ];
       for (const { headers } of answers) {
         assert.equal(headers.get('deprecation'), '@1795305600');

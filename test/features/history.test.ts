@@ -167,6 +167,35 @@ onBothDrivers(
       assert.match(history.text, /"after":\{"id":\d+,.*"big":9007199254740993/);
     });
 
+    test('values logged before their field became sensitive are not returned', async () => {
+      const id = await make('vaults', { name: 'Open' });
+      await call(`PATCH vaults/${id}`, { name: 'Closed' });
+      const text = `update crm_ledger set record = (record::jsonb || jsonb_build_object('pin', 'hunter' || version))::text
+        where object = 'vaults' and object_id = $1::bigint`;
+      await instance().database.run({ name: '', text, values: [String(id)] });
+      const { json, text: history } = await call(`GET vaults/${id}/history`);
+      assert.deepEqual(
+        (json.data as Change[]).map(({ changed }) => changed.includes('name')),
+        [true, true],
+      );
+      assert.doesNotMatch(history, /pin|hunter/);
+    });
+
+    test('a field that only one of two versions contains has not changed', async () => {
+      const changedBy = async (version: number) => {
+        const name = `without version ${version}`;
+        const id = await make('family', { name, big: 1 });
+        await call(`PATCH family/${id}`, { name: `${name}+`, big: 2 });
+        const text = `update crm_ledger set record = (record::jsonb - 'big')::text
+          where object = 'family' and object_id = $1::bigint and version = $2::bigint`;
+        await instance().database.run({ name: '', text, values: [String(id), String(version)] });
+        const [update, creation] = await changesOf('family', id);
+        assert.equal(creation?.changed.includes('big'), version === 2);
+        return update?.changed.toSorted();
+      };
+      for (const version of [1, 2]) assert.deepEqual(await changedBy(version), ['name', 'updated_at']);
+    });
+
     test('rejects other organizations, unknown IDs and callers without the read grant', async () => {
       const id = await make('family', { name: 'Hidden' });
       const get = (path: string, key: string) =>
@@ -214,6 +243,17 @@ onBothDrivers(
         const answer = await instance().call(`GET /api/v1/family/${path}`, { key: acme.key });
         assert.equal(answer.status, 400, path);
       }
+    });
+
+    test('the page after the last change to a deleted record is empty', async () => {
+      const id = await make('family', { name: 'm1' });
+      for (let number = 2; number <= 19; number++) await call(`PATCH family/${id}`, { name: `m${number}` });
+      await call(`DELETE family/${id}`);
+      const first = await call(`GET family/${id}/history`);
+      assert.equal((first.json.data as Change[]).length, 20);
+      const [, next] = /<(.*)>; rel="next"/.exec(first.headers.get('link') ?? '') ?? [];
+      const { status, json, headers } = await instance().call(`GET ${next}`, { key: acme.key });
+      assert.deepEqual([status, json, headers.get('link')], [200, { data: [] }, null]);
     });
 
     describe('every kind of write adds one row per change', () => {

@@ -5,7 +5,7 @@ import { before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
 import fastify from 'fastify';
 import { acceptedCoding, compression } from '../../engine/http/compression.ts';
-import { parseOrigins } from '../../engine/http/cors.ts';
+import { cors, parseOrigins } from '../../engine/http/cors.ts';
 import { cpuOf } from '../support/clock.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { definitions, pathOf } from '../support/records.ts';
@@ -44,6 +44,29 @@ onBothDrivers(
       });
     }
 
+    test('no response with records is stored by caches', async () => {
+      for (const [request, body, headers] of [
+        ['GET /api/v1/leads'],
+        ['HEAD /api/v1/leads'],
+        ['GET /api/v1/leads', undefined, { accept: 'text/csv' }],
+        [`GET ${lead}`],
+        [`GET ${lead}`, undefined, { 'if-none-match': '*' }],
+        [`GET ${lead}/history`],
+        ['GET /api/v1/opportunities/aggregate'],
+        ['POST /api/v1/leads/query', {}],
+        ['QUERY /api/v1/leads', {}],
+        [`PATCH ${lead}`, {}],
+      ] as const) {
+        const answer = await instance().call(request, {
+          key,
+          ...(body !== undefined && { body }),
+          ...(headers !== undefined && { headers }),
+        });
+        assert.ok(answer.status < 400, answer.text);
+        assert.equal(answer.headers.get('cache-control'), 'no-store', request);
+      }
+    });
+
     test('a request can last longer than the highest time limit of a statement', () => {
       const highestMs = 600_000;
       assert.ok(instance().app.server.timeout > highestMs);
@@ -60,10 +83,14 @@ onBothDrivers(
           'access-control-request-headers': 'authorization,if-match',
         });
         assert.deepEqual([status, headers.get(allowed), headers.get('vary')], [204, page, 'origin']);
-        assert.match(headers.get('access-control-allow-methods') ?? '', /\bPATCH\b/);
-        for (const name of ['Authorization', 'If-Match', 'Idempotency-Key', 'Content-Type']) {
-          assert.ok(headers.get('access-control-allow-headers')?.split(', ').includes(name), name);
-        }
+        const listed = (name: string) => headers.get(`access-control-allow-${name}`)?.split(', ') ?? [];
+        for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'QUERY'])
+          assert.ok(listed('methods').includes(method), method);
+        for (const name of [
+          ...['Authorization', 'Content-Type', 'Content-Encoding', 'If-Match', 'If-None-Match'],
+          ...['Idempotency-Key', 'Prefer', 'X-Request-Id'],
+        ])
+          assert.ok(listed('headers').includes(name), name);
         assert.equal(headers.get('access-control-max-age'), '600');
       });
       test('can read responses, including errors, but never with credentials', async () => {
@@ -73,7 +100,12 @@ onBothDrivers(
         ] as const) {
           const answer = await call(`GET ${lead}`, { origin: page }, as);
           assert.deepEqual([answer.status, answer.headers.get(allowed)], [status, page]);
-          assert.match(answer.headers.get('access-control-expose-headers') ?? '', /\bETag\b/);
+          const readable = answer.headers.get('access-control-expose-headers')?.split(', ') ?? [];
+          for (const name of [
+            ...['ETag', 'Idempotency-Replayed', 'Link', 'Location', 'Preference-Applied', 'Retry-After'],
+            ...['X-Request-Id', 'X-Total-Count'],
+          ])
+            assert.ok(readable.includes(name), name);
           assert.equal(answer.headers.get('access-control-allow-credentials'), null);
         }
       });
@@ -254,6 +286,19 @@ onBothDrivers('HTTP defaults', (instance) => {
     const { headers } = await instance().call('GET /api/v1/leads', { headers: { origin: page } });
     for (const name of headers.keys()) assert.doesNotMatch(name, /^access-control-/);
   });
+});
+
+test('with *, pages of every origin can call the API, but never with credentials', async () => {
+  const app = fastify();
+  cors(app, ['*'], ['X-Added']);
+  app.get('/', async () => 'read');
+  for (const origin of [page, 'null']) {
+    const { headers } = await app.inject({ url: '/', headers: { origin } });
+    assert.equal(headers['access-control-allow-origin'], '*');
+    assert.match(String(headers['access-control-expose-headers']), /\bX-Added\b/);
+    for (const name of ['vary', 'access-control-allow-credentials']) assert.equal(headers[name], undefined);
+  }
+  assert.equal((await app.inject('/')).headers['access-control-allow-origin'], undefined);
 });
 
 test('accepts * or exact origins', () => {

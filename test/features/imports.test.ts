@@ -207,6 +207,18 @@ onBothDrivers(
           gets: 400,
           has: { code: 'invalid_input' },
         }),
+        ...Object.entries({ 'Idempotency-Key': 'once', 'If-Match': '*', 'If-None-Match': '*' }).map(
+          ([name, value]) =>
+            writesNothing({
+              as: 'acme',
+              does: leads,
+              with: 'last_name\nx',
+              ...as(csv, { [name]: value }),
+              gets: 400,
+              has: { error: `${name} cannot be sent with an import. Use "match" instead.` },
+              name: `an import with ${name}`,
+            }),
+        ),
         {
           as: 'acme',
           does: 'PUT /api/v1/leads/import',

@@ -17,6 +17,7 @@ import {
   temporaryFolder,
 } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
+import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { secretsIn } from '../support/secrets.ts';
 
@@ -114,6 +115,13 @@ for (const driver of drivers) {
         for (const [name, value] of Object.entries(expected)) assert.equal(requests[0]?.[name], value, name);
       });
     }
+
+    test('logs the ID of a user who sends a request', async () => {
+      const person = await makePerson(instance, [{ organization: acme }]);
+      const { byToken } = await logIn(instance, person);
+      const [line] = await linesOf('GET /api/v1/leads', { headers: byToken });
+      assert.deepEqual([line?.organization, line?.user, line?.key], [acme.id, person.id, undefined]);
+    });
 
     test('logs rejected logins without email address and password, because users mix them up', async () => {
       const body = { email: 'typed-as-address', password: 'a-password-typed-by-ada' };

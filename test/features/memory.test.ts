@@ -79,6 +79,10 @@ describe('slow readers', () => {
     const counted = createAdmission({ lanes: turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();
     app.decorateRequest('principal', null);
+    app.decorateRequest('owner', '');
+    app.addHook('onRequest', async (request) => {
+      request.owner = String(request.headers['x-owner'] ?? '');
+    });
     await app.register(errorHandling, { missing: createNotFound([]) });
     await app.register(memory, {
       database: {
@@ -167,32 +171,62 @@ describe('slow readers', () => {
     await until(() => heldBytes === 0, 'everything to be released');
   });
 
-  test('rejects large concurrent bodies beyond half of the limit before reading them, but never small ones', async () => {
-    const megabyte = 1024 * 1024;
-    const post = async (length: number) => {
-      const socket = await open(url);
-      socket.write(
-        `POST /body HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${length}\r\n\r\n`,
-      );
-      return socket;
-    };
-    // Together, they are half of 4 MiB.
-    const sending = [await post(megabyte), await post(megabyte)];
-    await until(async () => {
-      const third = await post(megabyte);
-      const text = await Promise.race([rest(third), new Promise<string>((end) => setTimeout(end, 200, ''))]);
-      third.destroy();
+  const megabyte = 1024 * 1024;
+  /** Sends the head of a request with a body. */
+  const post = async (...headers: readonly string[]) => {
+    const socket = await open(url);
+    socket.write(['POST /body HTTP/1.1', 'Host: x', 'Connection: close', ...headers, '', ''].join('\r\n'));
+    return socket;
+  };
+  const largeBody = `Content-Length: ${megabyte}`;
+  /** Waits until another large body is rejected, after the bodies that have been announced have been counted. */
+  const untilRejected = (...headers: readonly string[]) => {
+    let attempts = 0;
+    return until(async () => {
+      assert.ok(++attempts <= 50, 'no large body is rejected');
+      const socket = await post(largeBody, ...headers);
+      const text = await Promise.race([rest(socket), new Promise<string>((end) => setTimeout(end, 200, ''))]);
+      socket.destroy();
       return text.startsWith('HTTP/1.1 503 ') && text.includes('"code":"overloaded"');
     }, 'a large body to be rejected');
+  };
+  const assertAccepted = async (socket: Socket) => {
+    socket.write('x'.repeat(megabyte));
+    assert.match(await rest(socket), /^HTTP\/1.1 200 /);
+  };
+
+  test('rejects large concurrent bodies beyond half of the limit before reading them, but never small ones', async () => {
+    // Together, they are half of 4 MiB.
+    const sending = [await post(largeBody), await post(largeBody)];
+    await untilRejected();
     const small = await fetch(`${url}/body`, { method: 'POST', body: 'x' });
     assert.equal(small.status, 200);
-    for (const socket of sending) {
-      socket.write('x'.repeat(megabyte));
-      assert.match(await rest(socket), /^HTTP\/1.1 200 /);
-    }
-    const next = await post(megabyte);
-    next.write('x'.repeat(megabyte));
-    assert.match(await rest(next), /^HTTP\/1.1 200 /);
+    for (const socket of sending) await assertAccepted(socket);
+    await assertAccepted(await post(largeBody));
+  });
+
+  for (const [name, ...headers] of [
+    ['sent in chunks', 'Transfer-Encoding: chunked'],
+    ['compressed', 'Content-Encoding: gzip', 'Content-Length: 40000'],
+  ] as const) {
+    test(`a body that is ${name} counts as the largest body that its route accepts`, async () => {
+      const sending = await post(...headers);
+      await untilRejected();
+      sending.destroy();
+      await until(async () => {
+        const next = await post(largeBody);
+        next.write('x'.repeat(megabyte));
+        return (await rest(next)).startsWith('HTTP/1.1 200 ');
+      }, 'the memory to be released');
+    });
+  }
+
+  test('the large bodies of all callers are limited together, but each caller can always send one', async () => {
+    const owner = (name: string) => `X-Owner: ${name}`;
+    const sending = await Promise.all(['a', 'b', 'c', 'd'].map((name) => post(largeBody, owner(name))));
+    await untilRejected(owner('a'));
+    await assertAccepted(await post(largeBody, owner('e')));
+    for (const socket of sending) await assertAccepted(socket);
   });
 
   for (const [path, status] of [

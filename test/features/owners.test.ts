@@ -177,8 +177,14 @@ onBothDrivers(
         .where('organization_id', '=', acme.id)
         .execute();
       const key = await acme.keyWith([{ object: '*', actions: ['*'] }]);
-      const none = await instance().call('GET /api/v1/leads?owner_id=me', { key });
-      assert.equal(none.status, 200);
+      const where = { field: 'owner_id', op: 'eq', value: 'me' };
+      for (const [request, body] of [
+        ['GET /api/v1/leads?owner_id=me'],
+        ['POST /api/v1/leads/query', { where }],
+      ] as const) {
+        const { status, json } = await instance().call(request, { key, body });
+        assert.deepEqual([status, json.data], [200, []], request);
+      }
     });
 
     test('forms offer the members by name, and keep a former member', async () => {

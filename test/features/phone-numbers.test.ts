@@ -122,6 +122,12 @@ onBothDrivers(
       );
       const grouped = await namesWith(`${phone('0171 1234567')}&group_by=name`, german, 'shops/aggregate');
       assert.deepEqual(grouped, notations.toSorted());
+      const where = { any: [{ field: 'phone', op: 'eq', value: '0171 1234567' }] };
+      const queried = await send('POST /shops/query', german, { where });
+      assert.deepEqual(
+        (queried.json.data as { name: string }[]).map(({ name }) => name).toSorted(),
+        notations.toSorted(),
+      );
     });
 
     test('a filter accepts 50 values, each with all of its notations', async () => {

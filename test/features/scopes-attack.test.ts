@@ -68,6 +68,7 @@ fields:
   name: { type: string }
   note: { type: string, group: internal }
   visit_id: { type: reference, to: visits, nullable: true, on_delete: cascade }
+  visit_code: { type: joined, through: visit_id, show: [code], group: finance }
   desk_id: { type: reference, to: desks, nullable: true }
   ticket_ids: { type: references, to: tickets }
 sort: { by: created_at, direction: desc }
@@ -119,6 +120,21 @@ onBothDrivers(
         assert.equal((await send(caller, `GET /tickets/${own}`)).json.desk_name, 'Mine');
         const assigned = await send(caller, `PATCH /tickets/${own}`, { desk_id: desk });
         assert.deepEqual([assigned.status, assigned.json.code], [400, 'missing_reference'], assigned.text);
+      }
+    });
+
+    test('a field does not show the value of another record that its caller cannot read there', async () => {
+      const visit_id = await create('visits', { code: 'shown by a step' });
+      const step = await create('steps', { code: 'shows a visit', visit_id });
+      const grants = ['steps:read', 'steps:list', 'steps.finance:read', 'visits:read'];
+      for (const [more, visit_code] of [
+        [[], ''],
+        [['visits.finance:read'], 'shown by a step'],
+      ] as const) {
+        const { key } = await limitedKey(instance(), acme, [...grants, ...more]);
+        assert.equal((await send(key, `GET /steps/${step}`)).json.visit_code, visit_code);
+        const { data } = (await send(key, 'GET /steps?fields=visit_code')).json;
+        assert.deepEqual(data, [{ id: step, visit_code }]);
       }
     });
 
@@ -225,25 +241,31 @@ onBothDrivers(
       for (const started of exports) await assertIncomplete(started);
     });
 
-    test('exports end when the caller can no longer read the expanded records or email addresses', async () => {
+    test('exports end when the caller can no longer read the expanded records, the email addresses or the trash', async () => {
       const account = await create('accounts', { name: 'Analytical Engines' });
+      const tables = tablesOf(instance().database);
       await sql`insert into contacts (organization_id, owner_id, account_id, description, created_at, updated_at)
         select ${acme.id}::bigint, ${acme.user}::bigint, ${account}, repeat('y', 20000), now(), now() from generate_series(1, 2000)`.execute(
-        tablesOf(instance().database),
+        tables,
       );
-      for (const [expand, grant] of [
-        ['account_id', 'accounts:read'],
-        ['owner_id', 'members:list'],
+      await sql`insert into badges (organization_id, name, created_at, updated_at, _trashed_at)
+        select ${acme.id}::bigint, repeat('y', 20000), now(), now(), now() from generate_series(1, 2000)`.execute(
+        tables,
+      );
+      for (const [resource, query, grant] of [
+        ['contacts', 'expand=account_id', 'accounts:read'],
+        ['contacts', 'expand=owner_id', 'members:list'],
+        ['badges', 'trashed=true', 'badges:restore'],
       ] as const) {
-        const { key, profile } = await limitedKey(instance(), acme, ['contacts:list', grant]);
-        const started = await startExport(`/api/v1/contacts?expand=${expand}`, {
+        const { key, profile } = await limitedKey(instance(), acme, [`${resource}:list`, grant]);
+        const started = await startExport(`/api/v1/${resource}?${query}`, {
           authorization: `Bearer ${key}`,
           accept: 'application/x-ndjson',
         });
-        await setGrants(instance(), acme, profile, ['contacts:list']);
+        await setGrants(instance(), acme, profile, [`${resource}:list`]);
         await until(async () => {
           const { json } = await instance().call('GET /auth/me', { key });
-          return JSON.stringify(json.grants) === '{"contacts":["list"]}';
+          return JSON.stringify(json.grants) === `{"${resource}":["list"]}`;
         }, 'apply the new grants');
         await assertIncomplete(started);
       }

@@ -152,15 +152,46 @@ onBothDrivers(
       assert.deepEqual(await idsOf('GET /firms?trashed=true&sort=id&name[in]=B1&name[in]=B2'), ids);
     });
 
+    test('the trash starts with the record that was deleted last, unless another order is requested', async () => {
+      const ids: number[] = [];
+      for (const name of ['O1', 'O2', 'O3']) ids.push(await create('/firms', { name }));
+      const [first, second, third] = ids;
+      for (const id of [second, third, first]) await succeeds(`DELETE /firms/${id}`);
+      const list = 'GET /firms?trashed=true&name[in]=O1&name[in]=O2&name[in]=O3';
+      for (const [query, expected] of [
+        ['', [first, third, second]],
+        ['&dir=asc', [second, third, first]],
+        ['&sort=trashed_at', [first, third, second]],
+        ['&sort=-trashed_at,name', [first, third, second]],
+        ['&sort=name', [first, second, third]],
+      ] as const)
+        assert.deepEqual(await idsOf(`${list}${query}`), expected, query);
+    });
+
+    test('modules find neither records in the trash nor those of other organizations', async () => {
+      const { database, resources } = instance();
+      const caller = commandCaller(alpha.id);
+      const find = () =>
+        changingRecords(database, resources, caller, (records) => records.find('firms', ['name', 'Found']));
+      const beta = await instance().organization('beta');
+      await call('POST /firms', { key: beta.key, body: { name: 'Found' } });
+      assert.equal(await find(), undefined);
+      const id = await create('/firms', { name: 'Found' });
+      assert.equal(await find(), String(id));
+      await succeeds(`DELETE /firms/${id}`);
+      assert.equal(await find(), undefined);
+    });
+
     test('references to a trashed record keep their value, and can be sent back but not assigned', async () => {
       const firm = await create('/firms', { name: 'Referred' });
       const visit = await create('/visits', { firm_id: firm, firm_ids: [firm], note: 'a' });
       const other = await create('/visits', {});
       const etag = (await succeeds(`GET /visits/${visit}`)).headers.get('etag');
       await succeeds(`DELETE /firms/${firm}`);
-      const read = await succeeds(`GET /visits/${visit}?expand=firm_id`);
+      const read = await succeeds(`GET /visits/${visit}?expand=firm_id,firm_ids`);
       const { firm_id, firm_name, firm_ids, expanded } = read.json;
-      assert.deepEqual([firm_id, firm_name, firm_ids, expanded], [firm, '', [firm], { firm_id: null }]);
+      assert.deepEqual([firm_id, firm_name, firm_ids], [firm, '', [firm]]);
+      assert.deepEqual(expanded, { firm_id: null, firm_ids: [] });
       assert.notEqual((await succeeds(`GET /visits/${visit}`)).headers.get('etag'), etag);
       assert.deepEqual(await idsOf(`GET /visits?firm_id=${firm}`), [visit]);
       await succeeds(`PUT /visits/${visit}`, { body: { firm_id: firm, firm_ids: [firm], note: 'b' } });
@@ -276,7 +307,8 @@ onBothDrivers(
         'firms:read',
         'firms:delete',
       ]);
-      assert.equal((await call(`GET ${path}`, { key: reader })).status, 403);
+      for (const accept of ['application/json', 'text/csv'])
+        assert.equal((await call(`GET ${path}`, { key: reader, headers: { accept } })).status, 403, accept);
       assert.equal((await call(`POST /firms/${small}/restore`, { key: reader })).status, 403);
       const { key } = await limitedKey(instance(), alpha, [
         'firms:list',

@@ -10,12 +10,24 @@ import { logIn } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
+/** Orders that are written together with their lines. */
+const orders = [
+  {
+    file: 'orders.yaml',
+    text: 'common: all\nfields:\n  title: { type: string }\nchildren:\n  lines: { of: order_lines, by: order_id, writable: true }\n',
+  },
+  {
+    file: 'order_lines.yaml',
+    text: 'singular: order_line\ncommon: all\nfields:\n  title: { type: string }\n  sku: { type: string }\n  order_id: { type: reference, to: orders, nullable: true }\n',
+  },
+];
+
 for (const driver of drivers) {
   describe(`usage (${driver})`, { concurrency: 1 }, () => {
     let instance: Instance;
     let acme: Organization;
     before(async () => {
-      instance = await startInstance(driver, { sources: await sourcesWith(people) });
+      instance = await startInstance(driver, { sources: await sourcesWith(people, ...orders) });
       acme = await instance.organization('acme');
     });
     after(() => instance.close());
@@ -57,6 +69,7 @@ for (const driver of drivers) {
         'a key has the ID of the user',
       );
       await call((await logIn(instance, administratorOf(beta))).token, 'GET cases?priority[in]=High');
+      await call(acme.key, 'POST orders', { lines: [{ sku: 'a' }] });
       await call(beta.key, 'GET leads?status=New');
       const deletedKey = await beta.makeKey();
       await call(deletedKey.key, 'GET leads?rating=Hot');
@@ -79,6 +92,7 @@ for (const driver of drivers) {
         await uses([
           ...fields('opportunities', 'account_id', 'amount', 'close_date', 'probability', 'stage'),
           ...fields('people', 'email'),
+          ...['orders', 'order_lines'].flatMap((name) => fields(name, 'title', 'sku')),
           ...fields('contacts', 'email', 'title', 'last_name', 'first_name', 'phone', 'department'),
         ]),
         [
@@ -91,6 +105,7 @@ for (const driver of drivers) {
           'acme opportunities close_date',
           'acme opportunities probability',
           'acme opportunities stage',
+          'acme order_lines sku',
           'acme people email',
         ],
       );

@@ -151,6 +151,13 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
     assertError(answer, 401);
   });
 
+  test('HTTP/1.0 does not require a Host header', async () => {
+    const [answer, ...more] = await exchanged(
+      ['GET /api/v1/leads HTTP/1.0', `Authorization: Bearer ${organization.key}`, '', ''].join(crlf),
+    );
+    assert.deepEqual([answer?.status, more], [200, []]);
+  });
+
   test('rejects a folded header or reads it as one value', async () => {
     const [answer] = await exchanged(head(list, 'X-Folded: a', ' b', close));
     assert.ok(answer);

@@ -67,12 +67,9 @@ function withFieldNames(where: unknown, name: (field: string) => string, depth =
 /** Returns the body with current field names. */
 function withCurrentNames(body: Body, aliases: Aliases): Body {
   const { where, ...rest } = body;
-  const { fields, ...names } = parametersIn(body, []);
   return {
     ...rest,
-    ...aliases.query(names),
-    // As in URLs, records have the requested names.
-    ...(fields !== undefined && { fields }),
+    ...aliases.query(parametersIn(body, [])),
     ...(where !== undefined && { where: withFieldNames(where, (field) => fieldNameOf(field, aliases)) }),
   };
 }

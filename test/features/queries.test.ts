@@ -245,6 +245,16 @@ onBothDrivers(
         const names = (sorted.json.data as readonly { name: string }[]).map(({ name }) => name);
         assert.deepEqual(names, ['c', 'a', 'b', 'd', 'e'], sort);
       }
+      const former = await query({ fields: ['phase'], q: 'd' });
+      assert.deepEqual(
+        (former.json.data as readonly Record<string, unknown>[]).map(({ id: _, ...rest }) => rest),
+        [{ phase: 'Lost' }],
+      );
+      const descending = await query({ sort: 'name', dir: 'desc', fields: 'name' });
+      assert.deepEqual(
+        (descending.json.data as readonly { name: string }[]).map(({ name }) => name),
+        ['e', 'd', 'c', 'b', 'a'],
+      );
       assert.deepEqual(namesIn(await query({ q: 'A' })), ['a']);
       assert.deepEqual(namesIn(await query({ q: 'A', where: { not: when('stage', 'eq', 'New') } })), []);
     });

@@ -99,6 +99,7 @@ onBothDrivers(
         await fails(400, 'GET /shops?score=5', { headers }),
         'score is not a parameter of this operation. Did you mean "custom.score"?',
       );
+      await succeeds('GET /shops?custom.score=5&custom.score[gte]=5', { headers });
     });
 
     test('definitions are listed, changed and checked like fields in YAML', async () => {

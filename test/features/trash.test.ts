@@ -168,6 +168,42 @@ onBothDrivers(
         assert.deepEqual(await idsOf(`${list}${query}`), expected, query);
     });
 
+    test('the trash has the parameters, counts and formats of lists', async () => {
+      const firm = await create('/firms', { name: 'Kept firm' });
+      const ids: number[] = [];
+      for (const note of ['red', 'green', 'red'])
+        ids.push(await create('/visits', { firm_id: firm, firm_ids: [firm], note }));
+      for (const id of ids) await succeeds(`DELETE /visits/${id}`);
+      const [first, second, third] = ids;
+      const list = `GET /visits?trashed=true&firm_id=${firm}`;
+      const { data } = (await succeeds(`${list}&sort=note,-id&expand=firm_id,firm_ids&fields=note`)).json;
+      const record = (await succeeds(`GET /firms/${firm}`)).json;
+      const expanded = { firm_id: record, firm_ids: [record] };
+      assert.deepEqual(data, [
+        { id: second, note: 'green', expanded },
+        { id: third, note: 'red', expanded },
+        { id: first, note: 'red', expanded },
+      ]);
+      for (const count of ['exact', 'estimated']) {
+        const prefer = `handling=strict, count=${count}`;
+        const { headers } = await succeeds(list, { headers: { prefer } });
+        assert.equal(headers.get('x-total-count'), '3', prefer);
+      }
+      const body = { where: { field: 'firm_id', op: 'eq', value: firm }, fields: ['note', 'trashed_at'] };
+      for (const [request, options] of [
+        [`${list}&fields=note,trashed_at`, {}],
+        ['POST /visits/query?trashed=true', { body }],
+      ] as const) {
+        const headers = { accept: 'text/csv' };
+        const csv = (await succeeds(request, { ...options, headers })).text.split('\r\n');
+        assert.deepEqual(
+          csv.map((line) => line.replace(/,\d{4}-.*/, ',time')),
+          ['id,note,trashed_at', `${third},red,time`, `${second},green,time`, `${first},red,time`, ''],
+          request,
+        );
+      }
+    });
+
     test('modules find neither records in the trash nor those of other organizations', async () => {
       const { database, resources } = instance();
       const caller = commandCaller(alpha.id);

@@ -28,6 +28,19 @@ fields:
   },
 );
 
+test('scopes are evaluated on changes from before a field was renamed', async () => {
+  const tickets = {
+    file: 'tickets.yaml',
+    text: 'common: all\nfields:\n  status: { type: string, renamed_from: state }\nscopes:\n  open: status == "Open"\n',
+  };
+  const resources = compileResource(checkSources(await sourcesWith(tickets)), '/api', []);
+  const resource = resources.find(({ name }) => name === 'tickets') ?? assert.fail();
+  const { context } = resource.viewFor(compileGrants([{ object: 'tickets', action: 'read:open' }]));
+  const text = visibleChanges('select', { resources: [context], action: 'read' }, () => '$1');
+  for (const image of ['after', 'before'])
+    assert.ok(text.includes(`coalesce(_i."${image}" ->> 'status', _i."${image}" ->> 'state')`), text);
+});
+
 test('changes omit references that the caller cannot see, also under the former name of the field', () => {
   const resources = compileResource(checkSources(sources), '/api', []);
   const deals = resources.find(({ name }) => name === 'deals') ?? assert.fail();

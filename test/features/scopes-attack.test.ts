@@ -59,6 +59,7 @@ children:
   parts: { of: parts, by: visit_id, writable: true }
 `,
 };
+const renamed = 'alias: true, deprecated: 2026-11-01, sunset: 2027-06-30';
 const steps = {
   file: 'steps.yaml',
   text: `singular: step
@@ -66,11 +67,11 @@ common: all
 fields:
   code: { type: string, unique: true }
   name: { type: string }
-  note: { type: string, group: internal }
+  note: { type: string, group: internal, renamed_from: memo, ${renamed} }
   visit_id: { type: reference, to: visits, nullable: true, on_delete: cascade }
   visit_code: { type: joined, through: visit_id, show: [code], group: finance }
   desk_id: { type: reference, to: desks, nullable: true }
-  ticket_ids: { type: references, to: tickets }
+  ticket_ids: { type: references, to: tickets, renamed_from: case_ids, ${renamed} }
 sort: { by: created_at, direction: desc }
 `,
 };
@@ -136,6 +137,35 @@ onBothDrivers(
         const { data } = (await send(key, 'GET /steps?fields=visit_code')).json;
         assert.deepEqual(data, [{ id: step, visit_code }]);
       }
+    });
+
+    test('former names show neither hidden fields nor hidden references', async () => {
+      const hidden = await create('tickets', { status: 'Closed' });
+      const visible = await create('tickets', {});
+      const ticket_ids = [hidden, visible];
+      const id = await create('steps', { code: 'renamed', note: 'Confidential', ticket_ids });
+      const grants = ['steps:read', 'steps:list', 'steps:update', 'tickets:read:open'];
+      const { key } = await limitedKey(instance(), acme, grants);
+      // The change log contains all references, whoever changes the record.
+      assert.equal((await send(key, `PATCH /steps/${id}`, { name: 'changed' })).status, 200);
+      for (const [caller, text, references] of [
+        [key, undefined, [visible]],
+        [acme.key, 'Confidential', ticket_ids],
+      ] as const) {
+        const {
+          note,
+          memo,
+          ticket_ids: current,
+          case_ids: former,
+        } = (await send(caller, `GET /steps/${id}`)).json;
+        assert.deepEqual([note, memo, current, former], [text, text, references, references]);
+        const list = await send(caller, 'GET /steps?fields=case_ids');
+        assert.deepEqual((list.json.data as readonly object[])[0], { id, case_ids: references });
+        const history = await send(caller, `GET /steps/${id}/history`);
+        const [change] = history.json.data as readonly { after: Record<string, unknown> }[];
+        assert.deepEqual([change?.after.memo, change?.after.case_ids], [text, references]);
+      }
+      assert.equal((await send(key, 'GET /steps?fields=memo')).status, 400);
     });
 
     test('concurrent reads by callers with the same limits find the records of each caller', async () => {

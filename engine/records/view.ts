@@ -138,9 +138,7 @@ function visibleDefinition(
 ): ResourceDefinition {
   if (groups.every(({ isReadable, isWritable }) => isReadable && isWritable)) return definition;
   const rights = new Map(groups.map((group) => [group.group, group]));
-  const isReadable = ({ group, aliasOf }: Field): boolean =>
-    (group === undefined || rights.get(group)?.isReadable === true) &&
-    (aliasOf === undefined || isReadable(aliasOf));
+  const isReadable = ({ group }: Field) => group === undefined || rights.get(group)?.isReadable === true;
   const isWritable = ({ group }: Field) => group === undefined || rights.get(group)?.isWritable === true;
   const { sort, filters, search, selection, uniques, screen, aggregates } = definition;
   const { board, ...look } = screen;

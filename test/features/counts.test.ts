@@ -19,17 +19,17 @@ onBothDrivers(
     before(async () => {
       alpha = await instance().organization('alpha');
       const beta = await instance().organization('beta');
-      for (const [{ id }, count] of [
-        [alpha, 12_345],
-        [beta, 10],
+      for (const [{ id }, first, last] of [
+        [alpha, 1, 12_345],
+        [beta, 12_346, 18_345],
       ] as const) {
         await instance().database.run({
           name: '',
           text: `insert into leads (organization_id, created_at, updated_at, status, last_name, rating, source, owner_id)
           select $1::bigint, now(), now(), case when n <= 45 then 'New' else 'Old' end, 'L' || n,
           case when n <= 10000 then 'Hot' else 'Cold' end, case when n <= 11000 then 'Web' else 'Fair' end, case when n <= 11000 then 1 else 2 end
-          from generate_series(1, $2::text::int) n`,
-          values: [id, String(count)],
+          from generate_series($2::text::int, $3::text::int) n`,
+          values: [id, String(first), String(last)],
         });
       }
       await instance().database.run({ name: '', text: 'analyze leads', values: [] });

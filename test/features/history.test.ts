@@ -167,6 +167,20 @@ onBothDrivers(
       assert.match(history.text, /"after":\{"id":\d+,.*"big":9007199254740993/);
     });
 
+    test('times are in UTC', async () => {
+      const id = await make('vaults', { name: 'Timed' });
+      await instance().database.run({
+        name: '',
+        text: `update crm_ledger set at = '2026-03-01T00:30:00.120000+02:00' where object = 'vaults' and object_id = $1::bigint`,
+        values: [String(id)],
+      });
+      const { data } = (await call(`GET vaults/${id}/history`)).json;
+      assert.deepEqual(
+        (data as { at: string }[]).map(({ at }) => at),
+        ['2026-02-28T22:30:00.12Z'],
+      );
+    });
+
     test('values logged before their field became sensitive are not returned', async () => {
       const id = await make('vaults', { name: 'Open' });
       await call(`PATCH vaults/${id}`, { name: 'Closed' });

@@ -170,6 +170,21 @@ onBothDrivers(
       assert.equal((await get(`/api/v1/jobs/${id}/history`, acme.key)).status, 200);
     });
 
+    test('without changes in the log, only callers who can read the record get an empty history', async () => {
+      const { key } = await limitedKey(instance(), acme, ['jobs:read:open', 'jobs:list']);
+      for (const [status, code] of [
+        ['New', 200],
+        ['Done', 404],
+      ] as const) {
+        const id = await make({ name: 'unlogged', status });
+        await sql`delete from crm_ledger where object = 'jobs' and object_id = ${id}::bigint`.execute(
+          tablesOf(instance().database),
+        );
+        assert.equal((await get(`/api/v1/jobs/${id}/history`, key)).status, code, status);
+        assert.deepEqual(await historyOf(id, acme.key), []);
+      }
+    });
+
     test('a key without a user owns nothing', async () => {
       const { key } = await limitedKey(instance(), acme, ['jobs:read:own', 'jobs:list:own']);
       const id = await make({ name: 'somebody' });

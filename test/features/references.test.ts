@@ -5,6 +5,7 @@ import { before, test } from 'node:test';
 import { deleteOrganization } from '../../plugins/tenants/organizations/index.ts';
 import { administratorOf, readable, signIn } from '../support/forms.ts';
 import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey } from '../support/limited.ts';
 import { logIn, makePerson } from '../support/people.ts';
 import { rowHashes } from '../support/reading.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -400,6 +401,26 @@ onBothDrivers(
       for (const target of [id, hidden]) {
         const answer = await send(`PATCH /notes/${target}`, { tag_ids: [secret] }, limited);
         assertMissing(answer, 'tag_ids[0]', `tag_ids[0] ${secret} does not exist in tags`);
+      }
+    });
+
+    test('expanded references are records that the caller can read, even if it can list more', async () => {
+      const { key } = await limitedKey(instance(), alpha, ['notes:*', 'tags:list', 'tags:read:open']);
+      const [open, secret] = [await tag('open'), await tag('hidden', true)];
+      const id = await note({ tag_ids: [open, secret] });
+      for (const path of [`notes/${id}`, 'notes?sort=id&dir=desc']) {
+        const { json } = await send(
+          `GET /${path}${path.includes('?') ? '&' : '?'}expand=tag_ids`,
+          undefined,
+          {},
+          key,
+        );
+        const [first] = (json.data ?? [json]) as readonly Json[];
+        assert.deepEqual(
+          first?.expanded.tag_ids?.map((item) => item.id),
+          [open],
+          path,
+        );
       }
     });
 

@@ -139,6 +139,26 @@ onBothDrivers(
       }
     });
 
+    test('an expanded list contains only the records that the caller can list', async () => {
+      const grants = ['desks:read', 'desks:list', 'tickets:read', 'tickets:list:own'];
+      const { id, key } = await limitedPerson(instance(), acme, grants);
+      const desk_id = await create('desks', {});
+      const own = await create('tickets', { desk_id, owner_id: Number(id) });
+      const other = await create('tickets', { desk_id });
+      for (const path of [`/desks/${desk_id}`, '/desks']) {
+        const { json } = await send(key, `GET ${path}?fields=id&expand=tickets`);
+        const [desk] = (json.data ?? [json]) as readonly {
+          expanded: { tickets: { data: readonly { id: number }[] } };
+        }[];
+        assert.deepEqual(
+          desk?.expanded.tickets.data.map((ticket) => ticket.id),
+          [own],
+          path,
+        );
+      }
+      assert.equal((await send(key, `GET /tickets/${other}`)).status, 200);
+    });
+
     test('former names show neither hidden fields nor hidden references', async () => {
       const hidden = await create('tickets', { status: 'Closed' });
       const visible = await create('tickets', {});

@@ -364,7 +364,7 @@ onBothDrivers(
       await rows(
         `insert into "firms" ("organization_id", "name", "created_at", "updated_at", "_trashed_at") select ${alpha.id}, 'Page ' || n, now(), now(), now() from generate_series(1, 25) n`,
       );
-      const page = await succeeds('GET /firms?trashed=true');
+      const page = await succeeds('GET /firms?trashed=true&sort=id');
       const [, next = ''] =
         /<[^>]*\/firms\?([^>]*)>; rel="next"/.exec(String(page.headers.get('link'))) ?? [];
       assert.match(next, /trashed=true/);

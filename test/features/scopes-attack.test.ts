@@ -166,7 +166,7 @@ onBothDrivers(
       const id = await create('steps', { code: 'renamed', note: 'Confidential', ticket_ids });
       const grants = ['steps:read', 'steps:list', 'steps:update', 'tickets:read:open'];
       const { key } = await limitedKey(instance(), acme, grants);
-      // The change log contains all references, whoever changes the record.
+      // The change log contains all references, also those that the author of the change cannot see.
       assert.equal((await send(key, `PATCH /steps/${id}`, { name: 'changed' })).status, 200);
       for (const [caller, text, references] of [
         [key, undefined, [visible]],

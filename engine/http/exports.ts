@@ -13,8 +13,8 @@ import { parseWeights } from './compression.ts';
 import { varyBy } from './reply.ts';
 
 /**
- * Returns the format that a client names (RFC 9110, section 12.5.1) and prefers at least as much as JSON.
- * Returns undefined if the client prefers JSON or if none of the requested types is available.
+ * Returns the format that a client names (RFC 9110, section 12.5.1) and prefers to JSON. Returns undefined if JSON has
+ * the same or a higher weight, or if none of the requested types is available.
  * @param accept the `Accept` header
  */
 export function acceptedFormat(

@@ -1,5 +1,6 @@
 // `crm mcp` connects clients that start programs: with a real client, and with messages on standard input.
 import assert from 'node:assert/strict';
+import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
@@ -73,6 +74,31 @@ test('each message gets its response, and notifications get none', async () => {
   assert.deepEqual(await forward([ping, '', notification]), [{ jsonrpc: '2.0', id: 7, result: {} }]);
   const [invalid] = await forward(['{']);
   assert.equal((invalid as { readonly error: { readonly code: number } }).error.code, -32700);
+});
+
+test('messages sent without waiting for the response to initialize have the revision that it names', async () => {
+  const protocolVersion = '2025-11-25';
+  const initialize = JSON.stringify({
+    ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
+    params: { protocolVersion, capabilities: {}, clientInfo: { name: 'test', version: '1.0.0' } },
+  });
+  const received: unknown[] = [];
+  const { server } = instance.app;
+  const receive = ({ headers }: IncomingMessage) =>
+    received.push([headers['mcp-method'], headers['mcp-protocol-version']]);
+  server.on('request', receive);
+  try {
+    const [first, ...others] = await forward([initialize, ping, ping]);
+    assert.equal((first as { readonly id: number }).id, 1);
+    assert.equal(others.length, 2);
+  } finally {
+    server.off('request', receive);
+  }
+  assert.deepEqual(received, [
+    ['initialize', undefined],
+    ['ping', protocolVersion],
+    ['ping', protocolVersion],
+  ]);
 });
 
 test('errors of HTTP and of the connection are responses to the message', async () => {

@@ -13,7 +13,7 @@ import { ensureEpoch } from '../../plugins/change-log/epoch.ts';
 import { findFeedBlocker } from '../../plugins/change-log/lag.ts';
 import { feedCursors, feedSigning } from '../../plugins/change-log/position.ts';
 import { changeLogRetention } from '../../plugins/change-log/retention.ts';
-import { type StreamContext, stream } from '../../plugins/change-log/stream.ts';
+import { createWaiters, type StreamContext, stream } from '../../plugins/change-log/stream.ts';
 import type { Change } from '../support/changes.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
@@ -252,6 +252,21 @@ onBothDrivers(
       await make('leads', { last_name: 'Awaited' }, other.key);
       const statuses = (await Promise.all(waiting)).map(({ status }) => status).sort();
       assert.deepEqual(statuses, [...Array(50).fill(200), 503]);
+    });
+
+    test('limits concurrent waits of all organizations, and each that ends makes room for one', () => {
+      const { enter } = createWaiters(instance().database);
+      const overloaded = { status: 503, code: 'overloaded' };
+      const enterMany = (count: number) =>
+        Array.from({ length: count }, (_, index) => enter(String(index % 20)));
+      const ends = enterMany(1000);
+      assert.throws(() => enter('another'), overloaded);
+      for (let times = 0; times < 2; times++) ends[0]?.();
+      enter('another');
+      assert.throws(() => enter('another'), overloaded);
+      for (const end of ends) end();
+      enterMany(999);
+      assert.throws(() => enter('another'), overloaded);
     });
 
     test('clients that disconnect from streams and waits make room for others', async () => {

@@ -178,6 +178,8 @@ onBothDrivers('saved views', (instance) => {
     const adminList = await admin.get(tabNamed(await admin.get(leads), 'Team').href);
     await follow(admin, await submit(admin, adminList, 'edit', { name: 'Everyone', shared: 'true' }));
     assert.ok(namesIn(await grace.get(leads)).includes('Everyone'));
+    const unchanged = await follow(other, await other.get(leads));
+    assert.ok(tabNamed(unchanged, 'Everyone').isCurrent, 'it remains the default of the other member');
     const logged = async () => {
       const { rows } = await sql<{ action: string }>`select action from crm_ledger
         where organization_id = ${acme.id}::bigint and object = 'saved view' and object_id = ${id}::bigint

@@ -1063,10 +1063,11 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   [
     things(
       '  a: { type: string, enum: [open, paid], closed: true, default: open }',
-      `checks: [{ that: 'a != "payed" || id > 0', fields: [a], message: No. }]\nscopes: { x: 'a in ["open", "closed"]' }`,
+      `checks: [{ that: 'a != "payed" || id > 0', fields: [a], message: No. }]\nscopes: { x: 'a in ["open", "closed"]', y: 'id > 0 && "payed" == a' }`,
     ),
     'things.yaml:5:24  "payed" is not a value of "a". Did you mean "paid"?',
     'things.yaml:6:29  "closed" is not a value of "a". Available: open, paid',
+    'things.yaml:6:55  "payed" is not a value of "a". Did you mean "paid"?',
   ],
   [
     things('  a: { type: int64 }\nlocked: a > b'),
@@ -1785,6 +1786,23 @@ fields:
   [
     rolledUp('number', 'sum: margin'),
     'quotes.yaml:4:22  "a" reads "margin" of lines, which belongs to the group "finance". Add "group: finance".',
+  ],
+  [
+    rolledUp('number, group: sales', 'sum: margin'),
+    'quotes.yaml:4:36  "a" reads "margin" of lines, which belongs to the group "finance". Fields of different groups cannot be combined.',
+  ],
+  [
+    rolledUp('integer, group: sales', 'count: true, where: margin > 5'),
+    'quotes.yaml:4:37  "a" reads "margin" of lines, which belongs to the group "finance". Fields of different groups cannot be combined.',
+  ],
+  [
+    rolledUp(
+      'integer, group: sales',
+      'count: true',
+      'of: lines, by: return_id',
+      '  return_id: { type: reference, to: quotes, nullable: true, group: finance }',
+    ),
+    'quotes.yaml:4:37  "a" reads "return_id" of lines, which belongs to the group "finance". Fields of different groups cannot be combined.',
   ],
   [
     rolledUp('integer', 'count: true', undefined, 'scopes: { cheap: amount < 5 }'),

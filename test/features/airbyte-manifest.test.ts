@@ -110,6 +110,18 @@ onBothDrivers(
       }
     });
 
+    test('declares that every value can be null', () => {
+      const assertNullable = (name: string, schema: Json) => {
+        const { type, properties, items } = schema;
+        if (type !== undefined) assert.ok(Array.isArray(type) && type.includes('null'), `${name}: ${type}`);
+        for (const [key, value] of Object.entries(properties ?? {})) assertNullable(`${name}.${key}`, value);
+        if (items !== undefined) assertNullable(`${name}[]`, items as Json);
+      };
+      for (const { name, schema_loader: loader } of streams.values())
+        for (const [field, schema] of Object.entries(loader.schema.properties as Record<string, Json>))
+          assertNullable(`${name}.${field}`, schema);
+    });
+
     test('reads every page of every resource, and each record matches its schema', async () => {
       await oneOfEach(instance(), organization.key, 'synced');
       const records = Array.from({ length: 45 }, (_, index) => ({ email: `${index}@example.com` }));

@@ -151,8 +151,10 @@ onBothDrivers(
       }
     });
 
-    test('lists and renames organizations', async () => {
+    test('lists organizations, also without members, and renames them', async () => {
+      await run('org', 'create', 'vacant');
       const { json, text } = await run('org', 'list');
+      await run('org', 'delete', 'vacant', '--yes', 'vacant');
       assert.deepEqual(
         (json.organizations as { slug: string; members: number }[]).map(({ slug, members }) => [
           slug,
@@ -161,6 +163,7 @@ onBothDrivers(
         [
           ['acme', 1],
           ['globex', 1],
+          ['vacant', 0],
         ],
       );
       assert.match(text, /^id +slug +name +members +phone region +created\n/);

@@ -15,6 +15,16 @@ import { related } from '../support/related.ts';
 import { errorOf, withoutHints } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
+/** A resource whose records only prevent deletes of other records of the same resource. */
+const knots = {
+  file: 'resources/knots.yaml',
+  text: `singular: knot
+common: all
+fields:
+  next_id: { type: reference, to: knots, nullable: true, on_delete: restrict }
+`,
+};
+
 onBothDrivers(
   'References',
   (instance, driver) => {
@@ -232,6 +242,10 @@ onBothDrivers(
       const folder = await create('folders');
       await send(`PATCH /api/v1/folders/${folder}`, { parent_id: folder });
       assert.equal((await remove(`folders/${folder}`)).status, 200);
+      // Deletes of other resources also delete records that refer to the deleted ones.
+      const knot = await create('knots');
+      await send(`PATCH /api/v1/knots/${knot}`, { next_id: knot });
+      assert.equal((await remove(`knots/${knot}`)).status, 200);
     });
 
     test('many clients delete protected and unprotected records at the same time', async () => {
@@ -432,5 +446,5 @@ onBothDrivers(
       assert.deepEqual(new Set(Object.values(hashes)), new Set(['0 ']));
     });
   },
-  { sources: await sourcesWith(...related) },
+  { sources: await sourcesWith(...related, knots) },
 );

@@ -156,7 +156,7 @@ onBothDrivers(
       assert.deepEqual((await use('find', { resource: 'tasks', where: forged })).records, []);
     });
 
-    test('a key that has reached the limit of writes can read, and write again the next day', async () => {
+    test('a key that has reached the limit of writes can read, and write as much the next day', async () => {
       const { id, use, fail } = await agent();
       for (let count = 0; count < limits.write; count++) await use('create', task(`limited ${count}`));
       const error = await fail('create', task('beyond'));
@@ -172,7 +172,7 @@ onBothDrivers(
       await sql`update crm_agent_calls set at = at - interval '1 day' where key_id = ${id}::bigint`.execute(
         tables(),
       );
-      await use('create', task('the next day'));
+      for (let count = 0; count < limits.write; count++) await use('create', task('the next day'));
     });
 
     test('a key that has reached the limit of reads can write and call describe', async () => {

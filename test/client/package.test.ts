@@ -160,7 +160,7 @@ fields:
       'instance',
       'json',
       'query',
-      'resources',
+      'resources.generated',
     ];
     assert.deepEqual(installed.files, [
       'LICENSE',
@@ -172,7 +172,7 @@ fields:
 
   test('marks deprecated fields', () => {
     const types = readFileSync(
-      join(installed.folder, 'node_modules/@crm-engine/client/dist/resources.d.ts'),
+      join(installed.folder, 'node_modules/@crm-engine/client/dist/resources.generated.d.ts'),
       'utf8',
     );
     assert.match(types, /@deprecated.*\n +readonly cost: string;/);

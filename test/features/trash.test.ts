@@ -62,8 +62,10 @@ onBothDrivers(
   'Trash',
   (instance) => {
     let alpha: Organization;
+    let beta: Organization;
     before(async () => {
       alpha = await instance().organization('alpha');
+      beta = await instance().organization('beta');
     });
     const call = (request: string, { body, key = alpha.key, headers }: Call = {}) => {
       const [method, path] = request.split(' ');
@@ -209,7 +211,6 @@ onBothDrivers(
       const caller = commandCaller(alpha.id);
       const find = () =>
         changingRecords(database, resources, caller, (records) => records.find('firms', ['name', 'Found']));
-      const beta = await instance().organization('beta');
       await call('POST /firms', { key: beta.key, body: { name: 'Found' } });
       assert.equal(await find(), undefined);
       const id = await create('/firms', { name: 'Found' });
@@ -275,7 +276,6 @@ onBothDrivers(
       const both = ['note', ['sought', 'later']] as const;
       assert.equal(await find(alpha.id, 'visits', both), String(ids[1]));
       assert.equal(await find(alpha.id, 'visits', both, ['note', ['sought']]), String(later));
-      const beta = await instance().organization('beta');
       assert.equal(await find(beta.id, 'visits', both), undefined);
     });
 
@@ -555,7 +555,6 @@ onBothDrivers(
     });
 
     test('a purge deletes the records of all organizations whose period is over, and no others', async () => {
-      const beta = await instance().organization('beta');
       const ids: number[] = [];
       for (const { key } of [alpha, beta, beta]) {
         const { json } = await call('POST /firms', { key, body: { name: 'Expires somewhere' } });

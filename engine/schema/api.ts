@@ -245,7 +245,7 @@ export function apiChanges(
       });
     }
     const { alias } = previous;
-    if (alias !== undefined && alias !== resource.alias)
+    if (alias !== undefined && alias !== resource.alias && alias !== newName)
       changes.push({
         kind: 'removed',
         name: `${newName} path /${alias}`,

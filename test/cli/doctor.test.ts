@@ -764,7 +764,7 @@ describe('checks without a database', () => {
     ['fd00::1', false],
     ['198.51.100.7', true],
     ['::', true],
-    // Nothing says to which IP address this name refers.
+    // The IP address of this name is unknown.
     ['metrics', true],
   ] as const)
     test(`an admin port on ${host} is ${isReported ? '' : 'not '}reported`, async () => {

@@ -118,7 +118,7 @@ describe(`records on the command line (${driver})`, () => {
     ]);
   });
 
-  test('a failed line fails the command; --on-error decides whether the lines after it are written', async () => {
+  test('a failed line fails the command, and --on-error decides whether later lines are written', async () => {
     await crmJson(['org', 'create', 'partly'], environment);
     writeFileSync(file('partly.csv'), `last_name,lead_score\na,1\n${'b,x\n'.repeat(25)}c,2\n`);
     const load = (...options: string[]) =>

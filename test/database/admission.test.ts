@@ -230,7 +230,7 @@ describe('admission', () => {
     assert.match(names(), /c$/);
   });
 
-  test('reports who waits, and who waits because of their own limit', async () => {
+  test('reports how many statements are waiting, and how many of their organizations have reached their own limit', async () => {
     const admission = createAdmission(bounds);
     const { ask, end } = works(admission);
     const load = () => admission.load().lanes.find(({ lane }) => lane === 'read');

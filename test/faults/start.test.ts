@@ -194,7 +194,7 @@ describe('rejected starts', { concurrency: 2 }, () => {
     }
   });
 
-  test('the printed URL works on this machine, also if the service listens on all addresses', () => {
+  test('the printed URL works on this machine even if the service listens on all addresses', () => {
     const port = portOf(silent);
     for (const [host, url] of [
       ['0.0.0.0', `http://127.0.0.1:${port}`],

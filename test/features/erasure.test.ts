@@ -256,7 +256,7 @@ onBothDrivers('erasure', (instance) => {
     ]);
   });
 
-  test('values of a record with fewer than five characters are not search terms', async () => {
+  test("a record's values of fewer than five characters are not search terms", async () => {
     const email = 'short.phone@example.com';
     await call('POST /api/v1/leads', { email, phone: '1234' });
     const { id } = await call('POST /api/v1/cases', { subject: 'Invoice 12345' });

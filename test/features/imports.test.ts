@@ -534,8 +534,7 @@ onBothDrivers(
       const { promise, resolve: release } = Promise.withResolvers<void>();
       const batch = database.schedule(() => promise, { organization: acme.id, lane: 'batch' });
       const imported = load('', csv, 'last_name\nx\ny');
-      await until(() => rejected() > earlier, 'a rejected statement');
-      release();
+      await until(() => rejected() > earlier, 'a rejected statement').finally(release);
       await batch;
       const { status, json } = await imported;
       assert.deepEqual([status, json.created, await count()], [200, 2, before + 2]);

@@ -644,7 +644,7 @@ onBothDrivers(
         assert.deepEqual(numbers, [1, 1, 2]);
       });
 
-      test('keeps a job for an hour whose action the instance does not have, after which it fails', async () => {
+      test('fails a job whose action the instance does not have, but only after an hour', async () => {
         const id = await queue('59 minutes');
         assert.equal(await claimJob(tables(), typesOf('other')), undefined);
         await update(Number(id), `due_at = now() - interval '61 minutes'`);

@@ -675,7 +675,7 @@ onBothDrivers(
       assert.equal(await reason([`people/${kept}`, deleted]), `record ${deleted} is not in the trash`);
     });
 
-    test('a merge can be undone for 30 days', async () => {
+    test('merges are deleted after 30 days, and can then no longer be undone', async () => {
       const [first, second] = [await firm(), await firm()];
       await merged(`firms/${first}`, second);
       const age = async (days: number) => {

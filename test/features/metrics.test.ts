@@ -299,7 +299,7 @@ test('nothing is measured without ADMIN_PORT', async () => {
   await instance.close();
 });
 
-test('metrics that cannot be read are omitted, and readings at the same time share one read', async () => {
+test('metrics that cannot be read are omitted, and concurrent requests share one read', async () => {
   let reads = 0;
   const { promise, resolve } = Promise.withResolvers<void>();
   const family = (name: string) => ({ [name]: { type: 'gauge', help: name } }) as const;

@@ -151,7 +151,7 @@ onBothDrivers(
       }
     });
 
-    test('lists organizations, also without members, and renames them', async () => {
+    test('lists organizations, including those without members, and renames them', async () => {
       await run('org', 'create', 'vacant');
       const { json, text } = await run('org', 'list');
       await run('org', 'delete', 'vacant', '--yes', 'vacant');
@@ -206,7 +206,7 @@ onBothDrivers(
       );
     });
 
-    test('a key created with --access can do only that with the grants of its profile', async () => {
+    test('a key created with --access is limited to that access, whatever its profile grants', async () => {
       const create = ['key', 'create', '--org', 'acme', '--profile', 'administrator', '--name', 'Reader'];
       for (const [access, status] of [
         ['read-only', 403],

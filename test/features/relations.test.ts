@@ -295,7 +295,7 @@ onBothDrivers(
       for (const isBatch of [false, true]) {
         const statusOf = ({ status, json }: Answer) =>
           isBatch ? (json.results as { status: number }[])[0]?.status : status;
-        // Conditional writes wait in the pool. Others can be late in a batch, and start again.
+        // Conditional writes wait on a connection of the pool. Other writes can time out in a batch, and are then repeated.
         const deletionOf = (path: string, id: number) => () =>
           isBatch ? batch(path, id) : remove(`${path}/${id}`, { 'if-match': '*' });
         // The reference is cleared.

@@ -135,7 +135,7 @@ onBothDrivers(
         const { key } = await limitedKey(instance(), acme, [...grants, ...more]);
         assert.equal((await send(key, `GET /steps/${step}`)).json.visit_code, visit_code);
         const { data } = (await send(key, 'GET /steps?fields=visit_code')).json;
-        assert.deepEqual(data, [{ id: step, visit_code }]);
+        assert.deepEqual((data as readonly object[])[0], { id: step, visit_code });
       }
     });
 

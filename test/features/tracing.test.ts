@@ -109,8 +109,9 @@ for (const driver of drivers) {
         instance.database.run({ name: '', text: `alter table ${from} rename to ${to}`, values: [] });
       await rename('cases', 'renamed_cases');
       const headers = { 'x-request-id': 'broken', ...byToken };
-      const { status } = await instance.call('GET /api/v1/cases', { headers });
-      await rename('renamed_cases', 'cases');
+      const { status } = await instance
+        .call('GET /api/v1/cases', { headers })
+        .finally(() => rename('renamed_cases', 'cases'));
       const { span } = await spansOf('broken');
       assert.deepEqual([span.attributes['http.response.status_code'], span.status], [status, 2]);
       assert.ok(status >= 500, String(status));

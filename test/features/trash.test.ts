@@ -206,19 +206,6 @@ onBothDrivers(
       }
     });
 
-    test('modules find neither records in the trash nor those of other organizations', async () => {
-      const { database, resources } = instance();
-      const caller = commandCaller(alpha.id);
-      const find = () =>
-        changingRecords(database, resources, caller, (records) => records.find('firms', ['name', 'Found']));
-      await call('POST /firms', { key: beta.key, body: { name: 'Found' } });
-      assert.equal(await find(), undefined);
-      const id = await create('/firms', { name: 'Found' });
-      assert.equal(await find(), String(id));
-      await succeeds(`DELETE /firms/${id}`);
-      assert.equal(await find(), undefined);
-    });
-
     test('references to a trashed record keep their value, and can be sent back but not assigned', async () => {
       const firm = await create('/firms', { name: 'Referred' });
       const visit = await create('/visits', { firm_id: firm, firm_ids: [firm], note: 'a' });
@@ -582,7 +569,8 @@ onBothDrivers(
       );
       const resource = instance().resources.find(({ name }) => name === 'firms') ?? assert.fail();
       const step = purgeStep(instance().database, resource);
-      while ((await step(tablesOf(instance().database))) === retentionBatch);
+      for (let batches = 1; (await step(tablesOf(instance().database))) === retentionBatch; batches++)
+        assert.ok(batches < 10, 'the purge does not end');
       assert.deepEqual(await rows(`select "id"::text from "firms" where "organization_id" = ${many.id}`), []);
     });
 

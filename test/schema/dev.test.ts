@@ -161,7 +161,7 @@ for (const driver of drivers.slice(-1)) {
       told.length = 0;
     });
 
-    test('an edit whose migration fails leaves no migration, and what was served stays', async () => {
+    test('an edit whose migration fails leaves no migration file, and the previous definitions are still served', async () => {
       const right = files.text('leads');
       const migrations = files.migrations();
       files.edit('leads', 'company: { type: string,', 'company: { type: string, unique: true,');

@@ -36,7 +36,7 @@ const closed = (keys = '') =>
 const text = code('type: string');
 const filtered = `${text}\nfilters: [{ field: code, operators: [eq] }]`;
 
-/** Edits, with the changes for clients, and those of the edit that reverts it. */
+/** Edits, each with its changes for clients, and with the changes of the edit that reverts it. */
 const edits: readonly (readonly [
   before: string,
   after: string,
@@ -308,6 +308,10 @@ test('a renamed resource breaks clients unless it has an alias, and so does the 
   ]);
   const [{ loses } = {}] = apiChanges(apiOf(aliased), apiOf(items('')), items(''));
   assert.deepEqual(loses, { resource: 'things' });
+  const reverted = definitionsOf(`${text}\nrenamed_from: items\n${until.replaceAll(', ', '\n')}`);
+  assert.deepEqual(changesBetween(aliased, reverted), [
+    'deprecated items /items is now /things; the old path works until its sunset date',
+  ]);
   assert.deepEqual(changesBetween(old, definitionsOf(text, 'items')), [
     'removed things the path /things was removed (breaks clients)',
     'added items the path /items is new',

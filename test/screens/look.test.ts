@@ -168,7 +168,7 @@ describe('the look of the admin UI', () => {
       ['-60 hours', '2 days ago'],
       ['-36 hours', 'yesterday'],
       ['-90 minutes', '1 hour ago'],
-      ['-3590 seconds', '59 minutes ago'],
+      ['-3575 seconds', '59 minutes ago'],
       ['-90 seconds', '1 minute ago'],
       ['-10 seconds', 'just now'],
       ['50 seconds', 'in a moment'],

@@ -1,4 +1,4 @@
-// Authenticator apps of test users.
+// Authenticator apps and passkeys of test users.
 import assert from 'node:assert/strict';
 import { Secret, TOTP } from 'otpauth';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -28,6 +28,23 @@ export async function setUpApp(
   const used = codeOf(secret);
   const answer = await browser.post(page, { ...form?.values, code: used });
   return { secret, used, recovery: shownIn(answer, 'codes').split('\n') };
+}
+
+/** Stores a passkey that no authenticator has. @returns its ID */
+export async function addPasskey(
+  { database }: Pick<Instance, 'database'>,
+  user: string,
+  name = 'Laptop',
+): Promise<string> {
+  const row = await tablesOf(database)
+    .insertInto('crm_passkeys')
+    .values({
+      ...{ user_id: user, credential: `${name} of ${user}`, public_key: '', uses: '0', transports: '' },
+      ...{ name, last_used_at: null },
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return row.id;
 }
 
 /** Makes a user's codes for the current time step valid again, instead of waiting for the next step. */

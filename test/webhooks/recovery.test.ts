@@ -174,7 +174,7 @@ onBothDrivers(
     describe('a failure pauses the subscription', () => {
       for (const [name, { failures = 0, since, retryAfter }, [least, most]] of [
         ['not before the eleventh one', { failures: 9, since: '1 hour' }, [0, 0]],
-        ['not within the first 30 seconds', { failures: 10, since: '10 seconds' }, [0, 0]],
+        ['not within the first 30 seconds', { failures: 10, since: '0 seconds' }, [0, 0]],
         ['for one to two seconds at first', { failures: 10, since: '1 minute' }, [1, 2]],
         ['twice as long after each additional one', { failures: 13, since: '1 minute' }, [8, 16]],
         ['for at most five minutes', { failures: 500, since: '1 day' }, [150, 300]],

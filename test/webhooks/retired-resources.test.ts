@@ -36,7 +36,7 @@ onBothDrivers(
       assert.equal((await instance().call('POST /api/booking-forms/whatsapp', { body: {} })).status, 501);
     });
 
-    test('an integration that is older than the retirement receives nothing, and its stored events are dead letters', async () => {
+    test('an integration added before its resource was retired receives nothing, and its stored events become dead letters', async () => {
       const page = await integrate(instance(), acme, 'meta-lead-ads');
       assert.equal((await deliver(instance(), page, leadgenBody({ leadgen: '"1"' }))).status, 404);
       await tablesOf(instance().database)

@@ -100,7 +100,7 @@ type LockedConnection = NonNullable<Awaited<ReturnType<typeof lockConnection>>>;
 export interface Connections {
   /**
    * Exchanges an authorization code. A code that is used again revokes the connection, because it was stolen.
-   * @returns undefined if the code, the client, the redirect URI or the verifier is wrong
+   * @returns undefined if the code, the client, the redirect URI or the verifier is wrong, or while the user has no access
    */
   readonly redeem: (
     tables: Tables,
@@ -113,7 +113,7 @@ export interface Connections {
   /**
    * Exchanges a refresh token for a new one. A token that has been exchanged before revokes the connection, because it was
    * stolen.
-   * @returns undefined if the token or the client is wrong
+   * @returns undefined if the token or the client is wrong, or while the user has no access
    */
   readonly refresh: (
     tables: Tables,

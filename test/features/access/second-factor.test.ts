@@ -25,7 +25,7 @@ import {
 } from '../../support/people.ts';
 import { until } from '../../support/process.ts';
 import { assertErrorShape } from '../../support/scenario.ts';
-import { codeOf, forgetStep, secretIn, setUpApp } from '../../support/second-factors.ts';
+import { addPasskey, codeOf, forgetStep, secretIn, setUpApp } from '../../support/second-factors.ts';
 
 const overview = '/setup/me/second-factor';
 const step = '/setup/login/second-factor';
@@ -80,17 +80,6 @@ for (const driver of drivers) {
       return browser;
     };
     const isIn = async (browser: Visitor) => (await browser.get('/setup/me')).status === 200;
-    const addPasskey = async ({ id }: Person, name = 'Laptop') => {
-      const row = await tablesOf(instance.database)
-        .insertInto('crm_passkeys')
-        .values({
-          ...{ user_id: id, credential: `${name} of ${id}`, public_key: '', uses: '0', transports: '' },
-          ...{ name, last_used_at: null },
-        })
-        .returning('id')
-        .executeTakeFirstOrThrow();
-      return row.id;
-    };
     /** Returns the rows of a user's second factors, sorted. */
     const factorsOf = ({ id }: Person) =>
       Promise.all(
@@ -259,7 +248,7 @@ for (const driver of drivers) {
 
     test('forms opened before the 15 minutes have passed change nothing afterwards', async () => {
       const { person, browser } = await withApp();
-      const passkey = await addPasskey(person);
+      const passkey = await addPasskey(instance, person.id);
       const page = `${overview}/app`;
       const shown = await browser.get(page);
       const [form] = formsOf(shown).filter(({ action }) => action === page);
@@ -324,7 +313,7 @@ for (const driver of drivers) {
 
     test('a reset by the operator ends every session, and the password is sufficient', async () => {
       const { person, browser } = await withApp();
-      await addPasskey(person);
+      await addPasskey(instance, person.id);
       await transaction(instance.database, async (tables) =>
         resetSecondFactor(tables, command(instance), await findUserBy(tables, person.id)),
       );
@@ -351,8 +340,11 @@ for (const driver of drivers) {
     test('removes one of several passkeys, but none of another user', async () => {
       const { person, browser } = await withApp();
       const other = await withApp();
-      const [laptop, phone] = [await addPasskey(person), await addPasskey(person, 'Phone')];
-      const foreign = await addPasskey(other.person);
+      const [laptop, phone] = [
+        await addPasskey(instance, person.id),
+        await addPasskey(instance, person.id, 'Phone'),
+      ];
+      const foreign = await addPasskey(instance, other.person.id);
       const page = `${overview}/remove-passkey`;
       const _csrf = await browser.token(`${overview}/app`);
       const confirmation = await browser.get(`${page}?id=${foreign}`);
@@ -381,7 +373,7 @@ for (const driver of drivers) {
       const person = await makePerson(instance, [{ organization: acme }, { organization: beta }]);
       const browser = await signIn(instance, person);
       await setUpApp(browser);
-      const id = await addPasskey(person);
+      const id = await addPasskey(instance, person.id);
       const _csrf = await browser.token(`${overview}/app`);
       for (const [form, fields] of [
         ['recovery-codes', {}],

@@ -268,7 +268,7 @@ function mergeReasonText(reason: MergeReason): string {
     case 'notWritable':
       return 'it changed fields that you cannot write';
     case 'missingReference':
-      return 'a record to which the other record refers does not exist anymore';
+      return 'a record to which the other record refers no longer exists';
   }
 }
 

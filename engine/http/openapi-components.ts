@@ -204,7 +204,7 @@ export const responses = {
     preferenceApplied,
   ),
   UnmergeRejected: errorResponse(
-    `The merge cannot be undone: the records were not merged in the last ${undoDays} days, the other record is not in the trash anymore, the fields have changed since, records would have the same values in unique fields, a locked record would change, or a field cannot change back to its previous value.`,
+    `The merge cannot be undone: the records were not merged in the last ${undoDays} days, the other record is no longer in the trash, the fields have changed since, records would have the same values in unique fields, a locked record would change, or a field cannot change back to its previous value.`,
     [
       errors.mergeNotUndoable({ kind: 'tooOld', days: undoDays }),
       errors.mergeConflict('orders', ['customer_id', 'number']),

@@ -667,7 +667,7 @@ onBothDrivers(
       await ok(`DELETE /tags/${lost}`);
       assert.equal(
         await reason([`badges/${badge}`, removed]),
-        'a record to which the other record refers does not exist anymore',
+        'a record to which the other record refers no longer exists',
       );
       const [kept, deleted] = [await create('people'), await create('people')];
       await merged(`people/${kept}`, deleted);

@@ -16,7 +16,7 @@ const rules: readonly (readonly [pattern: RegExp, replacement: string, example: 
     'rating is no filter',
   ],
   [/\bthere (?:is|are|was|were) none\b/i, '"does not exist", "is missing"', 'a default, where there is none'],
-  [/\bany more\b/i, '"no longer"', 'is not used any more'],
+  [/\bany ?more\b/i, '"no longer"', 'is not used any more'],
   [/\bat once\b/i, '"immediately" or "at the same time"', 'is served at once'],
   [
     /\b(?:whoever|anybody)\b|\bnobody [a-z]/i,

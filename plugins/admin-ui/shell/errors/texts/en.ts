@@ -102,7 +102,7 @@ export default {
   mergeTooOld: 'the records were not merged in the last {days} days',
   fieldsChanged: 'the fields of {resource} have changed since',
   fieldsNotWritable: 'it changed fields that you cannot write',
-  referenceMissing: 'a record to which the other record refers does not exist anymore',
+  referenceMissing: 'a record to which the other record refers no longer exists',
   bulkTooLarge: 'More than {count} records match the filters. Add filters.',
   countChanged: 'The number of records that match the filters has changed.',
   changed: 'The record has changed since it was read.',

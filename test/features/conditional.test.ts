@@ -67,6 +67,10 @@ onBothDrivers(
               { 'if-match': stale },
               { 'if-none-match': current },
               { 'if-none-match': '*' },
+              // Both conditions must be met.
+              { 'if-match': current, 'if-none-match': current },
+              { 'if-match': stale, 'if-none-match': stale },
+              { 'if-match': '*', 'if-none-match': '*' },
             ]) {
               const response = await call(`${method} ${path}`, header, {});
               assert.equal(response.status, 412, response.text);

@@ -392,6 +392,13 @@ onBothDrivers(
           1,
           'a record without such references is kept',
         );
+        if (!many) return;
+        const other = await make('family', { name: name('other parent') });
+        const orphan = await make('family', { name: name('orphan'), mother_id: kept, father_id: other });
+        await call('DELETE family/batch', { ids: [kept, other] });
+        const { mother_id, father_id } = (await call(`GET family/${orphan}`)).json;
+        assert.deepEqual([mother_id, father_id], [null, null]);
+        assert.equal((await changesOf('family', orphan)).length, 2, 'one change clears both references');
       });
     }
 

@@ -1,7 +1,7 @@
 // Hooks: modules' code that runs with every write, in the transaction of the write.
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
-import type { ModuleCode } from '../../engine/records/index.ts';
+import { type ModuleCode, Rejection } from '../../engine/records/index.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
@@ -27,6 +27,38 @@ const modules = [
       cases: {
         beforeWrites: ({ writes }) =>
           writes[0]?.input?.subject === 'too few' ? writes.slice(1).map(() => undefined) : undefined,
+      },
+    },
+  } satisfies ModuleCode,
+  {
+    name: 'earlier',
+    hooks: {
+      opportunities: {
+        beforeWrites: ({ writes }) =>
+          writes.map(({ input }) =>
+            input?.name === 'rejected together'
+              ? new Rejection('not this one', { field: 'name' })
+              : input && { ...input, stage: `${input.stage}, together` },
+          ),
+        beforeWrite: ({ action, input }) => {
+          calls.push({ hook: 'earlier', action, values: { name: input?.name } });
+          if (input?.name === 'rejected') throw new Rejection('not this one', { field: 'name' });
+          return input && { ...input, stage: `${input.stage}, one by one` };
+        },
+        afterWrite: ({ action }) => void calls.push({ hook: 'after earlier', action, values: {} }),
+      },
+    },
+  } satisfies ModuleCode,
+  {
+    name: 'later',
+    hooks: {
+      opportunities: {
+        beforeWrites: ({ writes }) =>
+          writes.map(({ action, input }) => {
+            calls.push({ hook: 'later', action, values: { name: input?.name } });
+            return input && { ...input, stage: `${input.stage}, later` };
+          }),
+        afterWrite: ({ action }) => void calls.push({ hook: 'after later', action, values: {} }),
       },
     },
   } satisfies ModuleCode,
@@ -190,6 +222,36 @@ onBothDrivers(
       assert.deepEqual((await succeed('GET tasks?title=fails+after')).data, []);
     });
 
+    test('the hooks of several modules run in their order, each with the values of the previous one', async () => {
+      const body = { name: 'a', stage: 'new' };
+      const { id, stage } = await succeed('POST opportunities', body);
+      assert.equal(stage, 'new, together, one by one, later');
+      await succeed(`PATCH opportunities/${id}`, { stage: 'old' });
+      assert.equal((await succeed(`GET opportunities/${id}`)).stage, 'old, together, one by one, later');
+      assert.deepEqual(
+        calls.map(({ hook, action }) => `${hook} ${action}`),
+        ['create', 'update'].flatMap((action) =>
+          ['earlier', 'later', 'after earlier', 'after later'].map((hook) => `${hook} ${action}`),
+        ),
+      );
+    });
+    test('a record that one hook rejects is not passed to other hooks', async () => {
+      const names = ['a', 'rejected together', 'b', 'rejected', 'c'];
+      const { results } = (await succeed('POST opportunities/batch', {
+        records: names.map((name) => ({ name })),
+        on_error: 'continue',
+      })) as { results: readonly { status: number }[] };
+      assert.deepEqual(
+        results.map(({ status }) => status),
+        [201, 400, 201, 400, 201],
+      );
+      const namesOf = (hook: string) => callsOf(hook).map(({ values }) => values.name);
+      assert.deepEqual(namesOf('earlier'), ['a', 'b', 'rejected', 'c']);
+      assert.deepEqual(namesOf('later'), ['a', 'b', 'c']);
+      for (const name of ['rejected together', 'rejected'])
+        assert.equal((await send('POST opportunities', { name })).status, 400);
+      assert.deepEqual(namesOf('later'), ['a', 'b', 'c']);
+    });
     test('statements that a hook runs at the same time are independent', async () => {
       assert.equal((await send('POST tasks', { title: 'many queries' })).status, 201);
     });
@@ -456,6 +518,13 @@ onBothDrivers(
         [201, first.id, 'true'],
       );
       assert.deepEqual(calls, []);
+      // The same key belongs to another request on another path.
+      const records = [{ title: 'a', points: 1 }];
+      const batch = await succeed('POST tasks/batch', { records }, acme.key, headers);
+      const [{ id } = { id: 0 }] = batch.results as readonly { id: number }[];
+      assert.deepEqual([(await get(id)).score, callsOf('before').length], [2, 1]);
+      assert.deepEqual(await succeed('POST tasks/batch', { records }, acme.key, headers), batch);
+      assert.equal(callsOf('before').length, 1);
     });
 
     test('hooks do not run for records that the caller cannot write', async () => {

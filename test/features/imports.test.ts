@@ -242,6 +242,28 @@ onBothDrivers(
       );
       const line = await load('', ndjson, Buffer.from('{"last_name":"M\xfcller"}\n{}', 'latin1'));
       assert.deepEqual([line.json.created, line.json.failed], [1, 1]);
+      const imported = await count();
+      const incomplete = Buffer.from('last_name\nMü').subarray(0, -1);
+      assert.deepEqual(
+        [(await load('', csv, incomplete)).json.error, await count()],
+        ['Invalid CSV: it is not UTF-8', imported],
+      );
+    });
+
+    test('long values keep every character, wherever it is in the body', async () => {
+      for (const start of ['', 'x', 'xx', 'xxx']) {
+        const description = `${start}${'😀'.repeat(1000)}`;
+        const key = { last_name: `long ${start}`, description };
+        for (const [type, body] of [
+          [csv, `last_name,description\n${key.last_name},${description}\n`],
+          [ndjson, lines(key)],
+        ] as const) {
+          assert.deepEqual((await load('', type, body)).json, { ...none, created: 1 });
+          const list = await instance().call('GET /api/v1/leads?sort=id&dir=desc', { key: acme.key });
+          const [record] = list.json.data as { description: string }[];
+          assert.equal(record?.description, description, `${type} ${start}`);
+        }
+      }
     });
 
     test('CSV with other delimiters and column names: each column contains the field to which it is assigned', async () => {

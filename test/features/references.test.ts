@@ -318,8 +318,21 @@ onBothDrivers(
         update?.changed.filter((name) => name.endsWith('_ids')),
         ['tag_ids', 'price_ids'],
       );
+      const four = await tag('four');
+      const { updated_at: _, ...kept } = await ok(`PATCH /notes/${id}`, {
+        tag_ids: [two, three, four],
+        price_ids: [three],
+      });
       await ok('DELETE /tags/batch', { ids: [two, three] });
-      assert.deepEqual([await tagsOf(id), await links(id)], [[], []]);
+      const { updated_at: __, ...rest } = await ok(`GET /notes/${id}`);
+      assert.deepEqual(rest, { ...kept, tag_ids: [four], price_ids: [] });
+      assert.deepEqual(await links(id), [four]);
+      const history = (await ok(`GET /notes/${id}/history`)).data;
+      assert.deepEqual(
+        history.map(({ version }) => version),
+        [4, 3, 2, 1],
+        'one change for all deleted tags',
+      );
     });
 
     test('restrict rejects the delete of a listed record', async () => {

@@ -279,7 +279,21 @@ onBothDrivers(
     test('unique values are free while a record is in the trash; restoring into a taken value is a conflict', async () => {
       const first = await create('/firms', { name: 'Unique' });
       await succeeds(`DELETE /firms/${first}`);
-      const second = await create('/firms', { name: 'Unique' });
+      await create('/firms', { name: 'Taken' });
+      const records = [{ name: 'Unique' }, { name: 'Taken' }];
+      const lines = records.map((record) => JSON.stringify(record)).join('\n');
+      const dryRun = await succeeds('POST /firms/import?dry_run=true', {
+        body: lines,
+        headers: { 'content-type': 'application/x-ndjson' },
+      });
+      assert.deepEqual([dryRun.json.created, dryRun.json.failed], [1, 1]);
+      const batch = await succeeds('POST /firms/batch', { body: { records, on_error: 'continue' } });
+      const results = batch.json.results as { status: number; id: number }[];
+      assert.deepEqual(
+        results.map(({ status }) => status),
+        [201, 409],
+      );
+      const second = results[0]?.id;
       const conflict = await call(`POST /firms/${first}/restore`);
       assert.deepEqual(
         [conflict.status, conflict.json.code, conflict.json.existing_id],
@@ -344,6 +358,12 @@ onBothDrivers(
         [small],
       );
       assert.equal((await call(`POST /firms/${large}/restore`, { key })).status, 404);
+      // A grant to restore all records does not include records that the caller cannot read.
+      const partial = ['firms:list', 'firms:read:small', 'firms:restore', 'firms:update'];
+      const { key: partialReader } = await limitedKey(instance(), alpha, partial);
+      assert.equal((await call(`POST /firms/${large}/restore`, { key: partialReader })).status, 404);
+      await succeeds(`POST /firms/${small}/restore`, { key: partialReader });
+      await succeeds(`DELETE /firms/${small}`);
       await succeeds(`POST /firms/${small}/restore`, { key });
     });
 

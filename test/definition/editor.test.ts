@@ -60,7 +60,8 @@ const beyondSchemas = [
   // Rules that exclude each other, or the value of an omitted field.
   /is greater than "max|the value is 0 if it is omitted|the default must be at least|must be between -\(2\^53|compare values differently|must be an email address/,
   /the default must be an object such as|the default\.rooms must be|integers in the default/,
-  /has a sequence and is unique already|unknown scope/,
+  /is unique already|these fields are already unique|only one record could have|"(a|owner_id)" is .* and cannot be unique|unknown scope/,
+  /a default cannot read it|cannot read "a" itself|"c" has "default_from" itself/,
   // Conditions of checks.
   /unknown field "b"|the expression must be|is not a field of the condition|cannot depend on the caller|would reveal the values|must read a field/,
   /is a money field\. Write|is not a value of "|unknown field "paid"\. Write/,

@@ -345,6 +345,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     things('  due: { type: timestamp, nullable: true }', '  due_offset: { type: string }'),
     'things.yaml:5:3  "due_offset" needs the same column as "due". Rename one of the fields.',
   ],
+  [
+    things('  due: { type: timestamp, nullable: true, retired: true }', '  due_offset: { type: string }'),
+    'things.yaml:4:3  "due" needs the same column as "due_offset". Rename one of the fields.',
+  ],
   // References and joined fields.
   [things('  a: { type: reference, nullable: true }'), 'things.yaml:4:3  a reference field needs "to"'],
   [
@@ -719,6 +723,30 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   [things(b, 'search: [b, b]'), 'things.yaml:5:13  "b" is listed twice in search'],
   [things(b, 'unique: [b, b]'), 'things.yaml:5:13  "b" is listed twice in unique'],
   [
+    things('  a: { type: string }', b, 'unique: [[a, b], [b, a]]'),
+    'things.yaml:6:18  these fields are already unique',
+  ],
+  [
+    things('  a: { type: string, unique: true }', b, 'unique: [a]'),
+    'things.yaml:6:9  these fields are already unique',
+  ],
+  [
+    things('  a: { type: integer, unique: true }', b, 'unique: [[a, b]]'),
+    'things.yaml:4:23  only one record could have the default of "a". Add "nullable: true" or "required: true".',
+  ],
+  [
+    things('  a: { type: integer, read_only: true }', b, 'unique: [[b, a]]'),
+    'things.yaml:6:14  "a" is read-only and cannot be unique, because callers could not fix a duplicate value',
+  ],
+  [
+    things(
+      '  owner_id: { type: int64, read_only: true, set: creator, assignable: true }',
+      b,
+      'unique: [[b, owner_id]]',
+    ),
+    'things.yaml:6:14  "owner_id" is assignable and cannot be unique',
+  ],
+  [
     { ...shared, 'a.yaml': 'common: [id, organization_id, id]\nfields: {}\n' },
     'a.yaml:1:31  "id" is listed twice in common',
   ],
@@ -1010,6 +1038,44 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:4:53  a reference field cannot have "default_from"',
   ],
   [
+    things('  a: { type: string, nullable: true, read_only: true, default_from: b }', b),
+    'things.yaml:4:55  a read-only field cannot have "default_from"',
+  ],
+  [
+    things(
+      '  a: { type: string, nullable: true, enum: [x], closed: true, transitions: { x: [] }, initial: [x], default_from: b }',
+      b,
+    ),
+    'things.yaml:4:101  "default_from" and "transitions" are mutually exclusive: remove one',
+  ],
+  [
+    things('  a: { type: string, nullable: true, default_from: a }'),
+    'things.yaml:4:52  the default of "a" cannot read "a" itself',
+  ],
+  [
+    things('  a: { type: int64, nullable: true, default_from: b + id }', '  b: { type: int64 }'),
+    'things.yaml:4:55  "id" is read-only, so a default cannot read it. Use "now" for the time of creation and "me" for the caller.',
+  ],
+  [
+    things(
+      '  a: { type: string, nullable: true, default_from: c }',
+      '  c: { type: string, nullable: true, default_from: b }',
+      b,
+    ),
+    'things.yaml:4:52  "c" has "default_from" itself, so its value is not known yet. Repeat its expression.',
+  ],
+  [
+    things('  c: { type: string, group: g }', '  a: { type: string, nullable: true, default_from: c }'),
+    'things.yaml:5:52  "c" belongs to the group "g", and "a" would reveal its values. Add "group: g" to "a".',
+  ],
+  [
+    things(
+      '  c: { type: string, sensitive: true }',
+      '  a: { type: string, nullable: true, default_from: c }',
+    ),
+    'things.yaml:5:52  "c" is sensitive, and "a" would reveal its values in the change log. Add "sensitive: true" to "a".',
+  ],
+  [
     things('  a: { type: int64 }\nchecks: [{ that: a > b, fields: [a], message: No. }]'),
     'things.yaml:5:22  unknown field "b". Available: id, organization_id, a',
   ],
@@ -1047,6 +1113,21 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
       '  a: { type: int64, group: x }\n  b: { type: int64 }\nchecks: [{ that: a > b, fields: [b], message: No. }]',
     ),
     'things.yaml:6:18  "a" belongs to the group "x", and "b" does not, so the check would reveal the values of "a"',
+  ],
+  [
+    things(
+      '  c: { type: number, group: g }\n  d: { type: number, group: h }',
+      'checks: [{ that: c > d, fields: [c], message: No. }]',
+    ),
+    'things.yaml:6:18  "c" belongs to the group "g", and "d" does not, so the check would reveal the values of "c"',
+  ],
+  [
+    things(
+      '  p: { type: money, currency: EUR, nullable: true, group: g }',
+      b,
+      `checks: [{ that: b == '' || p.amount > 2, fields: [b], message: No. }]`,
+    ),
+    'things.yaml:6:18  "p" belongs to the group "g", and "b" does not, so the check would reveal the values of "p"',
   ],
   [
     things('  a: { type: int64 }\nchecks: [{ that: 1 == 1, fields: [a], message: No. }]'),
@@ -1267,6 +1348,16 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     },
     'things.yaml:4:57  required references must not form a cycle, but they go from quotes back to things. Make one of them nullable.',
     'quotes.yaml:4:47  no record could be created, because required references go from things back to quotes. Make one of them nullable.',
+  ],
+  [
+    {
+      ...things('  a: { type: reference, to: [things, quotes], required: true, on_delete: cascade }'),
+      'quotes.yaml': `${head.join('\n')}\n  b: { type: reference, to: orders, required: true, on_delete: cascade }\n`,
+      'orders.yaml': `${head.join('\n')}\n  c: { type: reference, to: things, required: true, on_delete: cascade }\n`,
+    },
+    'things.yaml:4:57  required references must not form a cycle, but they go from quotes back to things. Make one of them nullable.',
+    'quotes.yaml:4:47  no record could be created, because required references go from orders back to quotes. Make one of them nullable.',
+    'orders.yaml:4:47  no record could be created, because required references go from things back to orders. Make one of them nullable.',
   ],
   [
     {
@@ -1508,12 +1599,25 @@ fields:
     'things.yaml:4:22  "a" is searched by every caller, so it cannot have a group. Remove it from "search".',
   ],
   [
+    things('  a: { type: string, group: g }', b, 'search: [b, a]'),
+    'things.yaml:4:22  "a" is searched by every caller, so it cannot have a group. Remove it from "search".',
+  ],
+  [
     things('  a: { type: string, group: g }', b, 'unique: [a, b]'),
     'things.yaml:4:22  "a" is unique together with "b", which is not in the group "g"',
   ],
   [
+    things('  a: { type: string, group: g }', '  c: { type: string, group: h }', 'unique: [c, a]'),
+    'things.yaml:4:22  "a" is unique together with "c", which is not in the group "g"',
+    'things.yaml:5:22  "c" is unique together with "a", which is not in the group "h"',
+  ],
+  [
     things('  a: { type: string, group: g }', link, '  j: { type: joined, through: p, show: [a] }'),
     'things.yaml:6:3  "j" shows "a" of things, which belongs to the group "g". Add "group: g".',
+  ],
+  [
+    things('  a: { type: string, group: g }', b, link, '  j: { type: joined, through: p, show: [b, a] }'),
+    'things.yaml:7:3  "j" shows "a" of things, which belongs to the group "g". Add "group: g".',
   ],
   [
     things(
@@ -1682,6 +1786,32 @@ fields:
   [
     things('  c: { type: number, sensitive: true }', '  a: { type: number, computed: c * 2 }'),
     'things.yaml:5:32  "c" is sensitive, and "a" would reveal its values in the change log. Add "sensitive: true" to "a".',
+  ],
+  [
+    things(
+      '  c: { type: number, group: g }',
+      '  d: { type: number, computed: c * 2, group: g }',
+      '  a: { type: number, computed: d + 1 }',
+    ),
+    'things.yaml:6:32  "d" belongs to the group "g", and "a" would reveal its values. Add "group: g" to "a".',
+  ],
+  [
+    things(
+      '  p: { type: money, currency: EUR, nullable: true, group: g }',
+      '  a: { type: number, computed: p.amount * 2 }',
+    ),
+    'things.yaml:5:32  "p" belongs to the group "g", and "a" would reveal its values. Add "group: g" to "a".',
+  ],
+  [
+    things('  p: { type: money, currency: EUR, nullable: true, group: g }', 'scopes: { s: p.amount > 2 }'),
+    'things.yaml:5:14  "p" belongs to the group "g", so a scope cannot read it',
+  ],
+  [
+    things(
+      '  p: { type: money, currency: EUR, nullable: true, sensitive: true }',
+      '  a: { type: number, computed: p.amount * 2 }',
+    ),
+    'things.yaml:5:32  "p" is sensitive, and "a" would reveal its values in the change log. Add "sensitive: true" to "a".',
   ],
   [
     things('  c: { type: number }', '  a: { type: number, computed: c * 2 }', 'search: [a]'),

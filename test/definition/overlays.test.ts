@@ -117,6 +117,33 @@ test('scopes are added or replaced', () => {
   );
 });
 
+test('lists of children are added or replaced', () => {
+  const text = `common: all
+fields:
+  parent_id: { type: reference, to: visits, nullable: true }
+  next_id: { type: reference, to: visits, nullable: true }
+children: { parts: { of: visits, by: parent_id }, others: { of: visits, by: next_id } }
+`;
+  const own = `extends: visits
+fields:
+  last_id: { type: reference, to: visits, nullable: true }
+children: { others: { of: visits, by: next_id, sort: id }, last: { of: visits, by: last_id } }
+`;
+  const visits = checkSources([
+    { file: 'common.yaml', text: shipped['shipped/common.yaml'] },
+    { file: 'shipped/visits.yaml', text, isShipped: true },
+    { file: 'own/visits.yaml', text: own },
+  ])[0];
+  assert.deepEqual(
+    visits?.children.map(({ name, by, order }) => [name, by, order?.field.name]),
+    [
+      ['parts', 'parent_id', undefined],
+      ['others', 'next_id', 'id'],
+      ['last', 'last_id', undefined],
+    ],
+  );
+});
+
 test('filters and searched fields are removed and added', () => {
   const [leads] = check({
     'own/leads.yaml':

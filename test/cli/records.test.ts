@@ -136,6 +136,15 @@ describe(`records on the command line (${driver})`, () => {
     assert.deepEqual([continued.code, stopped.code], [1, 1]);
   });
 
+  test('an import that fails midway says how many lines it has written', async () => {
+    await crmJson(['org', 'create', 'midway'], environment);
+    writeFileSync(file('midway.csv'), `last_name\n${'a\n'.repeat(1001)}"x"y\n`);
+    assertRefused(
+      await crm(['import', 'leads', file('midway.csv'), '--org', 'midway'], environment),
+      'Invalid CSV: line 1003: text follows a closing quote; before the error, 1000 records were created and 0 updated',
+    );
+  });
+
   test('--force replaces a file', async () => {
     writeFileSync(file('replaced.csv'), 'old');
     const args = ['export', 'leads', file('replaced.csv'), '--org', 'acme'];

@@ -95,3 +95,82 @@ s3 --> [*]
 - won is final.`,
   );
 });
+
+test('rules, targets and scopes are described, special characters are escaped, and former names are omitted', () => {
+  const orders = {
+    file: 'orders.yaml',
+    text: `
+description: 'a\\b \`c\` _d_ [e](f) <g> !h #i ~j~ | k'
+common: none
+fields:
+  code: { type: string, required: true, unique: true, min_length: 2, max_length: 9, pattern: "^\`|x$" }
+  email: { type: string, format: email, unique: true, nullable: true }
+  phone: { type: string, renamed_from: tel, alias: true, deprecated: 2026-01-01, sunset: 2027-01-01 }
+  price: { type: money, currency: EUR, nullable: true }
+  words: { type: list, of: string, max_items: 5 }
+  about: { type: reference, to: [orders, lines], nullable: true, on_delete: restrict }
+  line_ids: { type: references, to: lines }
+  due: { type: date, nullable: true, default_from: today }
+  amount: { type: number, rollup: { sum: amount, of: lines, by: order_id, unscoped: true } }
+  old: { type: string, retired: true }
+  stage: { type: string, enum: [a, b, c], closed: true, default: a, transitions: { a: { b: all, c: big }, b: [a] } }
+sort: { by: due, direction: desc }
+scopes: { big: code > "M", own: code == "A|B" }
+children: { lines: { of: lines, by: order_id, writable: true } }
+`,
+  };
+  const lines = {
+    file: 'lines.yaml',
+    text: 'common: none\nfields:\n  order_id: { type: reference, to: orders, required: true, on_delete: cascade }\n  amount: { type: number }\n',
+  };
+  const [, ofLines = '', ofOrders] = resourceDocs(
+    compileResource(checkSources([common, orders, lines]), '/api/v1', []),
+  ).split(/^## .*\n/m);
+  assert.match(ofLines, /\| reference to orders, required \| On delete: cascade\. \|/);
+  assert.equal(
+    ofOrders,
+    `
+a\\\\b \\\`c\\\` \\_d\\_ \\[e\\](f) \\<g\\> \\!h \\#i \\~j\\~ \\| k
+
+Path: \`/api/v1/orders\`
+
+| Field | Label | Type | Description |
+| --- | --- | --- | --- |
+| \`id\` | ID | int64, read-only |  |
+| \`organization_id\` | Organization ID | int64, read-only |  |
+| \`code\` | Code | string, required | At least 2 characters, at most 9 characters, pattern \`^'\\|x$\`. Unique. |
+| \`email\` | Email | string, nullable | Format email. Unique (caseless). |
+| \`phone\` | Phone | string |  |
+| \`price\` | Price | money, EUR, nullable |  |
+| \`words\` | Words | list of string | At most 5 values. |
+| \`about\` | About | reference to orders or lines, nullable | On delete: restrict. |
+| \`line_ids\` | Lines | references to lines |  |
+| \`due\` | Due | date, nullable | Default: \`today\`. |
+| \`amount\` | Amount | number, read-only | Rollup: \`sum of amount in lines by order_id\`. |
+| \`stage\` | Stage | string | Values: \`a\`, \`b\`, \`c\`. |
+
+- **Default order**: \`due\`, descending
+- **Filters**: \`about\` (in), \`line_ids\` (in)
+- **Unique**: \`code\`; \`email\`
+- **Scopes**: \`big\` (\`code > "M"\`), \`own\` (\`code == "A\\|B"\`)
+- **Children**: \`lines\` (\`lines\` by \`order_id\`, writable)
+
+### Transitions of \`stage\`
+
+\`\`\`mermaid
+stateDiagram-v2
+state "a" as s1
+state "b" as s2
+state "c" as s3
+[*] --> s1
+s1 --> s2
+s1 --> s3 : big
+s2 --> s1
+s3 --> [*]
+\`\`\`
+
+- a, where new records can start, can change to b or c (in the scope big).
+- b can change to a.
+- c is final.`,
+  );
+});

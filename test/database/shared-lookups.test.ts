@@ -22,6 +22,46 @@ test('a coalesced run is not cancelled when the client of its first caller disco
   assert.equal(await runInRequest(new RequestScope(() => '1'), run), undefined);
 });
 
+test('a coalesced call never receives a result that was computed before it', async () => {
+  const runs: ((result: string) => void)[] = [];
+  const call = coalesce(() => new Promise<string>((resolve) => runs.push(resolve)));
+  const [first, shared] = [call(), call()];
+  await within(
+    servedMs,
+    until(() => runs.length === 1, 'the first run starts'),
+  );
+  const later = [call(), call()];
+  await new Promise(setImmediate);
+  assert.equal(runs.length, 1, 'only one run at a time');
+  runs[0]?.('first');
+  await within(
+    servedMs,
+    until(() => runs.length === 2, 'the second run starts'),
+  );
+  runs[1]?.('second');
+  assert.deepEqual(await Promise.all([first, shared, ...later]), ['first', 'first', 'second', 'second']);
+});
+
+test('a failed run affects only the calls that share it', async () => {
+  let count = 0;
+  const call = coalesce(async () => {
+    if (++count === 1) throw new Error('failed');
+    return count;
+  });
+  await Promise.all([assert.rejects(call(), /failed/), assert.rejects(call(), /failed/)]);
+  assert.equal(await within(servedMs, call()), 2);
+});
+
+test('a failed lookup is not cached', async () => {
+  let count = 0;
+  const values = ttlCache('test_failing', async () => {
+    if (++count === 1) throw new Error('Connection terminated');
+    return { count };
+  });
+  await assert.rejects(async () => values.get('a'), { status: 500 });
+  assert.deepEqual(await values.get('a'), { count: 2 });
+});
+
 test('a value that was looked up slowly is cached for less time, because it can have changed since', async () => {
   let count = 0;
   const values = ttlCache('test_slow', async () => {

@@ -1776,6 +1776,13 @@ fields:
     'things.yaml:5:39  timestamps cannot be moved by a duration in this expression',
   ],
   [
+    things(
+      '  at: { type: timestamp, nullable: true }',
+      `  a: { type: boolean, computed: 'at < duration("1h") + at' }`,
+    ),
+    'things.yaml:5:39  timestamps cannot be moved by a duration in this expression',
+  ],
+  [
     things('  c: { type: number, group: g }', '  a: { type: number, computed: c * 2 }'),
     'things.yaml:5:32  "c" belongs to the group "g", and "a" would reveal its values. Add "group: g" to "a".',
   ],

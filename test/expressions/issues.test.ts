@@ -19,6 +19,8 @@ const cases: readonly (readonly [source: string, ...issues: Issue[]])[] = [
   ['now() > seen_at', [0, 'write "now" without parentheses']],
   // Types.
   ['title == 5', [0, 'title (text) cannot be compared with 5 (an integer). Write "5" in quotes.']],
+  ['5 == title', [0, '5 (an integer) cannot be compared with title (text). Write "5" in quotes.']],
+  ['"5" == score', [0, '"5" (text) cannot be compared with score (an integer). Write 5 without quotes.']],
   ['score == "5"', [0, 'score (an integer) cannot be compared with "5" (text). Write 5 without quotes.']],
   [
     'active == "true"',
@@ -107,6 +109,10 @@ const cases: readonly (readonly [source: string, ...issues: Issue[]])[] = [
     'duration("24h1us") + due_on > today',
     [0, 'a date can only be moved by whole days, for example duration("24h") or duration("336h")'],
   ],
+  [
+    'duration("1h") - seen_at < now',
+    [0, '"-" cannot be applied to duration("1h") (a duration) and seen_at (a timestamp)'],
+  ],
   ['due_on + 1 > today', [0, '"+" cannot be applied to due_on (a date) and 1 (an integer)']],
   [
     'duration("24h") - due_on > today',
@@ -186,6 +192,7 @@ describe('expressions at a limit', () => {
         .concat(''),
     ],
     ['20 levels', `${'('.repeat(20)}active${')'.repeat(20)}`],
+    ['10 decimals', 'round(amount, 10) > 1.5'],
     ['200 items', `score in [${Array.from({ length: 200 }, () => '1').join()}]`],
     ['the lowest integer', 'big == -9223372036854775808'],
     ['the longest duration', 'seen_at > now - duration("1000000h")'],

@@ -33,6 +33,8 @@ interface Stream {
   };
   readonly incremental_sync?: {
     readonly cursor_field: string;
+    readonly cursor_datetime_formats: readonly string[];
+    readonly lookback_window: string;
     readonly start_time_option?: { readonly field_name: string };
     readonly is_client_side_incremental?: boolean;
   };
@@ -103,8 +105,16 @@ onBothDrivers(
         [...streams.keys()].toSorted(),
         [...definitions.map(({ name }) => name), 'deletions'].toSorted(),
       );
-      for (const { type, primary_key: key, schema_loader: loader } of streams.values()) {
+      for (const stream of streams.values()) {
+        const { type, primary_key: key, schema_loader: loader, incremental_sync: incremental } = stream;
         assert.equal(type, 'DeclarativeStream');
+        // Records of transactions that were still open during a sync have earlier timestamps.
+        assert.equal(incremental?.lookback_window, 'PT1H');
+        assert.deepEqual(incremental.cursor_datetime_formats, [
+          '%Y-%m-%dT%H:%M:%S.%fZ',
+          '%Y-%m-%dT%H:%M:%SZ',
+        ]);
+        assert.equal(incremental.cursor_field in (loader.schema.properties as Json), true);
         const { properties } = loader.schema as { readonly properties: Json };
         for (const field of key) assert.ok(Object.hasOwn(properties, field), field);
       }

@@ -260,6 +260,16 @@ onBothDrivers(
       assert.match(String(floors?.description), /Default: `1`\./);
       const patch = schemas.ShopPatch as typeof input;
       assert.equal(patch.properties.custom.required, undefined);
+      const item = schemas.ShopShelvesItem as typeof input;
+      assert.deepEqual(
+        [item.required.includes('custom'), item.properties.custom.required],
+        [true, ['depth']],
+      );
+      for (const name of ['Shop', 'ShopProjection']) {
+        const { custom } = (schemas[name] as typeof input).properties;
+        assert.deepEqual(Object.keys(custom.properties as Json).sort(), ['code', 'floors', 'open'], name);
+        assert.equal(custom.required, undefined, name);
+      }
       const admin = await signIn(instance(), administratorOf(alpha));
       const at = '/setup/o/alpha/data/shops/new';
       const form = await admin.get(at);

@@ -141,6 +141,10 @@ onBothDrivers(
       assert.equal((await instance().call(`GET /api/v1/bargains/${creation.json.id}`, { key })).status, 200);
       assert.equal((await instance().call('GET /api/v1/bargains', { key })).status, 403);
       assert.equal((await call('DELETE bargains')).status, 405);
+      const imported = await call('POST bargains/import', 'label\nby import\n', {
+        'content-type': 'text/csv',
+      });
+      assert.deepEqual([imported.status, imported.json.created], [200, 1], imported.text);
     });
 
     test('the API description marks the old names as deprecated', async () => {

@@ -7,6 +7,20 @@ import { everyType } from '../support/every-type.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { sourcesWith } from '../support/sources.ts';
 
+const former = {
+  file: 'former.yaml',
+  text: 'retired: true\ncommon: all\nfields:\n  name: { type: string }\n',
+};
+const items = {
+  file: 'items.yaml',
+  text: `
+singular: item
+common: all
+fields:
+  size: { type: integer, renamed_from: length, alias: true, deprecated: 2026-01-01, sunset: 2027-01-01 }
+  gone: { type: string, retired: true }
+`,
+};
 const things = {
   file: 'things.yaml',
   text: `
@@ -26,7 +40,7 @@ custom_fields: true
 scopes: { low: level == "low" }
 `,
 };
-const sources = await sourcesWith(...everyType, things);
+const sources = await sourcesWith(...everyType, things, items, former);
 const written: { readonly resource: string; readonly values: Readonly<Record<string, unknown>> }[] = [];
 const noteOf = (resource: string) => ({
   beforeWrite: ({ previous }: { readonly previous: Readonly<Record<string, unknown>> | undefined }) => {
@@ -137,6 +151,13 @@ onBothDrivers(
       assert.equal(input['total?'], 'number | null', 'modules can write read-only fields');
       assert.ok(!('id' in input) && !('id?' in input), 'the server sets the ID');
       assert.ok(source.includes('/** The name without *\\/ in it. */'));
+      assert.doesNotMatch(source, /former/, 'retired resources are omitted');
+      assert.equal(membersOf(source, 'Item').size, 'number');
+      assert.deepEqual(
+        Object.keys(membersOf(source, 'ItemInput')).filter((name) => /size|length|gone/.test(name)),
+        ['size?'],
+      );
+      assert.doesNotMatch(source, /length|gone/, 'former names and retired fields are omitted');
       for (const grant of ['things:create', 'things:update:low', 'things.finance:read'])
         assert.match(source, new RegExp(`^  \\| "${grant}"`, 'm'));
     });

@@ -35,6 +35,42 @@ test('hooks and actions of unknown resources', () =>
     ],
   ));
 
+test('hooks and actions of retired resources', async () => {
+  const retired = { file: 'old.yaml', text: 'retired: true\ncommon: all\nfields: {}\n' };
+  assert.deepEqual(
+    issuesOf(
+      [{ name: 'acme', hooks: { leads: {}, old: {} }, actions: { old: { call: action() } } }],
+      [changeLog],
+      checkSources(await sourcesWith(retired)),
+    ).map((line) => line.replace(/resource\b.*/, 'resource')),
+    ['hooks', 'actions'].map((key) => `module acme: ${key}.old: the instance does not have this resource`),
+  );
+});
+
+test('grants, names and schemas of each action', () =>
+  assert.deepEqual(
+    issuesOf([
+      {
+        name: 'one',
+        actions: {
+          leads: {
+            call: action(),
+            'call--back': action(),
+            delete: action({ permission: 'own' }),
+            rate: action({ output: { properties: 'name' } }),
+            update: action({ permission: 'update' }),
+          },
+        },
+      },
+      { name: 'two', actions: { contacts: { call: action() } } },
+    ]),
+    [
+      'module one: actions.leads.call--back: the name must consist of lower-case letters, digits and single hyphens',
+      'module one: actions.leads.delete: an action with a grant of its own cannot have the name of an action of the API',
+      'module one: actions.leads.rate.output: the schema is invalid: /properties must be object',
+    ],
+  ));
+
 test('names and schemas of actions', () =>
   assert.deepEqual(
     issuesOf([
@@ -57,7 +93,14 @@ test('hooks after writes, and actions, need the change log', () => {
   const before = { name: 'before', hooks: { leads: { beforeWrite: () => undefined } } };
   const after = { name: 'after', hooks: { leads: { afterCommit: () => undefined } } };
   const acting = { name: 'acting', actions: { leads: { act: action() } } };
-  assert.deepEqual(issuesOf([before, after, acting], []), [message('after'), message('acting')]);
+  const others = [
+    { name: 'one', hooks: { ...before.hooks, contacts: { afterWrite: () => undefined } } },
+    { name: 'many', hooks: { ...before.hooks, contacts: { afterWrites: () => undefined } } },
+  ];
+  assert.deepEqual(
+    issuesOf([before, after, acting, ...others], []),
+    ['after', 'acting', 'one', 'many'].map(message),
+  );
   assert.deepEqual(issuesOf([before, after, acting]), []);
 });
 

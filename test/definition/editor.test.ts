@@ -40,7 +40,7 @@ function isMarked(files: Files): boolean {
  * a calculation.
  */
 const beyondSchemas = [
-  /^crm_x\.yaml.*names that start with/,
+  /^(crm|pg)_x\.yaml.*names that start with/,
   /^events\.yaml.*is reserved for event subscriptions/,
   /^members\.yaml.*is reserved for members/,
   /^fields\.yaml.*is reserved for custom fields/,

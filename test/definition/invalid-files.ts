@@ -244,6 +244,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'crm_x.yaml:1:1  names that start with "crm_" are reserved for the engine',
   ],
   [
+    { 'pg_x.yaml': head.join('\n') },
+    'pg_x.yaml:1:1  names that start with "pg_" are reserved for PostgreSQL',
+  ],
+  [
     { ...things(), 'x.yaml': ['name: things', ...head].join('\n') },
     'things.yaml:1:1  two files define the resource "things"',
   ],
@@ -433,6 +437,20 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   [
     { ...things('renamed_from: others'), 'others.yaml': head.join('\n') },
     'things.yaml:4:15  the resource "others" is still declared. Remove it, or "renamed_from" here.',
+  ],
+  [
+    { ...things('renamed_from: others'), 'items.yaml': [...head, 'renamed_from: others'].join('\n') },
+    'things.yaml:4:15  "items" is already renamed from "others"',
+  ],
+  [
+    {
+      'lines.yaml': `retired: true\n${lines['lines.yaml'].replace('required', 'nullable')}`,
+      'quotes.yaml':
+        'common: [id, organization_id]\nfields:\n  a: { type: integer, rollup: { count: true, of: lines, by: quote_id } }\nchildren: { rows: { of: lines, by: quote_id } }\n',
+      'common.yaml': head.join('\n'),
+    },
+    'quotes.yaml:3:50  lines is retired. Remove the field.',
+    'quotes.yaml:4:25  lines is retired. Remove the list.',
   ],
   [
     things('  a: { type: string, renamed_from: c }', '  b: { type: string, renamed_from: c }'),
@@ -1205,6 +1223,13 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:4:62  unknown scope "owm". Did you mean "own"?',
   ],
   [
+    things(
+      '  a: { type: string, enum: [x, y], closed: true, default: x, transitions: { x: { y: own }, y: { x: all, y: owm } } }',
+      'scopes: { own: id == me }',
+    ),
+    'things.yaml:4:62  unknown scope "owm". Did you mean "own"?',
+  ],
+  [
     things('  a: { type: string, enum: [x, y], closed: true, default: x, transitions: { x: { z: all } } }'),
     'things.yaml:4:62  "z" is not in "enum"',
   ],
@@ -1911,6 +1936,15 @@ fields:
   [
     rolledUp('integer', 'count: true', 'of: lines, by: name'),
     'quotes.yaml:4:61  "name" is not a reference from lines to quotes. Available: quote_id',
+  ],
+  [
+    rolledUp(
+      'integer',
+      'count: true',
+      'of: lines, by: about',
+      '  about: { type: reference, to: [quotes, lines], nullable: true }',
+    ),
+    'quotes.yaml:4:61  "about" of lines refers to one of several resources, so it cannot be used for a rollup',
   ],
   [
     rolledUp('integer', 'count: true, where: amount > limit'),

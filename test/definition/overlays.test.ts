@@ -298,6 +298,13 @@ const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lin
     { 'own/x.yaml': 'extends: leads\nscopes:\n  near: zone == "N" || zne == "S"\n' },
     'own/x.yaml:3:24  unknown field "zne". Did you mean "zone"?',
   ],
+  // The extended resource already has two scopes.
+  [
+    {
+      'own/x.yaml': `extends: leads\nscopes:\n${Array.from({ length: 19 }, (_, index) => `  s${index}: zone == "N"\n`).join('')}`,
+    },
+    'own/x.yaml:2:1  a resource can have at most 20 scopes',
+  ],
   // A change in the overlay can make a shipped scope invalid.
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  zone: { group: place }\n' },

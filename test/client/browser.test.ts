@@ -44,9 +44,9 @@ test('the client works on a page of another origin', { skip }, async () => {
     if (url === '/')
       return response
         .setHeader('content-type', 'text/html')
-        .end('<script type=module src=/page.js></script>');
-    const isOfClient = /^\/dist\/\w+\.js$/.test(url);
-    if (!isOfClient && url !== '/page.js') return response.writeHead(204).end();
+        .end('<script type=module src=/page.js onerror="document.title=`{}`"></script>');
+    const isOfClient = /^\/dist\/[\w.]+\.js$/.test(url);
+    if (!isOfClient && url !== '/page.js') return response.writeHead(404).end();
     const text = isOfClient
       ? readFileSync(join(installed.folder, 'node_modules/@crm-engine/client', url))
       : script;

@@ -349,6 +349,16 @@ onBothDrivers('erasure', (instance) => {
     });
   }
 
+  test('counts a record once that several selections contain', async () => {
+    const selected = { last_name: 'Twice', email: 'twice@example.com' };
+    await call('POST /api/v1/leads/batch', { records: Array.from({ length: 60 }, () => selected) });
+    const selection = 'leads?email=twice@example.com';
+    const { records } = (
+      await forget(acme, '--records', selection, `${selection}&created_at[gte]=2000-01-01T00:00:00Z`)
+    ).json as { records: Record<string, string[]> };
+    assert.equal(records.leads?.length, 60);
+  });
+
   test('rejects more records than one person can have', async () => {
     const records = Array.from({ length: 101 }, () => ({ last_name: 'Many', status: 'New' }));
     await call('POST /api/v1/leads/batch', { records });

@@ -325,7 +325,6 @@ async function recordsOf(
   organization: string,
 ): Promise<Map<string, string[]>> {
   const idsByResource = new Map<string, string[]>();
-  let count = 0;
   for (const { name, filters, conditions } of selections) {
     const plan = {
       organization,
@@ -335,7 +334,7 @@ async function recordsOf(
     };
     const ids = (await run(queryOf(filters.findStatement(plan)))).map(({ id }) => String(id));
     idsByResource.set(name, [...new Set([...(idsByResource.get(name) ?? []), ...ids])]);
-    count += ids.length;
+    const count = [...idsByResource.values()].reduce((sum, { length }) => sum + length, 0);
     if (count > maxErasedRecords)
       throw new TranslatedError(later('tooManyRecords', { max: String(maxErasedRecords) }));
   }

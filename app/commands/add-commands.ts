@@ -16,6 +16,10 @@ interface FieldOptions {
   readonly description?: string | undefined;
   readonly default?: string | undefined;
   readonly to?: string | undefined;
+  readonly onDelete?: string | undefined;
+  readonly currency?: string | undefined;
+  readonly through?: string | undefined;
+  readonly show?: string | undefined;
   readonly nullable?: true | undefined;
   readonly required?: true | undefined;
   readonly unique?: true | undefined;
@@ -40,7 +44,11 @@ export function addCommands({ program, run }: CommandLine<Instance>): void {
     .argument('<type>', Object.keys(fieldTypes).join(', '))
     .option('--description <text>', 'description in the OpenAPI document')
     .option('--default <value>', 'default value')
-    .option('--to <resource>', 'target resource of a reference')
+    .option('--to <resources>', 'target resource of a reference, or several, separated by commas')
+    .option('--on-delete <rule>', 'effect of deleting the referenced record: clear, restrict or cascade')
+    .option('--currency <code>', 'currency of a money field, or "any"')
+    .option('--through <field>', 'reference that a joined field follows')
+    .option('--show <fields>', 'fields that a joined field shows, separated by commas')
     .option('--nullable', 'allow null; an absent value becomes null')
     .option('--required', 'reject bodies without this field')
     .option('--unique', 'reject a second record with the same value in an organization')
@@ -115,11 +123,17 @@ sort: { by: created_at, direction: desc }
 /** Formats a field as one line of YAML. */
 function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptions, 'filter'>): string {
   const { text, refers, element }: FieldType = fieldTypes[type as keyof typeof fieldTypes];
+  const { to, onDelete, currency, through, show } = options;
+  // By default, deleting the referenced record sets the reference to null.
+  const isOptional = refers && element === undefined && !options.required;
   const field = {
     type,
-    ...(options.to !== undefined && { to: options.to }),
-    // By default, deleting the referenced record sets the reference to null.
-    ...((options.nullable || (refers && element === undefined && !options.required)) && { nullable: true }),
+    ...(to !== undefined && { to: to.includes(',') ? itemsOf(to) : to }),
+    ...(onDelete !== undefined && { on_delete: onDelete }),
+    ...(currency !== undefined && { currency }),
+    ...(through !== undefined && { through }),
+    ...(show !== undefined && { show: itemsOf(show) }),
+    ...((options.nullable || isOptional) && { nullable: true }),
     ...(options.required && { required: true }),
     ...(options.unique && { unique: true }),
     ...(value !== undefined && { default: text === undefined ? (parse(value) as unknown) : value }),
@@ -127,6 +141,8 @@ function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptio
   };
   return stringify(field, { collectionStyle: 'flow', lineWidth: 0 }).trim();
 }
+
+const itemsOf = (list: string): string[] => list.split(',').map((item) => item.trim());
 
 /** Writes a definition file. @throws UserError listing all issues if the resulting definitions are invalid */
 async function write(config: Config, sources: readonly Source[], source: Source): Promise<void> {

@@ -119,11 +119,15 @@ describe('commands', { concurrency: 1 }, () => {
       ['code', 'string', '--default', '007'],
       ['count', 'integer', '--default', '007'],
       ['lead_ids', 'references', '--to', 'leads'],
+      ['account_id', 'reference', '--to', 'accounts', '--required', '--on-delete', 'restrict'],
+      ['parent_id', 'reference', '--to', 'accounts, contacts'],
+      ['account_name', 'joined', '--through', 'account_id', '--show', 'name, industry'],
+      ['price', 'money', '--currency', 'EUR', '--nullable'],
     ])
       assert.equal((await add('field', 'deliveries', ...args)).stderr, '');
     assert.match(
       text('deliveries.yaml'),
-      /\n {2}code: \{ type: string, default: "007" \}\n {2}count: \{ type: integer, default: 7 \}\n {2}lead_ids: \{ type: references, to: leads \}\n/,
+      /\n {2}code: \{ type: string, default: "007" \}\n {2}count: \{ type: integer, default: 7 \}\n {2}lead_ids: \{ type: references, to: leads \}\n {2}account_id: \{ type: reference, to: accounts, on_delete: restrict, required: true \}\n {2}parent_id: \{ type: reference, to: \[ accounts, contacts \], nullable: true \}\n {2}account_name: \{ type: joined, through: account_id, show: \[ name, industry \] \}\n {2}price: \{ type: money, currency: EUR, nullable: true \}\n/,
     );
   });
 });

@@ -113,6 +113,9 @@ const assignTimestamp = ([time = '', offset = '']: readonly string[]): readonly 
   `${offset}::text`,
 ];
 
+/** The column with the point in time. */
+const utcColumn = { suffix: '', type: 'timestamptz', sample: "now() - n * interval '1 minute'" };
+
 /**
  * A point in time. Writable fields store the original UTC offset in a second column, because the API does not convert
  * time zones. Fields set by the server are in UTC.
@@ -123,7 +126,7 @@ export const timestampType: FieldType = {
   json: { type: 'string', format: 'date-time' },
   body: () => ({ type: 'string', format: 'rfc3339' }),
   columns: ({ readOnly }: FieldOptions) => [
-    { suffix: '', type: 'timestamptz', sample: "now() - n * interval '1 minute'" },
+    utcColumn,
     ...(readOnly ? [] : [{ suffix: '_offset', type: 'text', collation: 'C', sample: "'Z'" }]),
   ],
   write: (value) => {
@@ -133,6 +136,14 @@ export const timestampType: FieldType = {
       : [`${timeText(parsed.localMs)}${fractionText(parsed)}`, parsed.offset];
   },
   assign: assignTimestamp,
+  readOnly: {
+    columns: () => [utcColumn],
+    write: (value) => {
+      const parsed = parseTimestamp(value as string);
+      return [parsed === undefined ? null : utcText(parsed)];
+    },
+    assign: ([time = '']) => [`${time}::text::timestamptz`],
+  },
   read: ([column = '', offset]) => {
     const utc = `${column} at time zone 'UTC'`;
     if (offset === undefined) return `${local(utc)} || 'Z'`;

@@ -187,6 +187,8 @@ export interface FieldType {
   readonly write?: (value: unknown) => readonly ParameterText[];
   /** Returns the SQL expression assigned to each column, built from the placeholders. Default: the placeholders. */
   readonly assign?: (placeholders: readonly string[]) => readonly string[];
+  /** How hooks write read-only fields. Absent if these have the same columns as writable fields. */
+  readonly readOnly?: Required<Pick<FieldType, 'columns' | 'write' | 'assign'>>;
   /**
    * Returns the SQL expression assigned to the first column, built from the new value and the stored value or, for a new record,
    * the defaults. Default: the new value.

@@ -184,6 +184,7 @@ export function compileAction(context: OperationContext, action: ModuleAction): 
     };
     const result = await runStepsIn(database, plan, {
       lane: 'batch',
+      creates: 0,
       run: (executor) => inHookTransaction(executor, plan, hooks, () => perform(executor)),
     });
     if (action.job && 'atomically' in database) hooks.observer.jobQueued?.();

@@ -16,7 +16,7 @@ import {
   locateError,
   parseChildren,
 } from './child-plan.ts';
-import { execute, reserveRecords } from './execute.ts';
+import { execute } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
 import { expandedKey, listUrl } from './expanded.ts';
 import { type ChildrenLock, compileChildrenLock } from './find-lock.ts';
@@ -29,6 +29,7 @@ import type {
   TransactionSteps,
 } from './operation.ts';
 import { entityTag } from './preconditions.ts';
+import { reserveRecords } from './record-limits.ts';
 import type { CreatedResult, OperationResult, RecordResult } from './results.ts';
 import { ownRowsSql } from './rows.ts';
 import { type ById, decodeRecord, selectResult, tableOf } from './statements.ts';
@@ -137,9 +138,11 @@ async function planWith(
 function writeTogether(context: NestingContext, compiled: CompiledRoute, plan: NestedPlan): TransactionSteps {
   const created = plan.children.reduce((sum, children) => sum + children.created.length, 0);
   const size = plan.children.reduce((sum, children) => sum + children.updated.length, created);
+  const creates = created + (compiled.creates?.(plan) ?? 0);
   return {
     lane: size > maxShort ? 'batch' : 'write',
-    reserve: (database) => reserve(database, plan, created + (compiled.creates?.(plan) ?? 0)),
+    creates,
+    reserve: (database) => reserve(database, plan, creates),
     run: (executor) => write(executor, context, compiled, plan),
   };
 }

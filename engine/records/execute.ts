@@ -17,31 +17,11 @@ import type {
   OperationPlan,
   TransactionSteps,
 } from './operation.ts';
+import { reserveRecords } from './record-limits.ts';
 import { isRejection, rejectedItems } from './rejections.ts';
 import type { OperationResult } from './results.ts';
 import { outsideScope, type ReadAccess } from './rows.ts';
 import { retryingDeadlocks, runAtomically } from './transactions.ts';
-
-/**
- * Reserves capacity for records before they are created. Returns undefined if capacity is unlimited.
- * @returns a function to call when the write has finished, successfully or not
- * @throws HttpError 403 if the organization's limit would be exceeded
- */
-export type ReserveRecords = (organization: string, count: number) => Promise<() => void> | undefined;
-
-const limits = new WeakMap<object, ReserveRecords>();
-
-/** Limits the number of records in a database. `reserve` is called before records are created. */
-export function limitRecords(database: Database, reserve: ReserveRecords): void {
-  limits.set(database, reserve);
-}
-
-/** Reserves capacity for at least this many records, if the number of records is limited. */
-export const reserveRecords: (
-  database: Executor,
-  ...reservation: Parameters<ReserveRecords>
-) => ReturnType<ReserveRecords> = (database, organization, count) =>
-  limits.get(database)?.(organization, count);
 
 /**
  * Maximum number of attempts per write. A concurrent change can resolve a conflict before its cause is found.
@@ -74,15 +54,7 @@ export const inTransaction = <T>(
   work: (executor: TransactionExecutor) => Promise<T>,
 ): Promise<T> => {
   const { organization } = caller.principal;
-  return runSteps(
-    database,
-    { organization, caller },
-    {
-      lane: 'write',
-      reserve: async () => (creates > 0 ? reserveRecords(database, organization, creates) : undefined),
-      run: work,
-    },
-  );
+  return runSteps(database, { organization, caller }, { lane: 'write', creates, run: work });
 };
 
 /** Thrown to roll back a transaction whose work succeeded. */
@@ -172,10 +144,13 @@ export async function execute<P extends OperationPlan>(
   const firstStatement = statement(plan);
   if (firstStatement === undefined) return [];
   if (creates !== undefined && tries === 0) {
-    const reservation = reserveRecords(database, plan.organization, creates(plan));
-    if (reservation !== undefined) {
-      const release = await reservation;
-      return execute(database, operation, plan, 1).finally(release);
+    if (!('atomically' in database)) database.reserve(creates(plan));
+    else {
+      const reservation = reserveRecords(database, plan.organization, creates(plan));
+      if (reservation !== undefined) {
+        const release = await reservation;
+        return execute(database, operation, plan, 1).finally(release);
+      }
     }
   }
   const context = contextOf(plan, readsOnly);

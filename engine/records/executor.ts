@@ -1,11 +1,14 @@
 import type { Database, StatementRunner } from '../database/index.ts';
 import type { Statement } from '../sql/index.ts';
+import type { TransactionReservation } from './record-limits.ts';
 
 /** Runs a statement and rolls it back. @returns its error, if any, even from a deferred constraint */
 export type Attempt = (statement: Statement) => Promise<unknown>;
 
 /** Runs the statements of operations within a transaction. A failed statement does not end the transaction. */
 export interface TransactionExecutor extends Pick<Database, 'run' | 'reportRejection'> {
+  /** Reserves capacity for records before they are created. @throws HttpError 403 if the organization's limit would be exceeded */
+  readonly reserve: TransactionReservation['reserve'];
   /** Runs a statement without a savepoint. If it fails, the transaction can only be rolled back. */
   readonly runWithoutSavepoint: StatementRunner;
   /** Runs work whose statements are undone if it fails. */
@@ -21,10 +24,12 @@ export type Executor = Database | TransactionExecutor;
  * Returns an executor for a transaction.
  * @param run runs a statement in the transaction
  * @param database the database to which rejections are reported
+ * @param reserve reserves capacity for records
  */
 export function transactionExecutor(
   run: StatementRunner,
   { reportRejection }: Pick<Database, 'reportRejection'>,
+  reserve: TransactionReservation['reserve'],
 ): TransactionExecutor {
   const command = (text: string) => run({ name: '', text, values: [] });
   const undo = async () => {
@@ -33,6 +38,7 @@ export function transactionExecutor(
   };
   return {
     ...(reportRejection && { reportRejection }),
+    reserve,
     run: async (statement) => {
       await command('savepoint _statement');
       try {

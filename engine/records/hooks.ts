@@ -1,12 +1,12 @@
 import type { Unique } from '../definition/index.ts';
 import { errors, HttpError, reasonKey } from '../errors.ts';
-import { type Field, isHookWritable, isKeptIfAbsent } from '../fields/index.ts';
+import { type Field, type FieldType, isHookWritable, isKeptIfAbsent } from '../fields/index.ts';
 import { arrayText, cell, prepare, rowDecoder } from '../sql/index.ts';
 import { type BatchPlan, idOf, withFailures } from './batch.ts';
 import { type Body, bodyRules, writableLists } from './body.ts';
 import { withBefore } from './changes.ts';
 import type { CustomFields } from './custom-fields.ts';
-import { execute, reserveRecords } from './execute.ts';
+import { execute } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
 import { hookRecords } from './hook-records.ts';
 import { compileLockedRecords, decodeLocked, type LockedRecords } from './hook-rows.ts';
@@ -117,6 +117,10 @@ const beforeHooks = ({ definition, hooks }: OperationContext): readonly ModuleHo
 export const hookedContext = (context: OperationContext): OperationContext =>
   beforeHooks(context).length === 0 ? context : openContext(context);
 
+/** Returns the type of a field that callers cannot write, with its own columns. */
+const hookWrittenType = ({ type, readOnly }: Field): FieldType =>
+  readOnly ? { ...type, ...type.readOnly } : type;
+
 /** Returns a context in which all fields can be written whose values the server does not set itself. */
 function openContext(context: OperationContext): OperationContext {
   const { definition, stored } = context;
@@ -125,7 +129,7 @@ function openContext(context: OperationContext): OperationContext {
     (field): Field =>
       writable.has(field.name) || !isHookWritable(field)
         ? field
-        : { ...field, readOnly: false, required: false, isKept: true },
+        : { ...field, type: hookWrittenType(field), readOnly: false, required: false, isKept: true },
   );
   const visible = new Set(definition.fields.map(({ name }) => name));
   const byName = fieldsByName(fields);
@@ -215,10 +219,8 @@ export function withHooks<
       const steps = written.transaction?.(plan);
       return {
         lane: steps?.lane ?? (name.endsWith('Batch') ? 'batch' : 'write'),
-        reserve: async (database) =>
-          steps === undefined
-            ? written.creates && (await reserveRecords(database, plan.organization, written.creates(plan)))
-            : steps.reserve?.(database),
+        creates: (steps === undefined ? written.creates?.(plan) : steps.creates) ?? 0,
+        ...(steps?.reserve && { reserve: steps.reserve }),
         run: (executor) =>
           inHookTransaction(executor, plan, hooks, async () => {
             const final = before === undefined ? plan : await before(executor, plan);

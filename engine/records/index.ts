@@ -88,8 +88,6 @@ export {
   dryRun,
   execute,
   inTransaction,
-  limitRecords,
-  type ReserveRecords,
   runOperation,
 } from './execute.ts';
 export type { Executor, TransactionExecutor } from './executor.ts';
@@ -195,6 +193,7 @@ export { type OrganizationRecords, organizationRecords } from './organization-re
 export { type Projection, projection } from './projection.ts';
 export { maxQueryBytes, namedParameters } from './query.ts';
 export { defaultBodyLimit, mergePatchTypes, readBody, readJson } from './read-body.ts';
+export { limitRecords, type RecordLimits } from './record-limits.ts';
 export {
   changingRecords,
   creatingRecords,

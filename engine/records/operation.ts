@@ -367,9 +367,11 @@ export interface ExportReader<
 export interface TransactionSteps<T = TextRows> {
   readonly lane: 'write' | 'batch';
   /**
-   * Reserves capacity for new records before the transaction starts, as `ReserveRecords` does. Absent if the steps never
-   * create records.
+   * Number of records that the steps create, for which capacity is reserved before the transaction starts. 0 if only hooks or
+   * actions can create records, absent if nothing can.
    */
+  readonly creates?: number;
+  /** Reserves the capacity in another way. */
   readonly reserve?: (database: Database) => Promise<(() => void) | undefined>;
   /** Runs the statements. They are repeated in a new transaction after a deadlock. */
   readonly run: (executor: TransactionExecutor) => Promise<T>;

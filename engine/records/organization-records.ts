@@ -48,6 +48,7 @@ export async function moduleTransaction<T>(
   try {
     return await runSteps(database, plan, {
       lane: 'batch',
+      creates: 0,
       run: (executor) => inHookTransaction(executor, plan, hooks, () => perform(executor)),
     });
   } catch (cause) {

@@ -23,7 +23,7 @@ import type { Principal } from './access.ts';
 import { type Assignment, assign, assignments, type WriteValues } from './assignments.ts';
 import { type Body, withoutLists, writableLists } from './body.ts';
 import { isInBody, withDefaults } from './default-values.ts';
-import { execute, reserveRecords } from './execute.ts';
+import { execute } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
 import { inHookTransaction } from './hooks.ts';
 import { namesOf, violatedUnique } from './indexes.ts';
@@ -34,7 +34,6 @@ import type {
   OperationContext,
   OperationInput,
   OperationPlan,
-  TransactionSteps,
 } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { statementsByShape } from './projected-columns.ts';
@@ -167,10 +166,7 @@ export const creatingRecords = <T>(
   resources: readonly RecordResource[],
   caller: Caller,
   work: RecordsWork<T, Records>,
-): Promise<T> =>
-  inTransaction(database, resources, caller, work, async () =>
-    reserveRecords(database, caller.principal.organization, 1),
-  );
+): Promise<T> => inTransaction(database, resources, caller, work, 1);
 
 /**
  * Runs a function that changes existing records, within a transaction. Hooks before each write run with it, and hooks after the
@@ -181,20 +177,20 @@ export const changingRecords: <T>(
   resources: readonly RecordResource[],
   caller: Caller,
   work: RecordsWork<T, ExistingRecords>,
-) => Promise<T> = inTransaction;
+) => Promise<T> = (database, resources, caller, work) => inTransaction(database, resources, caller, work, 0);
 
 function inTransaction<T>(
   database: Database,
   resources: readonly RecordResource[],
   caller: Caller,
   work: RecordsWork<T, Records>,
-  reserve?: TransactionSteps['reserve'],
+  creates: number,
 ): Promise<T> {
   const plan = { organization: caller.principal.organization, caller };
   const hooks = resources[0]?.context.hooks;
   return runAtomically(database, plan, {
     lane: 'write',
-    ...(reserve && { reserve }),
+    creates,
     run: (executor) => {
       let hasHookedWrites = false;
       const access = records(resources, caller, executor, () => {
@@ -237,6 +233,7 @@ function records(
       onHookedWrite();
       return execute(executor, operation, plan);
     }
+    if (operation.creates !== undefined) executor.reserve(operation.creates(plan));
     // Without hooks, the write is a single statement, and nothing follows its failure.
     return executor.runWithoutSavepoint(operation.statement(plan) as Statement).catch(rejectWrite(context));
   };

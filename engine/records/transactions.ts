@@ -2,6 +2,7 @@ import { type Database, isDeadlock } from '../database/index.ts';
 import { HttpError } from '../errors.ts';
 import { transactionExecutor } from './executor.ts';
 import type { OperationPlan, TransactionSteps } from './operation.ts';
+import { reserveRecords, transactionReservation } from './record-limits.ts';
 
 /** Maximum number of attempts if writes deadlock. */
 const maxDeadlocks = 4;
@@ -21,12 +22,16 @@ export const retryingDeadlocks = <T>(work: () => Promise<T>, tries = 1): Promise
 export async function runAtomically<T>(
   database: Database,
   { organization, caller }: Pick<OperationPlan, 'organization' | 'caller'>,
-  { lane, reserve, run }: TransactionSteps<T>,
+  { lane, creates, reserve, run }: TransactionSteps<T>,
 ): Promise<T> {
   // Counting uses another connection, so it must not run within the transaction.
-  const release = await reserve?.(database);
+  const release = await (reserve?.(database) ??
+    (creates !== undefined ? reserveRecords(database, organization, creates) : undefined));
   const context = { organization, access: 'write', lane, trace: caller.trace } as const;
-  return retryingDeadlocks(() =>
-    database.atomically((statement) => run(transactionExecutor(statement, database)), context),
-  ).finally(release);
+  return retryingDeadlocks(() => {
+    const reservation = transactionReservation(database, organization, creates ?? 0);
+    return database
+      .atomically((statement) => run(transactionExecutor(statement, database, reservation.reserve)), context)
+      .finally(reservation.release);
+  }).finally(release);
 }

@@ -16,7 +16,6 @@ import {
 import { type Assignment, assignmentsOf, serverValue } from './assignments.ts';
 import { prepareBatch } from './batch.ts';
 import type { Referrer } from './delete-rules.ts';
-import { reserveRecords } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
 import {
   explainMove,
@@ -84,7 +83,7 @@ export const unmerge: Operation<MergePlan, UpdateInput, RecordResult> = {
       statement: final.bind,
       transaction: (plan) => ({
         lane: 'batch',
-        ...(!isTrashed && { reserve: async (database) => reserveRecords(database, plan.organization, 1) }),
+        ...(!isTrashed && { creates: 1 }),
         run: async ({ run }) => {
           await steps.run(run, plan);
           return run(final.bind(plan));

@@ -29,6 +29,31 @@ const modules = [
           writes[0]?.input?.subject === 'too few' ? writes.slice(1).map(() => undefined) : undefined,
       },
     },
+    actions: {
+      contacts: {
+        fill: {
+          description: 'Creates three contacts.',
+          ofCollection: true,
+          run: async ({ records }) => {
+            for (const last_name of ['a', 'b', 'c']) await records.create('contacts', { last_name });
+            return undefined;
+          },
+        },
+      },
+    },
+  } satisfies ModuleCode,
+  {
+    name: 'cases',
+    hooks: {
+      cases: {
+        beforeWrite: async ({ input, records }) => {
+          if (input?.subject === 'with a contact') await records.create('contacts', { last_name: 'a' });
+          return input?.subject === 'due'
+            ? { ...input, sla_due_date: '2026-03-01T09:30:00.5+02:00' }
+            : undefined;
+        },
+      },
+    },
   } satisfies ModuleCode,
   {
     name: 'earlier',
@@ -114,6 +139,36 @@ onBothDrivers(
       assert.equal(callsOf('after')[0]?.action, 'create');
       assert.equal(given('after', 'record').score, 8n);
       assert.equal((await get(task.id)).score, 8);
+    });
+
+    test('a hook sets a read-only timestamp, which is in UTC', async () => {
+      const { key } = await instance().organization('timely');
+      const sendOk = (request: string, body?: unknown) => succeed(request, body, key);
+      const made = await sendOk('POST cases', { subject: 'due' });
+      assert.equal(made.sla_due_date, '2026-03-01T07:30:00.5Z');
+      const other = await sendOk('POST cases', { subject: 'other' });
+      assert.equal(other.sla_due_date, null);
+      for (const method of ['PATCH', 'PUT']) {
+        assert.equal(
+          (await sendOk(`${method} cases/${other.id}`, { subject: 'due' })).sla_due_date,
+          '2026-03-01T07:30:00.5Z',
+          method,
+        );
+        // Without a value of the hook, the field keeps its value.
+        const kept = await sendOk(`${method} cases/${other.id}`, { subject: 'kept' });
+        assert.equal(kept.sla_due_date, '2026-03-01T07:30:00.5Z', method);
+      }
+      await sendOk('POST cases/batch', { records: [{ subject: 'due' }, { subject: 'not due' }] });
+      const { data } = await sendOk('GET cases');
+      assert.deepEqual(
+        (data as readonly Record<string, unknown>[])
+          .map(({ subject, sla_due_date }) => [subject, sla_due_date])
+          .slice(0, 2),
+        [
+          ['not due', null],
+          ['due', '2026-03-01T07:30:00.5Z'],
+        ],
+      );
     });
 
     test('PATCH passes only the fields that were sent, and the stored record', async () => {
@@ -583,6 +638,40 @@ onBothDrivers(
         const answer = await send(request, body, key);
         assert.equal(answer.status, status, `${request}: ${answer.text}`);
       }
+      file.replace({});
+    });
+
+    test('quotas count records that hooks and actions create', async () => {
+      const { key } = await instance().organization('limited');
+      const before = instance().app.webhooks.settings.current;
+      file.replace({ quotas: { organizations: { limited: { records: 3 } } } });
+      await until(() => instance().app.webhooks.settings.current !== before, 'take the settings');
+      const count = async () => {
+        const answers = await Promise.all(
+          ['contacts', 'cases'].map((resource) => send(`GET ${resource}`, undefined, key)),
+        );
+        return answers.flatMap(({ json }) => json.data).length;
+      };
+      const withContact = { subject: 'with a contact' };
+      const created = await send('POST cases', withContact, key);
+      assert.equal(created.status, 201, created.text);
+      for (const [request, body] of [
+        ['POST cases', withContact],
+        ['POST contacts/actions/fill', undefined],
+      ] as const) {
+        const answer = await send(request, body, key);
+        assert.deepEqual([answer.status, errorOf(answer).code], [403, 'quota_exceeded'], request);
+        assert.equal(await count(), 2, request);
+      }
+      assert.equal((await send('POST contacts', { last_name: 'last' }, key)).status, 201);
+      const deleted = await send(`DELETE cases/${created.json.id}`, undefined, key);
+      assert.equal(deleted.status, 200, deleted.text);
+      // Space that deletes free is available after the next count.
+      await until(
+        async () => (await send('POST cases', { subject: 'one' }, key)).status === 201,
+        'count the records again',
+      );
+      assert.equal(await count(), 3);
       file.replace({});
     });
 

@@ -227,7 +227,7 @@ onBothDrivers(
           await gate;
           return database.schedule(...given);
         };
-        const { admit } = recordQuotas(
+        const { reserve: admit } = recordQuotas(
           { database: { ...database, schedule }, resources, settings: { current: { quotas } } },
           (cause) => assert.fail(String(cause)),
         );
@@ -275,7 +275,7 @@ onBothDrivers(
         const { database, resources } = instance();
         const busy = await instance().organization('busy-writes');
         const quotas: QuotaSettings = { records: 10, storage_mb: 0, keys: 0, organizations: {} };
-        const { admit, usage } = recordQuotas(
+        const { reserve: admit, usage } = recordQuotas(
           { database, resources, settings: { current: { quotas } } },
           (cause) => assert.fail(String(cause)),
         );
@@ -324,7 +324,7 @@ onBothDrivers(
           if (isFailing) throw new Error('the database does not respond');
           return database.schedule(...given);
         };
-        const { admit, usage } = recordQuotas(
+        const { reserve: admit, usage } = recordQuotas(
           { database: { ...database, schedule }, resources, settings: { current: { quotas } } },
           () => failures++,
         );

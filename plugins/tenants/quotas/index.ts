@@ -23,7 +23,7 @@ export const quotasModule: Module<QuotaServices> = {
       app.log.warn({ code: (cause as { code?: string }).code }, 'failed to count records for a quota'),
     );
     app.decorate('recordQuotas', quotas);
-    limitRecords(services.database, quotas.admit);
+    limitRecords(services.database, quotas);
   },
   pages: (screens, { settings }) => {
     addHomeCheck(screens, async ({ membership: { organization, slug, formerSlugs } }, language) => {

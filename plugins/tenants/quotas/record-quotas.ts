@@ -1,5 +1,5 @@
 import { type Database, runShared, type TextRows } from '../../../engine/database/index.ts';
-import type { ReserveRecords } from '../../../engine/records/index.ts';
+import type { RecordLimits } from '../../../engine/records/index.ts';
 import { literal, prepare, quote } from '../../../engine/sql/index.ts';
 import { slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import { limitsRecords, type QuotaSettings, type QuotaUsage, quotaExcess, quotaOf } from './quota.ts';
@@ -87,9 +87,7 @@ export interface QuotaServices {
 }
 
 /** Enforces record quotas. */
-export interface RecordQuotas {
-  /** Reserves records, and rejects records that would exceed a quota. */
-  readonly admit: ReserveRecords;
+export interface RecordQuotas extends RecordLimits {
   /** Returns an organization's usage, or undefined if it cannot currently be counted. */
   readonly usage: (organization: string) => Promise<QuotaUsage | undefined>;
 }
@@ -161,21 +159,35 @@ export function recordQuotas(
   const excessOf = (lastCount: RecordCount, newRecords: number) =>
     quotaExcess(quotaOf(settings.current.quotas, lastCount.slugs), usageOf(lastCount), newRecords);
 
+  const add = (lastCount: RecordCount, organization: string, newRecords: number) => {
+    lastCount.added += newRecords;
+    addUnfinished(organization, newRecords);
+    return () => addUnfinished(organization, -newRecords);
+  };
+
   return {
-    admit: (organization, newRecords) => {
+    reserve: (organization, newRecords) => {
       if (!limitsRecords(settings.current.quotas)) return undefined;
       return (async () => {
         let lastCount = await current(organization);
+        if (newRecords === 0) return () => {};
         // Records deleted since the last count have freed up space.
         if (lastCount && excessOf(lastCount, newRecords) && isOlder(lastCount, minAgeMs))
           lastCount = await count(organization);
         if (lastCount === undefined) return () => {};
         const excess = excessOf(lastCount, newRecords);
         if (excess !== undefined) throw excess;
-        lastCount.added += newRecords;
-        addUnfinished(organization, newRecords);
-        return () => addUnfinished(organization, -newRecords);
+        return add(lastCount, organization, newRecords);
       })();
+    },
+    reserveInTransaction: (organization, newRecords) => {
+      const lastCount = counts.get(organization);
+      if (lastCount === undefined || !limitsRecords(settings.current.quotas)) return undefined;
+      const excess = excessOf(lastCount, newRecords);
+      if (excess === undefined) return add(lastCount, organization, newRecords);
+      // After records were deleted, the next attempt succeeds.
+      if (isOlder(lastCount, minAgeMs)) void count(organization);
+      throw excess;
     },
     usage: async (organization) => {
       const lastCount = await current(organization);

@@ -146,8 +146,8 @@ export const bulkRemove: Operation<BulkPlan, BulkInput, BulkResult> = {
     return compileBulk(context, 'DELETE', {
       action: 'delete',
       bodyOf: () => ({}),
-      write: async (executor, { caller }, ids) => {
-        const plan = await operation.plan({ caller, body: { ids: ids.map(exactId) } });
+      write: async (executor, { caller, customFields }, ids) => {
+        const plan = await operation.plan({ caller, customFields, body: { ids: ids.map(exactId) } });
         await writeAll(executor, operation, plan, ids);
       },
     });

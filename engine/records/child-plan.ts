@@ -161,7 +161,7 @@ export function locateError(name: string, items: readonly ChildItem[], cause: un
 export async function childBatch(
   { name, items: table, values, beforeHooks }: ChildList,
   items: readonly ChildItem[],
-  plan: OperationPlan,
+  plan: OperationPlan & Pick<OperationInput, 'customFields'>,
   executor: TransactionExecutor,
   set: Body = {},
 ): Promise<BatchPlan> {
@@ -172,6 +172,7 @@ export async function childBatch(
     plan,
     action,
     items.map(({ id }, index) => ({ number: index + 1, id: id ?? undefined, body: bodies[index] })),
+    { customFields: plan.customFields },
   );
   const hooked = items.map(({ id }, index) => ({
     id,

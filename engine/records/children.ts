@@ -16,6 +16,7 @@ import {
   locateError,
   parseChildren,
 } from './child-plan.ts';
+import type { CustomFields } from './custom-fields.ts';
 import { execute } from './execute.ts';
 import type { TransactionExecutor } from './executor.ts';
 import { expandedKey, listUrl } from './expanded.ts';
@@ -50,6 +51,7 @@ interface NestedPlan extends KeyedPlan {
   /** ID of the existing record; absent if the operation creates it. */
   readonly id?: string;
   readonly children: readonly ChildrenPlan[];
+  readonly customFields?: CustomFields | undefined;
 }
 
 /** The context of operations that write children together with a record. */
@@ -115,7 +117,7 @@ async function nestedPlan(
   );
   const ownInput = Object.create(input, { body: { value: ownBody } }) as EveryInput;
   const plan = await planWith(() => compiled.plan(ownInput), issues);
-  return { ...plan, children: parsed.map((children) => children.plan) };
+  return { ...plan, children: parsed.map((children) => children.plan), customFields };
 }
 
 /** Plans the record's own write. @throws HttpError 400 with the issues of the record and of its children */
@@ -240,7 +242,7 @@ const prepareCurrent = (context: OperationContext) =>
 /** Writes one list of children. @returns the IDs of the written children */
 async function writeChildren(
   executor: TransactionExecutor,
-  plan: OperationPlan,
+  plan: NestedPlan,
   { list, created, updated }: ChildrenPlan,
   parent: string,
   isNew: boolean,
@@ -283,7 +285,7 @@ async function writeChildren(
  */
 async function removeOthers(
   executor: TransactionExecutor,
-  plan: OperationPlan,
+  plan: NestedPlan,
   { list, updated }: ChildrenPlan,
   parent: string,
 ): Promise<void> {
@@ -316,9 +318,9 @@ async function removeOthers(
   const isAllowed = allows(grants, stored, 'delete');
   if (!isAllowed || others.some(({ isDeletable }) => !isDeletable))
     throw errors.forbidden(stored.name, 'delete');
-  const { caller } = plan;
+  const { caller, customFields } = plan;
   const removal = await operations.remove.plan({
-    caller,
+    ...{ caller, customFields },
     body: { ids: others.map(({ id }) => exactId(id)) },
   });
   try {

@@ -208,7 +208,7 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
       }),
     delete: (resource, id) =>
       call(async (executor) => {
-        await viewFor(resource, 'delete').remove(executor, { caller, id: String(id) });
+        await viewFor(resource, 'delete').remove(executor, { caller, id: String(id), customFields });
       }),
     asSystem: (reason) => {
       const name = `${principal.name ?? principal.kind} (${module}: ${reason})`;

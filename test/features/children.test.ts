@@ -9,6 +9,7 @@ import { type Answer, type Organization, onBothDrivers } from '../support/instan
 import { limitedKey, limitedPerson, setGrants } from '../support/limited.ts';
 import { nested } from '../support/nested.ts';
 import { settingsFile } from '../support/partners.ts';
+import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { rowHashes } from '../support/reading.ts';
 import { errorOf } from '../support/scenario.ts';
@@ -35,7 +36,7 @@ description: A letter.
 common: all
 fields:
   name: { type: string, description: The name. }
-children: { stamps: { of: stamps, by: letter_id, writable: true } }
+children: { stamps: { of: stamps, by: letter_id, sort: { by: name, direction: desc }, writable: true } }
 `,
   },
   {
@@ -47,6 +48,8 @@ common: all
 fields:
   name: { type: string, description: The name. }
   letter_id: { type: reference, to: letters, nullable: true, group: post, description: The letter. }
+  seen_ids: { type: references, to: letters, description: Where it was seen. }
+sort: { by: name }
 `,
   },
 ];
@@ -157,9 +160,15 @@ onBothDrivers(
       const [a = 0, b = 0, c = 0] = idsIn(created);
       const replaced = await succeed(`PUT quotes/${id}`, {
         title: 'B',
-        lines: [{ name: 'new', position: 9, code: 'y' }, { id: b, name: 'b2', position: 8 }, { id: a }],
+        // Codes of deleted and of changed lines are free.
+        lines: [
+          { name: 'new', position: 9, code: 'y' },
+          { id: b, name: 'b2', position: 8 },
+          { id: a },
+          { name: 'more', position: 10, code: 'x' },
+        ],
       });
-      assert.deepEqual(namesIn(replaced), ['', 'b2', 'new']);
+      assert.deepEqual(namesIn(replaced), ['', 'b2', 'new', 'more']);
       const [emptied] = listIn(replaced).data;
       assert.deepEqual([emptied?.id, emptied?.amount, emptied?.code], [a, null, null]);
       assert.deepEqual((await get(id)).expanded, {
@@ -180,7 +189,7 @@ onBothDrivers(
       // An absent list keeps its records, and the response does not contain them.
       const kept = await succeed(`PUT quotes/${id}`, { title: 'C' });
       assert.ok(!('expanded' in kept));
-      assert.deepEqual(namesIn(await get(id)), ['', 'b2', 'new']);
+      assert.deepEqual(namesIn(await get(id)), ['', 'b2', 'new', 'more']);
       assert.deepEqual(listIn(await succeed(`PUT quotes/${id}`, { title: 'D', lines: [] })).data, []);
       assert.deepEqual(namesIn(await get(id)), []);
     });
@@ -291,6 +300,14 @@ onBothDrivers(
         message,
       );
       assert.deepEqual(namesIn(await get(Number(created.id))), ['a']);
+      // An error has one code, so only the children with the code of the first one are listed.
+      const mixed = await send('POST quotes', {
+        lines: [{}, { product_id: 987654321 }, { code: 'x' }, { code: 'x' }, { product_id: 987654322 }],
+      });
+      assert.deepEqual(
+        [mixed.status, mixed.json.code, mixed.json.fields],
+        [400, 'missing_reference', [missing(1, 987654321), missing(4, 987654322)]],
+      );
     });
 
     test('strict requests reject unknown and read-only fields of children', async () => {
@@ -375,6 +392,16 @@ onBothDrivers(
       assert.equal((json.data as readonly Row[]).length, 2);
     });
 
+    test('responses stored for the same key in two organizations contain their own children', async () => {
+      const person = await makePerson(instance(), [{ organization: acme }, { organization: other }]);
+      const { token } = await logIn(instance(), person);
+      const options = { key: token, headers: { 'idempotency-key': 'children-of-each' } };
+      const post = (slug: string) => succeed(`POST quotes?org=${slug}`, { lines: [{ name: 'a' }] }, options);
+      const first = [await post('acme'), await post('other')];
+      assert.notDeepEqual(first[0], first[1]);
+      assert.deepEqual([await post('acme'), await post('other')], first);
+    });
+
     test('a replay for a limited caller reads the children with the current rights', async () => {
       const grants = ['quotes:*', 'quote_lines:create', 'quote_lines:list:small', 'quote_lines:read:small'];
       const limited = await limitedKey(instance(), acme, grants);
@@ -455,7 +482,26 @@ onBothDrivers(
       const written = await succeed(`PATCH ${path}`, { lines: [...keep, { name: 'c' }] }, writer);
       assert.deepEqual(namesIn(written), ['a', 'b', 'c']);
       assert.equal((await send(`GET ${path}?expand=lines`, undefined, writer)).status, 403);
+      for (const action of ['read', 'update'])
+        await assertRejected(
+          forbidden('delete'),
+          `PATCH ${path}`,
+          action === 'read' ? { lines: [{}] } : { lines: [{ id: a, name: 'only' }] },
+          await keyWith(action, 'create'),
+        );
       assert.deepEqual(namesIn(await succeed(`PATCH ${path}`, { lines: [] }, await keyWith('delete'))), []);
+      assert.deepEqual(namesIn(await get(Number(created.id))), []);
+    });
+
+    test('the complete list has the order of the list of children, which can be the opposite of the default', async () => {
+      const created = await succeed('POST letters', { stamps: ['a', 'c', 'b'].map((name) => ({ name })) });
+      const { data, url } = listIn(created, 'stamps');
+      assert.equal(url, `/api/v1/stamps?letter_id%5Bin%5D=${created.id}&sort=name&dir=desc`);
+      assert.deepEqual(
+        data.map(({ name }) => name),
+        ['c', 'b', 'a'],
+      );
+      assert.deepEqual((await instance().call(`GET ${url}`, { key: acme.key })).json.data, data);
     });
 
     test('creating children requires the grant to write their reference', async () => {
@@ -613,6 +659,21 @@ onBothDrivers(
       const [id] = idsIn(created);
       const [line] = listIn(await succeed(`PATCH quotes/${created.id}`, { lines: [{ id, name: 'b' }] })).data;
       assert.deepEqual([line?.name, line?.owner_id], ['b', null]);
+    });
+
+    test('a list of references that the body does not contain is kept, and an empty one is cleared', async () => {
+      const seen = Number((await succeed('POST letters', {})).id);
+      const created = await succeed('POST letters', { stamps: [{ name: 'a', seen_ids: [seen] }] });
+      const [{ id } = {}] = listIn(created, 'stamps').data;
+      for (const [values, expected] of [
+        [{}, [seen]],
+        [{ seen_ids: null }, [seen]],
+        [{ seen_ids: [] }, []],
+      ] as const) {
+        const changed = await succeed(`PATCH letters/${created.id}`, { stamps: [{ id, ...values }] });
+        const [stamp] = listIn(changed, 'stamps').data;
+        assert.deepEqual([stamp?.name, stamp?.seen_ids], ['', expected]);
+      }
     });
 
     test('concurrent replacements do not interleave', async () => {

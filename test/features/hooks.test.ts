@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
 import { type ModuleCode, Rejection } from '../../engine/records/index.ts';
+import { administratorOf, signIn } from '../support/forms.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
@@ -9,10 +10,46 @@ import { settingsFile } from '../support/partners.ts';
 import { until } from '../support/process.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 const file = settingsFile({});
 const calls: HookCall[] = [];
-const sources = await sourcesWith(...hookedSources);
+const sources = await sourcesWith(
+  ...hookedSources,
+  {
+    file: 'cabinets.yaml',
+    text: `
+singular: cabinet
+common: all
+fields:
+  name: { type: string }
+children: { drawers: { of: drawers, by: cabinet_id, writable: true } }
+`,
+  },
+  {
+    file: 'drawers.yaml',
+    text: `
+singular: drawer
+common: all
+custom_fields: true
+fields:
+  name: { type: string }
+  cabinet_id: { type: reference, to: cabinets, nullable: true }
+filters: [name]
+`,
+  },
+  {
+    file: 'labels.yaml',
+    text: `
+singular: label
+common: all
+custom_fields: true
+fields:
+  name: { type: string }
+filters: [name]
+`,
+  },
+);
 const modules = [
   ...hookedModules(calls),
   {
@@ -75,6 +112,23 @@ const modules = [
     },
   } satisfies ModuleCode,
   {
+    name: 'labels',
+    hooks: {
+      drawers: {
+        beforeWrite: async ({ action, input, records }) => {
+          await records.create('labels', { name: 'before', custom: { place: action } });
+          if (input?.name === 'the only one')
+            for (const { id } of await records.find('drawers', { where: { name: 'other' } }))
+              await records.delete('drawers', id as bigint);
+          return undefined;
+        },
+        afterWrite: async ({ action, records }) => {
+          await records.create('labels', { name: 'after', custom: { place: action } });
+        },
+      },
+    },
+  } satisfies ModuleCode,
+  {
     name: 'later',
     hooks: {
       opportunities: {
@@ -91,7 +145,7 @@ const modules = [
 
 onBothDrivers(
   'Hooks',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     before(async () => {
       acme = await instance().organization('acme');
@@ -190,8 +244,10 @@ onBothDrivers(
       // Two points per point, and the record keeps its points for the hook until it is replaced.
       assert.deepEqual([replaced.title, replaced.points, replaced.score], ['b', null, 8]);
       // The hook sees the values that absent fields get.
-      const { title, points, hours } = given('before', 'input', callsOf('before').length - 1);
-      assert.deepEqual([title, points, hours], ['b', null, null]);
+      const { title, points, hours, owner_id } = given('before', 'input', callsOf('before').length - 1);
+      // An owner that the body does not contain is kept.
+      assert.deepEqual([title, points, hours, owner_id], ['b', null, null, undefined]);
+      assert.equal(replaced.owner_id, Number(acme.user));
     });
 
     test('the entity tag of the response is current', async () => {
@@ -240,6 +296,20 @@ onBothDrivers(
         code: 'module_failed',
       });
       assert.doesNotMatch(answer.text, /a secret of the hook/);
+    });
+
+    test('calls of hooks are measured, and those that reject a request are not failures', async () => {
+      const { observer } = instance().resources[0]?.context.hooks ?? assert.fail();
+      const { call } = observer;
+      const results: string[] = [];
+      observer.call = ({ place, result }) => {
+        if (place === 'beforeWrite of tasks') results.push(result);
+      };
+      const creator = await acme.keyWith([{ object: 'tasks', actions: ['create'] }]);
+      for (const title of ['measured', 'forbidden', 'broken', 'hidden project'])
+        await send('POST tasks', { title }, creator);
+      if (call !== undefined) observer.call = call;
+      assert.deepEqual(results, ['completed', 'rejected', 'failed', 'rejected']);
     });
 
     test('an unknown field in the result of a hook is its fault', async () => {
@@ -563,6 +633,52 @@ onBothDrivers(
       assert.equal((await succeed(`GET projects/${project.id}`)).open_tasks, 1);
     });
 
+    test('hooks write custom fields, whatever the request is', async () => {
+      const field = { name: 'place', type: 'string' };
+      assert.equal(
+        (await instance().call('POST /fields/labels', { key: acme.key, body: field })).status,
+        201,
+      );
+      /** Returns the labels that the hooks have created since the last call. */
+      const labels = async () => {
+        const { data } = (await succeed('GET labels?sort=id')) as {
+          data: readonly { id: number; name: string; custom: { place: string } }[];
+        };
+        const ids = data.map(({ id }) => id);
+        if (ids.length > 0) await succeed('DELETE labels/batch', { ids });
+        return data.map(({ name, custom }) => `${name} ${custom.place}`);
+      };
+      const { id } = await succeed('POST cabinets', { drawers: [{ name: 'a' }] });
+      assert.deepEqual(await labels(), ['before create', 'after create']);
+      const { expanded } = await succeed(`PATCH cabinets/${id}`, { drawers: [{ name: 'b' }] });
+      assert.deepEqual(await labels(), ['before delete', 'before create', 'after delete', 'after create']);
+      const [drawer] = (expanded as { drawers: { data: readonly { id: number }[] } }).drawers.data;
+      await succeed(`PATCH cabinets/${id}`, { drawers: [{ id: drawer?.id, name: 'c' }] });
+      assert.deepEqual(await labels(), ['before update', 'after update']);
+      const path = 'DELETE drawers?name=c';
+      const { confirm } = await succeed(path, undefined, acme.key, { prefer: 'bulk' });
+      await succeed(`${path}&confirm=${confirm}`, undefined, acme.key, { prefer: 'bulk' });
+      assert.deepEqual(await labels(), ['before delete', 'after delete']);
+      // A PUT request without custom fields keeps them.
+      const color = { name: 'color', type: 'string' };
+      assert.equal(
+        (await instance().call('POST /fields/drawers', { key: acme.key, body: color })).status,
+        201,
+      );
+      const other = await succeed('POST drawers', { name: 'x', custom: { color: 'red' } });
+      const replaced = await succeed(`PUT drawers/${other.id}`, { name: 'other' });
+      assert.deepEqual([replaced.name, replaced.custom], ['other', { color: 'red' }]);
+      await labels();
+      await succeed('POST drawers', { name: 'the only one' });
+      assert.deepEqual(await labels(), ['before create', 'before delete', 'after delete', 'after create']);
+      const browser = await signIn(instance(), administratorOf(acme));
+      const at = '/setup/o/acme/data/drawers';
+      const [last] = (await succeed('GET drawers')).data as readonly { id: number }[];
+      const page = `${at}/${last?.id}/delete`;
+      assert.equal((await browser.submit(page, page)).status, 303);
+      assert.deepEqual(await labels(), ['before delete', 'after delete']);
+    });
+
     test('a repeated idempotency key returns the stored response without hooks', async () => {
       const headers = { 'idempotency-key': 'once' };
       const first = await succeed('POST tasks', { title: 'once', code: 'O1' }, acme.key, headers);
@@ -581,6 +697,31 @@ onBothDrivers(
       assert.deepEqual(await succeed('POST tasks/batch', { records }, acme.key, headers), batch);
       assert.equal(callsOf('before').length, 1);
     });
+
+    // The embedded database runs one transaction at a time.
+    const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
+    whereSeveralConnect(
+      'a hook sees what another transaction has written while the request waited',
+      async () => {
+        const id = await create({ title: 'a', code: 'W1', points: 1 });
+        const match = { match: ['code'], records: [{ code: 'W1', title: 'c' }] };
+        for (const [index, [request, body]] of (
+          [
+            [`PATCH tasks/${id}`, { title: 'b' }],
+            ['PATCH tasks/batch', { records: [{ id, title: 'b' }] }],
+            ['POST tasks/batch', match],
+            [`DELETE tasks/${id}`],
+          ] as const
+        ).entries()) {
+          calls.length = 0;
+          const points = BigInt(index + 2);
+          const written = [`update tasks set points = ${points} where id = ${id}`];
+          const answer = await whileUncommitted(instance(), written, () => send(request, body));
+          assert.equal(answer.status, 200, answer.text);
+          assert.equal(given('before', 'previous').points, points, request);
+        }
+      },
+    );
 
     test('hooks do not run for records that the caller cannot write', async () => {
       const id = await create({ title: 'a' });
@@ -618,6 +759,14 @@ onBothDrivers(
       assert.equal(answer.status, 400);
       assert.match(answer.text, /score is read-only/);
       assert.deepEqual(calls, []);
+      // A rejected record is not written, so another one can have its code.
+      const records = [{ code: 'strict', score: 3 }, { code: 'strict' }];
+      const body = { match: ['code'], on_error: 'continue', records };
+      const { results } = await succeed('POST tasks/batch', body, acme.key, { prefer: 'handling=strict' });
+      assert.deepEqual(
+        (results as readonly { status: number }[]).map(({ status }) => status),
+        [400, 201],
+      );
     });
 
     test('quotas count records of resources with hooks', async () => {

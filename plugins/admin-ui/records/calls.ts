@@ -324,9 +324,8 @@ export function prepareCalls(
       remove: async (resource, id, tag) => {
         permit(resource, 'delete');
         return runOperation(database, resource.operations.remove, {
-          caller,
-          id,
-          conditions: { match: [tag] },
+          ...{ caller, id, conditions: { match: [tag] } },
+          customFields: await customFields(resource),
         });
       },
       hasDependents: async (resource, id) => {
@@ -361,7 +360,8 @@ export function prepareCalls(
         permit(resource, 'restore');
         const { restore } = resource.operations;
         if (restore === undefined) throw errors.notFound();
-        return withOwnValues(resource, recordValues(await runOperation(database, restore, { caller, id })));
+        const input = { caller, id, customFields: await customFields(resource) };
+        return withOwnValues(resource, recordValues(await runOperation(database, restore, input)));
       },
       purge: async (resource, id) => {
         permit(resource, 'delete');
@@ -372,7 +372,8 @@ export function prepareCalls(
       removeMany: async (resource, ids) => {
         permit(resource, 'delete');
         const body = { ids: ids.map((id) => fieldTypes.int64.form.parse(id)), on_error: 'continue' };
-        const { json } = await runOperation(database, resource.operations.removeBatch, { caller, body });
+        const input = { caller, body, customFields: await customFields(resource) };
+        const { json } = await runOperation(database, resource.operations.removeBatch, input);
         const { results } = JSON.parse(String(json)) as { results: readonly { status: number }[] };
         const deleted = ids.filter((_, index) => results[index]?.status === 200);
         return { deleted, failed: ids.length - deleted.length };

@@ -5,9 +5,10 @@ import type { ModuleCode } from '../../engine/records/index.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
-import { dump } from '../support/people.ts';
+import { dump, logIn, makePerson } from '../support/people.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 const calls: HookCall[] = [];
 const sources = await sourcesWith(...hookedSources);
@@ -35,6 +36,11 @@ const modules = [
             return [1n] as never;
           },
         },
+        begin: {
+          description: 'Creates a project.',
+          ofCollection: true,
+          run: ({ records }) => records.create('projects', { name: 'begun' }),
+        },
       },
     },
   } satisfies ModuleCode,
@@ -42,7 +48,7 @@ const modules = [
 
 onBothDrivers(
   'Actions',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     before(async () => {
       acme = await instance().organization('acme');
@@ -78,6 +84,26 @@ onBothDrivers(
       assert.ok(calls.some(({ hook }) => hook === 'before'));
       const task = await succeed(`GET tasks/${id}`);
       assert.deepEqual([task.title, task.hours], ['closed', 1.5]);
+    });
+
+    // The embedded database runs one transaction at a time.
+    const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
+    whereSeveralConnect('an action that waits for another write receives what it has written', async () => {
+      const id = await create({ title: 'a' });
+      for (const action of ['close', 'archive', 'count-margins']) {
+        const title = `before ${action}`;
+        await whileUncommitted(
+          instance(),
+          [`update tasks set title = '${title}' where id = ${id}`],
+          async () => {
+            const answer = await send(`POST tasks/${id}/actions/${action}`, { hours: 1 });
+            assert.equal(answer.status, 200, answer.text);
+          },
+        );
+        if (action !== 'close') continue;
+        const [call] = calls.filter(({ hook }) => hook === 'action');
+        assert.equal((call?.values.record as { readonly title: string } | undefined)?.title, title);
+      }
     });
 
     test('the change log names the action and its author', async () => {
@@ -185,6 +211,25 @@ onBothDrivers(
       }
       assert.deepEqual([(await get(id)).hours, (await get(other)).hours], [3, 2]);
       assert.equal((await get(id)).code, `archived-${id}`);
+    });
+
+    test('a user can use the same key in each of their organizations', async () => {
+      const second = await instance().organization('second');
+      const person = await makePerson(instance(), [{ organization: acme }, { organization: second }]);
+      const { token } = await logIn(instance(), person);
+      const begin = (slug: string) =>
+        send(`POST projects/actions/begin?org=${slug}`, undefined, token, { 'idempotency-key': 'each' });
+      const answers = [];
+      for (const slug of ['acme', 'second', 'acme', 'second']) answers.push(await begin(slug));
+      assert.deepEqual(
+        answers.map(({ json, headers }) => [json.organization_id, headers.get('idempotency-replayed')]),
+        [
+          [Number(acme.id), null],
+          [Number(second.id), null],
+          [Number(acme.id), 'true'],
+          [Number(second.id), 'true'],
+        ],
+      );
     });
 
     test('requests at the same time with the same key perform it once', async () => {

@@ -586,6 +586,14 @@ onBothDrivers(
       );
       const [id] = await createAll({});
       assert.deepEqual(statuses(await send(`PATCH ${batch}`, { records: [{ id, age: 3 }] }, strict)), [200]);
+      const matched = { records: [{ id, age: 3 }], match: ['email'] };
+      assert.deepEqual(statuses(await send(`PATCH ${batch}`, matched)), [200]);
+      assert.deepEqual(
+        (errorOf(await send(`PATCH ${batch}`, matched, strict)).fields as { field: string }[]).map(
+          ({ field }) => field,
+        ),
+        ['match'],
+      );
       for (const name of ['if-match', 'if-none-match']) {
         const answer = await send(`PATCH ${batch}`, { records: [{ id, age: 4 }] }, { [name]: '*' });
         assert.deepEqual([answer.status, answer.json.code], [400, 'invalid_header']);

@@ -10,6 +10,7 @@ import { rowHashes } from '../support/reading.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { recordStatements } from '../support/statements.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 const sources = [
   {
@@ -53,7 +54,7 @@ const path = '/api/v1/chores';
 
 onBothDrivers(
   'Bulk changes',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let other: Organization;
     let count = 0;
@@ -302,6 +303,25 @@ onBothDrivers(
       await assertRejected(() => send(request), 409, 'count_changed');
     });
 
+    // The embedded database runs one transaction at a time.
+    const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
+    whereSeveralConnect(
+      'a record that another transaction changes in the meantime is not written',
+      async () => {
+        for (const [method, body] of [['PATCH', { score: 5 }], ['DELETE']] as const) {
+          const { area, ids } = await chores({ name: 'a' }, { name: 'b' });
+          const request = `${method} ${path}?area=${area}`;
+          const confirm = confirmOf(await send(request, body), 2);
+          const moved = [`update chores set area = 'moved' where id = ${ids[1]}`];
+          const answer = await whileUncommitted(instance(), moved, () =>
+            send(`${request}&confirm=${confirm}`, body),
+          );
+          assert.deepEqual([answer.status, answer.json.code], [409, 'count_changed'], answer.text);
+          for (const id of ids) assert.equal((await read(id)).score, null);
+        }
+      },
+    );
+
     test('locked records, transitions, unique values and references apply, and one failure rejects everything', async () => {
       const { area, ids } = await chores({ name: 'a', state: 'new' }, { name: 'b', state: 'done' });
       const rejected = async (request: string, body: unknown, ...locations: string[]) => {
@@ -352,6 +372,28 @@ onBothDrivers(
       assert.deepEqual((await run('DELETE /api/v1/nodes?name=chained', undefined, 2000)).json, {
         count: 2000,
       });
+    });
+
+    test('a rejected record is named by its ID, however many records precede it', async () => {
+      const ids: number[] = [];
+      for (const count of [1000, 2]) {
+        const records = Array.from({ length: count }, () => ({ name: 'named' }));
+        const answer = await instance().call('POST /api/v1/nodes/batch', {
+          key: acme.key,
+          body: { records },
+        });
+        ids.push(...(answer.json.results as { id: number }[]).map(({ id }) => id));
+      }
+      const run = (text: string) => instance().database.run({ name: '', text, values: [] });
+      await run(`alter table nodes add constraint last_node check (name <> 'x' or id <> ${ids.at(-1)})`);
+      const path = 'PATCH /api/v1/nodes?name=named';
+      const confirm = confirmOf(await send(path, { name: 'x' }), 1002);
+      const { json } = await send(`${path}&confirm=${confirm}`, { name: 'x' });
+      assert.deepEqual(
+        (json.fields as { field: string }[]).map(({ field }) => field),
+        [`record ${ids.at(-1)}`],
+      );
+      await run('alter table nodes drop constraint last_node');
     });
 
     test('10,000 records are written, and more are rejected', async () => {

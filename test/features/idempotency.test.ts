@@ -15,6 +15,7 @@ import { activityOf, logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { definitions, fullBody, missing, oneOfEach, pathOf } from '../support/records.ts';
 import { assertErrorShape } from '../support/scenario.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 const leads = '/api/v1/leads';
 
@@ -237,9 +238,13 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
         test(`${path} returns 409 while the first request is running, then its response`, async () => {
           const { database, url } = instance();
           const colleague = await organization.makeKey();
+          const delta = await instance().organization(`delta-${done}`);
+          const person = await makePerson(instance(), [{ organization }, { organization: delta }]);
+          const { token } = await logIn(instance(), person);
+          const own = `${path}?org=alpha`;
           const account = await instance().call('POST /api/v1/accounts', { key, body: {} });
           const body = bodyOf(account.json.id);
-          const contact = (node: string) => post(`running-${done}`, body, path, key, node);
+          const contact = (node: string) => post(`running-${done}`, body, own, token, node);
           let first: Promise<Answer> | undefined;
           await transaction(database, async (tables) => {
             await sql`select from accounts where id = ${account.json.id}::bigint for update`.execute(tables);
@@ -251,10 +256,11 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
               return (await database.run({ name: '', text, values: [] })).length > 0;
             }, 'wait for the account');
             assert.equal((await contact(second.url)).status, 409);
-            // Requests of other callers and to other paths are independent.
+            // Requests of other callers, to other paths and in other organizations are independent.
             for (const [other, as] of [
               [path, colleague.key],
-              [path.replace('contacts', 'cases'), key],
+              [own.replace('contacts', 'cases'), token],
+              [own.replace('alpha', delta.slug), token],
             ] as const)
               assert.equal((await post(`running-${done}`, bodyOf(null), other, as, second.url)).status, done);
             // A node runs only one of an organization's batches at a time, so a second batch would wait
@@ -265,6 +271,30 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
           assert.equal(answer?.status, done);
           const again = await contact(second.url);
           assert.deepEqual([again.status, replayed(again), again.text], [done, 'true', answer?.text]);
+        });
+
+      for (const [path, body, done] of [
+        [leads, { company: 'late' }, 201],
+        [`${leads}/batch`, { records: [{ company: 'late' }] }, 200],
+      ] as const)
+        test(`${path} returns a response that another request stores while this one is running`, async () => {
+          const { database } = instance();
+          const once = `late-${done}`;
+          const first = await post(once, body, path);
+          const count = await countOf('late');
+          const [[row] = []] = await database.run({
+            ...{ name: '', values: [once] },
+            text: 'delete from crm_idempotency k where key = $1 returning quote_literal(to_jsonb(k))',
+          });
+          const again = await whileUncommitted(
+            instance(),
+            [
+              `insert into crm_idempotency select * from jsonb_populate_record(null::crm_idempotency, ${row})`,
+            ],
+            () => post(once, body, path),
+          );
+          assert.deepEqual([again.status, replayed(again), again.text], [done, 'true', first.text]);
+          assert.equal(await countOf('late'), count);
         });
     }
   });

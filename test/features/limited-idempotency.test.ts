@@ -6,6 +6,19 @@ import { jobs, limitedKey, limitedPerson, setGrants } from '../support/limited.t
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
+const seals = {
+  file: 'seals.yaml',
+  text: `
+singular: seal
+common: all
+fields:
+  code: { type: string, unique: true }
+  open: { type: boolean, default: true }
+scopes:
+  open: open == true
+`,
+};
+
 onBothDrivers(
   'limited repeated requests',
   (instance) => {
@@ -115,6 +128,22 @@ onBothDrivers(
       assert.deepEqual([kept, rejected], results.slice(0, 2));
       assert.deepEqual([missing?.status, missing?.id], [404, undefined]);
     });
+
+    test('a batch does not name a conflicting record that is no longer visible', async () => {
+      const send = (request: string, body: object) => instance().call(request, { key: acme.key, body });
+      const { id } = (await send('POST /api/v1/seals', { code: 'taken' })).json;
+      const { key } = await limitedKey(instance(), acme, ['seals:create', 'seals:read:open']);
+      const post = repeatable(
+        key,
+        { records: [{ code: 'taken' }, { code: 'free' }], on_error: 'continue' },
+        '/api/v1/seals/batch',
+      );
+      const first = await post();
+      assert.ok(first.text.includes(`,"existing_id":${id}}`), first.text);
+      assert.equal((await post()).text, first.text);
+      assert.equal((await send(`PATCH /api/v1/seals/${id}`, { open: false })).status, 200);
+      assert.equal((await post()).text, first.text.replace(`,"existing_id":${id}}`, '}'));
+    });
   },
-  { sources: await sourcesWith(jobs) },
+  { sources: await sourcesWith(jobs, seals) },
 );

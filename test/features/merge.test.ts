@@ -6,6 +6,7 @@ import { mergesRetention } from '../../plugins/tenants/merges/index.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 const sources = [
   {
@@ -100,7 +101,7 @@ type Json = Readonly<Record<string, unknown>> & { readonly id: number };
 
 onBothDrivers(
   'merge',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let count = 0;
     before(async () => {
@@ -507,6 +508,20 @@ onBothDrivers(
       await merged(`firms/${from}`, id);
       assert.equal((await undo(`firms/${from}`, id)).status, 200);
       assert.deepEqual(await state(), before);
+    });
+
+    // The embedded database runs one transaction at a time.
+    const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
+    whereSeveralConnect('undoing a merge returns what was written while the merge waited', async () => {
+      const [id, from] = [await firm({ name: '' }), await firm({ name: 'Other' })];
+      const written = [`update firms set name = 'Changed' where id = ${from}`];
+      const result = await whileUncommitted(instance(), written, () => merged(`firms/${id}`, from));
+      assert.equal(result.name, 'Changed');
+      assert.equal((await undo(`firms/${id}`, from)).status, 200);
+      assert.deepEqual(
+        [(await read(`firms/${id}`)).name, (await read(`firms/${from}`)).name],
+        ['', 'Changed'],
+      );
     });
 
     test('undoing a merge with a trash restores the other record from it', async () => {

@@ -141,6 +141,25 @@ onBothDrivers(
       assertNotMember(await send('POST /leads', record, { 'idempotency-key': 'new' }), leaving);
     });
 
+    test('a response stored for the same key in another organization does not skip the check', async () => {
+      const gamma = await instance().organization('gamma');
+      const both = await makePerson(instance(), [{ organization: acme }, { organization: gamma }]);
+      const { byToken } = await logIn(instance(), both);
+      const owner_id = Number(bob.id);
+      for (const [path, body] of [
+        ['/leads', { owner_id }],
+        ['/leads/batch', { records: [{ owner_id }] }],
+      ] as const) {
+        const headers = { ...byToken, 'idempotency-key': 'both-organizations' };
+        const [own, other] = [
+          await send(`POST ${path}?org=acme`, body, headers),
+          await send(`POST ${path}?org=gamma`, body, headers),
+        ];
+        assert.deepEqual([own.status < 300, other.status], [true, 400], other.text);
+        assert.match(other.text, /owner_id \d+ is not a member of this organization/);
+      }
+    });
+
     test('only writes that name a user look up members', async () => {
       const { id } = await create();
       const lookups = async (request: string, body: object) => {

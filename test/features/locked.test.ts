@@ -8,6 +8,7 @@ import { purgeStep } from '../../plugins/tenants/trash/purge.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, readable, signIn } from '../support/forms.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { logIn, makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const message = 'Paid invoices cannot be changed.';
@@ -84,6 +85,7 @@ singular: order
 common: [id, organization_id]
 fields:
   closed: { type: boolean, default: false }
+  step: { type: string, enum: [packed, sent], closed: true, nullable: true, initial: [packed], transitions: { packed: [sent], sent: [] } }
 locked: { when: closed, message: Closed orders cannot be changed. }
 children: { items: { of: items, by: order_id, writable: true } }
 `,
@@ -95,6 +97,8 @@ singular: item
 common: [id, organization_id]
 fields:
   order_id: { type: reference, to: orders, nullable: true }
+  maker_id: { type: reference, to: customers, nullable: true }
+  step: { type: string, enum: [made, used], closed: true, nullable: true, initial: [made], transitions: { made: [used] } }
   parts: { type: integer, rollup: { count: true, of: parts, by: item_id, stored: true } }
 trash: 1 day
 `,
@@ -189,6 +193,14 @@ onBothDrivers(
       const whole = { number, note: 'a', state: 'refunded' };
       assert.equal((await send(`PUT /invoices/${id}`, whole)).status, 200);
       assert.equal((await send(`PATCH /invoices/${id}`, { note: 'b', lines: [] })).status, 200);
+    });
+
+    test('a user other than the last editor can make a transition', async () => {
+      const { id } = await paid();
+      const person = await makePerson(instance(), [{ organization: acme }]);
+      const { token } = await logIn(instance(), person);
+      const changed = await send(`PATCH /invoices/${id}`, { state: 'refunded' }, { key: token });
+      assert.deepEqual([changed.status, changed.json.last_modified_by_id], [200, Number(person.id)]);
     });
 
     test('a request can lock a record and write its children', async () => {
@@ -305,14 +317,17 @@ onBothDrivers(
     test('children of a locked record neither move to the trash nor return from it, and expired ones are deleted', async () => {
       const closed = 'Closed orders cannot be changed.';
       const order = await create('orders', {});
+      const maker = await create('customers', { name: 'maker' });
       const [kept, trashed] = [
         await create('items', { order_id: order }),
-        await create('items', { order_id: order }),
+        await create('items', { order_id: order, maker_id: maker }),
       ];
       assert.equal((await send(`DELETE /items/${trashed}`)).status, 200);
       assert.equal((await send(`PATCH /orders/${order}`, { closed: true })).status, 200);
       assertLocked(await send(`DELETE /items/${kept}`), closed);
       assertLocked(await send(`POST /items/${trashed}/restore`), closed);
+      // What happens to a child in the trash is not a change to the order.
+      assert.equal((await send(`DELETE /customers/${maker}`)).status, 200);
       // A stored rollup of a child is not a change to the child.
       await create('parts', { item_id: kept });
       assert.equal((await send(`GET /items/${kept}`)).json.parts, 1);
@@ -423,6 +438,20 @@ onBothDrivers(
       assert.partialDeepStrictEqual(ofLine?.actions, { update: { allowed: false, reason: message } });
       assert.deepEqual(ofLine?.fields.writable, []);
       assert.equal((await permissionsOn('invoices', (await invoice()).id))?.locked, undefined);
+      // A field can change only if its transitions lead somewhere, and never in a child of a locked record.
+      const order = await create('orders', {});
+      const item = await create('items', { order_id: order });
+      assert.equal((await send(`PATCH /orders/${order}`, { closed: true })).status, 200);
+      const writable = async () => (await permissionsOn('orders', order))?.fields.writable;
+      assert.deepEqual(await writable(), ['step']);
+      for (const [step, names] of [
+        ['packed', ['step']],
+        ['sent', []],
+      ] as const) {
+        assert.equal((await send(`PATCH /orders/${order}`, { step })).status, 200);
+        assert.deepEqual(await writable(), names);
+      }
+      assert.deepEqual((await permissionsOn('items', item))?.fields.writable, []);
     });
 
     test("a locked record's page shows the reason instead of buttons", async () => {

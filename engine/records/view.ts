@@ -140,7 +140,7 @@ function visibleDefinition(
   const rights = new Map(groups.map((group) => [group.group, group]));
   const isReadable = ({ group }: Field) => group === undefined || rights.get(group)?.isReadable === true;
   const isWritable = ({ group }: Field) => group === undefined || rights.get(group)?.isWritable === true;
-  const { sort, filters, search, selection, uniques, screen, aggregates } = definition;
+  const { sort, filters, selection, uniques, screen, aggregates } = definition;
   const { board, ...look } = screen;
   const fields = definition.fields
     .filter(isReadable)
@@ -153,7 +153,6 @@ function visibleDefinition(
     uniques: uniques.filter((unique) => unique.every((field) => isReadable(field) && isWritable(field))),
     sort: { ...sort, choices: new Map([...sort.choices].filter(([, field]) => isReadable(field))) },
     filters: filters.filter(({ field }) => isReadable(field)),
-    search: search.filter(isReadable),
     selection: selection.filter(isReadable),
     screen: {
       ...look,

@@ -5,7 +5,7 @@ import { compileResource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check-sources.ts';
 import type { Effect } from '../../engine/effects/effect.ts';
 import { effects } from '../../engine/effects/effects.ts';
-import { compileGrants, noGrants, type Principal } from '../../engine/records/index.ts';
+import { compileGrants, grantsWithin, noGrants, type Principal } from '../../engine/records/index.ts';
 import { limitSql } from '../../engine/records/rows.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -64,6 +64,22 @@ test('views with the same fields share the rules for bodies', () => {
   assert.deepEqual(
     [body, readable, writable].map((rules) => rules.unexpected({ margin: 1 }).map(({ message }) => message)),
     [['margin is not a field of this resource'], ['margin is read-only'], []],
+  );
+});
+
+test('records in each of two scopes and records in one of them are different views', () => {
+  const grantsOf = (...actions: readonly string[]) =>
+    compileGrants(
+      ['list', 'create', 'update', 'delete', ...actions].map((action) => ({ object: 'things', action })),
+    );
+  const resource = resources.find(({ name }) => name === 'things') ?? assert.fail();
+  const both = resource.viewFor(grantsWithin(grantsOf('read:own'), grantsOf('read:open')));
+  const either = resource.viewFor(grantsOf('read:own', 'read:open'));
+  assert.notEqual(both.context.view, either.context.view);
+  const conditions = [both, either].map(({ context }) => limitSql(context, 'read', () => '$1'));
+  assert.deepEqual(
+    conditions.map((condition) => condition.includes(' or ')),
+    [false, true],
   );
 });
 

@@ -276,6 +276,9 @@ onBothDrivers(
       assert.match(form.text, /name="custom\.code"[^>]* required/);
       const rejected = await admin.submit(at, at, { name: 'R6', 'custom.code': '' });
       assert.match(rejected.text, /custom\.code is required/);
+      // A field with the same type and rules that is not required can be null.
+      await define('nick', { type: 'string' });
+      assert.equal((await custom(`PATCH /shops/${id}`, { custom: { nick: null } })).code, 'x');
       await succeeds('PATCH /fields/shops/code', { body: { required: false } });
       assert.deepEqual(await custom('POST /shops', { name: 'R7' }), { floors: 1, open: false });
     });
@@ -478,6 +481,8 @@ onBothDrivers(
     });
 
     test('the history and the feed do not contain fields of the group', async () => {
+      // Another organization has a field of the same name without a group.
+      await define('cost', { type: 'integer' }, gamma.key);
       const { id } = await succeeds('POST /shops', {
         key: beta.key,
         body: { name: 'G4', custom: { cost: 471_147_711, seen: '2026-01-01' } },

@@ -382,6 +382,16 @@ onBothDrivers(
         ],
       );
       assert.deepEqual([json.created, json.failed, await count()], [2, 6, before + 2]);
+      for (const [bytes, code] of [
+        [1024 * 1024, 'invalid_input'],
+        [1024 * 1024 + 1, 'line_too_long'],
+      ] as const) {
+        const length = await load('', ndjson, `{"last_name":7${' '.repeat(bytes - 15)}}\n`);
+        assert.deepEqual(
+          (length.json.lines as { code: string }[]).map((line) => line.code),
+          [code],
+        );
+      }
       assert.deepEqual((await load('', ndjson, '')).json, none);
       const strict = await load('', ndjson, '{"nothing":1}', { prefer: 'handling=strict' });
       assert.deepEqual([strict.json.created, strict.json.failed], [0, 1]);

@@ -19,6 +19,7 @@ import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 /** What the action does, by the `mode` in its body. */
 const modes = new Map<string, JobAction['run']>();
@@ -58,7 +59,7 @@ const gate = () => Promise.withResolvers<void>();
 
 onBothDrivers(
   'Jobs',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let count = 0;
     // The jobs of an organization run one after another.
@@ -429,6 +430,22 @@ onBothDrivers(
         waiting.slice(0, -1).map(({ id }) => id),
         'in the order of the requests',
       );
+    });
+
+    // The embedded database runs one transaction at a time.
+    const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
+    whereSeveralConnect('jobs that are queued at the same time count', async () => {
+      modes.set('late', async () => ({}));
+      const late = await whileUncommitted(
+        instance(),
+        [
+          `select pg_advisory_xact_lock(hashtextextended('${JSON.stringify(['jobs', acme.id])}', 0))`,
+          `insert into crm_jobs (organization_id, resource, action, input, caller_kind, request_id, due_at)
+           select ${acme.id}, 'projects', 'sweep', '{"mode":"late"}', 'key', '', now() + interval '1 day' from generate_series(1, 10)`,
+        ],
+        () => send('POST projects/actions/sweep', { mode: 'late' }),
+      );
+      assert.deepEqual([late.status, errorOf(late).code], [429, 'too_many_jobs']);
     });
 
     test('a job that takes longer than its limit fails, and its access to records ends', async () => {

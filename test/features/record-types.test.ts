@@ -36,6 +36,9 @@ fields:
   words: { type: list, of: string }
   data: { type: json, nullable: true }
   total: { type: integer, read_only: true, nullable: true }
+  ratio: { type: number, nullable: true }
+  seen_on: { type: date, nullable: true }
+  seen_at: { type: timestamp, nullable: true }
 custom_fields: true
 scopes: { low: level == "low" }
 `,
@@ -50,7 +53,23 @@ const noteOf = (resource: string) => ({
 });
 const modules: readonly ModuleCode[] = [
   { name: 'notes-values', hooks: { loose: noteOf('loose'), things: noteOf('things') } },
+  {
+    name: 'returns-values',
+    hooks: {
+      things: {
+        beforeWrite: ({ input }) => (input?.name === 'returned' ? { ...input, ...returned } : undefined),
+      },
+    },
+  },
 ];
+/** Values of types that JSON does not have, and numbers that JavaScript would round. */
+const returned = {
+  ratio: '12345678901234567890.10',
+  margin: { amount: '12345678901234567890.12', currency: 'EUR' },
+  seen_on: new Date('2026-03-01T23:30:00Z'),
+  seen_at: new Date('2026-03-01T23:30:00Z'),
+  data: { large: 9_007_199_254_740_993n, list: [9_007_199_254_740_995n] },
+};
 
 /** Returns the members of an interface: the types by name. A name ends with "?" if the member is optional. */
 function membersOf(source: string, name: string): Readonly<Record<string, string>> {
@@ -137,6 +156,28 @@ onBothDrivers(
       assert.deepEqual(about, { resource: 'loose', id: BigInt(String(loose)) });
       assert.deepEqual(margin, { amount: '1.5', currency: 'EUR' });
       assert.equal(level, 'low');
+    });
+
+    test('values that hooks return are stored exactly, and dates as their time or their day in UTC', async () => {
+      const { id } = await call('POST things', { name: 'returned' });
+      const { text } = await instance().call(`GET /api/v1/things/${id}`, { key: acme.key });
+      for (const [name, value] of [
+        ['ratio', '12345678901234567890.10'],
+        ['margin', '{"amount":12345678901234567890.12,"currency":"EUR"}'],
+        ['seen_on', '"2026-03-01"'],
+        ['seen_at', '"2026-03-01T23:30:00Z"'],
+      ] as const)
+        assert.ok(text.includes(`"${name}":${value}`), `${name}: ${text}`);
+      assert.match(text, /"large":\s?9007199254740993\b/);
+      assert.match(text, /"list":\s?\[9007199254740995\]/);
+      const invalid = { ...returned };
+      returned.seen_on = new Date(Number.NaN);
+      const answer = await instance().call('POST /api/v1/things', {
+        ...{ key: acme.key, body: { name: 'returned' } },
+      });
+      Object.assign(returned, invalid);
+      assert.deepEqual([answer.status, answer.json.code], [400, 'invalid_input'], answer.text);
+      assert.match(answer.text, /seen_on must be a date/);
     });
 
     test('names known values, optional fields, inputs and grants', () => {

@@ -253,6 +253,8 @@ onBothDrivers(
       const later = await create('/visits', { note: 'later' });
       const ids: number[] = [];
       for (let count = 0; count < 3; count++) ids.push(await create('/visits', { note: 'sought' }));
+      // Of records that were created at the same time, the newest has the highest ID.
+      await rows(`update "visits" set "created_at" = now() where "id" in (${ids.join()})`);
       await succeeds(`DELETE /visits/${ids[2]}`);
       const { database, resources } = instance();
       const find = (organization: string, ...parameters: Parameters<ExistingRecords['find']>) =>

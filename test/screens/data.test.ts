@@ -649,12 +649,20 @@ onBothDrivers(
     });
 
     test('CSV: usual names of columns in English and German are assigned to fields', async () => {
-      const file = Buffer.from('Bezeichnung;Ort;Postcode\nErste;Köln;50667').toString('base64');
-      const { text } = await fill(admin, `${data}/accounts/import`, { file });
-      const chosen = [...readable(text).matchAll(/<select id="in-column\.\d".*?<\/select>/gs)].map(
-        ([select = '']) => /value="(\w*)" selected/.exec(select)?.[1],
-      );
-      assert.deepEqual(chosen, ['name', 'city', 'postal_code']);
+      for (const [content, expected] of [
+        ['Bezeichnung;Ort;Postcode\nErste;Köln;50667', ['name', 'city', 'postal_code']],
+        // The field's own name precedes others, and a field is assigned only once.
+        ['Bezeichnung;Ort;Wohnort;Name\nErste;Köln;Bonn;Zweite', ['', 'city', '', 'name']],
+        // The start of the file that is read ends within the first record.
+        [`Bezeichnung;Ort\n"${'x'.repeat(40_000)}";Köln`, ['name', 'city']],
+      ] as const) {
+        const file = Buffer.from(content).toString('base64');
+        const { text } = await fill(admin, `${data}/accounts/import`, { file });
+        const chosen = [...readable(text).matchAll(/<select id="in-column\.\d".*?<\/select>/gs)].map(
+          ([select = '']) => /value="(\w*)" selected/.exec(select)?.[1] ?? '',
+        );
+        assert.deepEqual(chosen, expected, content.slice(0, 40));
+      }
     });
 
     test('CSV: a file without known columns can still be assigned, and errors are downloaded as CSV', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import type { CommittedChange, ModuleCode } from '../../engine/records/index.ts';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { hookCheck } from '../../plugins/hooks/check.ts';
 import { commitRunner } from '../../plugins/hooks/run.ts';
 import { hookedSources } from '../support/hooked.ts';
@@ -38,7 +38,7 @@ const sources = await sourcesWith(...hookedSources);
 
 onBothDrivers(
   'Hooks after commits',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     before(async () => {
       acme = await instance().organization('acme');
@@ -72,10 +72,12 @@ onBothDrivers(
         [true, 1n, 2n],
       );
       assert.deepEqual([deleted?.record, deleted?.previous?.points], [undefined, 2n]);
-      assert.deepEqual(
-        [created?.organization, created?.actor.kind, created?.resource],
-        [BigInt(acme.id), 'key', 'tasks'],
-      );
+      assert.deepEqual([created?.organization, created?.resource], [BigInt(acme.id), 'tasks']);
+      const { data } = (await send(`GET tasks/${id}/history`)) as {
+        data: readonly { actor: { kind: string; id: number; name: string } }[];
+      };
+      const [{ actor } = assert.fail()] = data;
+      assert.deepEqual(created?.actor, { kind: 'key', id: BigInt(actor.id), name: actor.name });
       assert.equal(new Set(changesOf(id).map(({ position }) => position)).size, 3);
     });
 
@@ -113,8 +115,11 @@ onBothDrivers(
       await until(() => changesOf(id).length === 2, 'the hook');
       const task = await send(`GET tasks/${id}`);
       assert.deepEqual([task.points, task.score], [77, 5]);
-      const { data } = (await send(`GET tasks/${id}/history`)) as { data: readonly { actor: object }[] };
+      const { data } = (await send(`GET tasks/${id}/history`)) as {
+        data: readonly { actor: object; request_id: string }[];
+      };
       assert.deepEqual(data[0]?.actor, { kind: 'command', id: null, name: 'command (mirror: mirror)' });
+      assert.equal(data[0]?.request_id, data[1]?.request_id, 'the request that caused it');
     });
 
     test('organizations created later are included from their first change', async () => {
@@ -137,17 +142,26 @@ onBothDrivers(
       });
       const never = () => false;
       /** Returns the functions with which a process calls a hook of tasks. */
-      const processWith = (hook: (change: CommittedChange) => unknown, name = module) => {
+      const processWith = (
+        hook: (change: CommittedChange) => unknown,
+        name = module,
+        log: (details: object, message: string) => void = () => {},
+      ) => {
         const { database, resources } = instance();
         const hooks = resources[0]?.context.hooks ?? assert.fail();
         const afterCommit = async (change: CommittedChange) => {
           await hook(change);
         };
-        return commitRunner({ database, resources, hooks, log: () => {} }, [
+        return commitRunner({ database, resources, hooks, log }, [
           { module: name, byResource: new Map([['tasks', afterCommit]]) },
         ]);
       };
-      const createTask = async (title: string) => BigInt(String((await send('POST tasks', { title })).id));
+      const createTask = async (title: string, { key } = acme): Promise<bigint> => {
+        const { status, json, text } = await instance().call('POST /api/v1/tasks', { key, body: { title } });
+        assert.equal(status, 201, text);
+        return BigInt(String(json.id));
+      };
+      const another = () => instance().organization(`created-${count}`);
       /** Calls hooks until a condition is true. Earlier transactions can hold back changes for a moment. */
       const runUntil = ({ run }: ReturnType<typeof processWith>, isDone: () => boolean) =>
         until(async () => {
@@ -195,6 +209,60 @@ onBothDrivers(
         await runUntil(process, () => seen.includes(later));
         assert.ok(!seen.includes(earlier));
       });
+
+      test('a new module starts with the first change in organizations created after its process started', async () => {
+        const seen: bigint[] = [];
+        const process = processWith(({ id }) => seen.push(id));
+        await process.start();
+        const first = await createTask('first', await another());
+        await runUntil(process, () => seen.includes(first));
+      });
+
+      test('a module with places in other organizations starts with the first change in a new one', async () => {
+        const seen: bigint[] = [];
+        const process = processWith(({ id }) => seen.push(id));
+        await process.run(never);
+        const first = await createTask('first', await another());
+        await runUntil(process, () => seen.includes(first));
+      });
+
+      test('each organization has its own place', async () => {
+        const seen: bigint[] = [];
+        const process = processWith(({ id }) => seen.push(id));
+        const other = await another();
+        await process.run(never);
+        const ids = [
+          await createTask('one', other),
+          await createTask('two'),
+          await createTask('three', other),
+        ];
+        const tables = tablesOf(instance().database);
+        await until(async () => {
+          const { rows } = await sql`select from crm_ledger where object = 'tasks'
+            and object_id = any(${ids.map(String)}::text[]::bigint[]) and transaction < pg_snapshot_xmin(pg_current_snapshot())`.execute(
+            tables,
+          );
+          return rows.length === ids.length;
+        }, 'the changes');
+        await process.run(never);
+        assert.deepEqual(
+          seen.toSorted((a, b) => Number(a - b)),
+          ids,
+        );
+      });
+
+      if (driver === 'postgresql')
+        test('changes that an open transaction holds back are not looked for in vain', async () => {
+          const process = processWith(() => {});
+          await process.run(never);
+          let turns = 0;
+          await transaction(instance().database, async (tables) => {
+            await sql`select pg_current_xact_id()`.execute(tables);
+            await createTask('held back');
+            await process.run(() => ++turns > 2);
+          });
+          assert.equal(turns, 0);
+        });
 
       test('a change whose hook is running is not passed to another process', async () => {
         const seen: unknown[] = [];
@@ -246,6 +314,44 @@ onBothDrivers(
         assert.deepEqual(seen, [cursed, cursed, cursed, next]);
         const { attempts: left, error: none } = await place();
         assert.deepEqual([left, none], [0, '']);
+      });
+
+      test('the attempts of each change are counted and logged on their own', async () => {
+        const logged: unknown[] = [];
+        const fail = ({ id }: CommittedChange) => {
+          throw new Error(`${id}: ${'x'.repeat(600)}`);
+        };
+        const process = processWith(fail, module, (details, message) => {
+          const { module: name, resource, attempts } = details as Record<string, unknown>;
+          logged.push([message, name, resource, attempts]);
+        });
+        await process.run(never);
+        await createTask('cursed');
+        const next = await createTask('cursed, too');
+        await runUntil(process, () => logged.length > 0);
+        await setPlace('attempts = 11, next_at = now()');
+        await runUntil(process, () => logged.length > 2);
+        const { attempts, error } = await place();
+        assert.equal(attempts, 1);
+        assert.deepEqual([error.length, error.startsWith(`${next}: x`)], [500, true]);
+        const failed = 'an afterCommit hook failed';
+        assert.deepEqual(logged, [
+          [failed, module, 'tasks', 1],
+          ['an afterCommit hook failed for the last time; the change is skipped', module, 'tasks', 12],
+          [failed, module, 'tasks', 1],
+        ]);
+      });
+
+      test('crm doctor reports a hook after its third failure', async () => {
+        await processWith(() => {}).run(never);
+        const findings = async () =>
+          (await hookCheck.run({ database: instance().database })).filter(
+            ({ location }) => location === `module ${module}, organization acme`,
+          );
+        await setPlace('attempts = 2');
+        assert.deepEqual(await findings(), []);
+        await setPlace('attempts = 3');
+        assert.equal((await findings()).length, 1);
       });
 
       test('after a restore, changes of the hour before the last call are passed again', async () => {

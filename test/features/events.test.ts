@@ -7,7 +7,7 @@ import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { profileId } from '../../plugins/access/profiles/profiles.ts';
+import { changeProfile, createProfile, profileId } from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { ensureEpoch } from '../../plugins/change-log/epoch.ts';
 import { findFeedBlocker } from '../../plugins/change-log/lag.ts';
@@ -16,7 +16,7 @@ import { changeLogRetention } from '../../plugins/change-log/retention.ts';
 import { createWaiters, type StreamContext, stream } from '../../plugins/change-log/stream.ts';
 import type { Change } from '../support/changes.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
-import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
+import { command, fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { patienceMs } from '../support/promised.ts';
 
@@ -152,6 +152,7 @@ onBothDrivers(
         ],
       );
       assert.deepEqual((await read(`after=${next}`)).changes, []);
+      assert.equal((await get(`after=${next}`)).headers.get('cache-control'), 'no-store');
       assert.deepEqual(
         summaries((await read(`after=${start}`)).changes),
         summaries(changes),
@@ -200,6 +201,7 @@ onBothDrivers(
         ['resources=leads', clerk, 403],
         ['resources=nothing', acme.key, 400],
         [`after=${start}`, other.key, 400],
+        ['after=&resources=&wait=', acme.key, 200],
         [`after=${start}x`, acme.key, 400],
         ['after=.', acme.key, 400],
         ['wait=26', acme.key, 400],
@@ -302,6 +304,22 @@ onBothDrivers(
       }, 'all places');
     });
 
+    test('waits that end with an error make room for others', async () => {
+      const other = await instance().organization(fresh('failed'));
+      const wait = async (count: number, seconds: number) => {
+        const start = await now(other.key);
+        return Array.from({ length: count }, () => get(`after=${start}&wait=${seconds}`, { key: other.key }));
+      };
+      const waiting = await wait(50, 25);
+      await untilWaiting(other, 50);
+      await tablesOf(instance().database).updateTable('crm_ledger_epochs').set({ source: 'left' }).execute();
+      await make('leads', { last_name: 'Awaited' }, other.key);
+      const statuses = async (answers: readonly Promise<Answer>[]) =>
+        new Set((await Promise.all(answers)).map(({ status }) => status));
+      assert.deepEqual(await statuses(waiting), new Set([410]));
+      assert.deepEqual(await statuses(await wait(50, 1)), new Set([200]));
+    });
+
     test('streams return the same changes, and their IDs can be used as cursors', async () => {
       const start = await now();
       const stop = new AbortController();
@@ -385,6 +403,35 @@ onBothDrivers(
       await make('leads', { last_name: 'Ours' }, from.key);
       assert.deepEqual(await restOf(stream), []);
       assert.equal((await waiting).json.code, 'not_a_member');
+    });
+
+    test('a stream continues if its caller can list more resources, and ends if the caller can list fewer', async () => {
+      const tables = tablesOf(instance().database);
+      const actor = command(instance());
+      const grant = (object: string) => ({ object, actions: ['list'] });
+      const name = fresh('profile');
+      const profile = await createProfile(tables, actor, acme.id, name, [grant('leads')]);
+      const { key } = await acme.makeKey({ profile: name });
+      const stop = new AbortController();
+      const stream = events(await streamOf('after=now', stop.signal, { authorization: `Bearer ${key}` }));
+      await next(stream);
+      await changeProfile(tables, actor, acme.id, profile, [grant('leads'), grant('accounts')]);
+      let isGranted = false;
+      const change = nextChange(stream).finally(() => {
+        isGranted = true;
+      });
+      await until(async () => {
+        await make('accounts', { name: 'Granted' });
+        return isGranted;
+      }, 'a change to an account');
+      assert.equal((JSON.parse((await change).data ?? '') as Change).resource, 'accounts');
+      await changeProfile(tables, actor, acme.id, profile, [grant('accounts')]);
+      let isOver = false;
+      const rest = restOf(stream).finally(() => {
+        isOver = true;
+      });
+      await until(() => isOver, 'the stream to end');
+      await rest;
     });
 
     test('a stream counts as one use of a session, however long it lasts', async () => {
@@ -493,6 +540,34 @@ onBothDrivers(
         const daysAgo = (days: number) => write({ ...place, at: Date.now() - days * 86_400_000 });
         assert.equal((await get(`after=${daysAgo(29)}`)).status, 200, 'it is more recent');
         await assertExpired(daysAgo(30));
+      });
+      test('but not others, if nothing is deleted or the retention period becomes longer', async () => {
+        const { database } = instance();
+        const tables = tablesOf(database);
+        const prunedBefore = async () =>
+          (
+            await tables
+              .selectFrom('crm_ledger_epochs')
+              .select('pruned_before')
+              .orderBy('id', 'desc')
+              .executeTakeFirstOrThrow()
+          ).pruned_before.getTime();
+        const age = (days: number) =>
+          tables
+            .updateTable('crm_ledger')
+            .set({ at: new Date(Date.now() - days * 86_400_000) })
+            .execute();
+        await make('leads', { last_name: 'Pruned' });
+        await age(40);
+        assert.ok((await changeLogRetention(tables, 30)) > 0);
+        const latest = await prunedBefore();
+        await make('leads', { last_name: 'Kept' });
+        await age(10);
+        assert.equal(await changeLogRetention(tables, 20), 0);
+        assert.equal(await prunedBefore(), latest, 'nothing was deleted');
+        await age(50);
+        assert.ok((await changeLogRetention(tables, 40)) > 0);
+        assert.equal(await prunedBefore(), latest, 'changes up to this time are missing');
       });
       test('but not cursors starting at the oldest stored change', async () => {
         const { database } = instance();

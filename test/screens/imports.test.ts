@@ -155,6 +155,10 @@ onBothDrivers(
       const path = await start('last_name,lead_score\nAda,1\nGrace,x\nAlan,2\n');
       await shows(path, /2 records created, 1 line with errors/);
       const undo = undoOn(await admin.get(path)) ?? assert.fail();
+      const colleague = await signIn(instance(), await makePerson(instance(), [{ organization: acme }]));
+      const seen = await colleague.get(path);
+      assert.match(readable(seen.text), /2 records created, 1 line with errors/);
+      assert.equal(undoOn(seen), undefined, 'only members who started an import undo it');
       const answer = await admin.post(undo.action, undo.values);
       assert.equal(answer.headers.get('location'), `${leads}?done=import-undone`);
       assert.equal(await count(), 0);
@@ -290,9 +294,11 @@ onBothDrivers(
       await shows(path, /Completed/);
       const personWith = async (...grants: string[]) =>
         signIn(instance(), await limitedPerson(instance(), acme, grants));
-      const writer = await (await personWith('leads:list', 'leads:read', 'leads:create')).get(path);
-      assert.match(readable(writer.text), /Completed[\s\S]*1 of 1/);
-      assert.doesNotMatch(readable(writer.text), /lead_score/);
+      const writer = await personWith('leads:list', 'leads:read', 'leads:create');
+      const seen = readable((await writer.get(path)).text);
+      assert.match(seen, /Completed[\s\S]*1 of 1/);
+      assert.doesNotMatch(seen, /lead_score/);
+      assert.equal((await writer.get(`${path}/errors.csv`)).status, 404);
       const reader = await personWith('leads:list', 'leads:read');
       for (const page of [path, `${path}/errors.csv`])
         assert.equal((await reader.get(page)).status, 404, page);

@@ -8,9 +8,11 @@ import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } f
 import { hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedPerson } from '../support/limited.ts';
+import { settingsFile } from '../support/partners.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
+const file = settingsFile({});
 const tasks = '/setup/o/acme/data/tasks';
 const run: JobAction['run'] = async ({ input, progress, signal }) => {
   progress(1200, 5000);
@@ -113,6 +115,63 @@ onBothDrivers(
         starters.filter((row, index) => index > 0 || row.length > 0),
         [[], [], ['read-only'], [administratorOf(own).email], ['Schedule']],
       );
+      assert.doesNotMatch(text, /href="[^"]*\/data\/tasks\/jobs/, 'the instance does not have the actions');
+      const actionsIn = async (query: string) =>
+        [...(await visitor.get(`/setup/o/starters/jobs?${query}`)).text.matchAll(/>By ([\w ]+)</g)].map(
+          ([, name]) => name,
+        );
+      assert.deepEqual(await actionsIn('q=by-user'), ['user']);
+      assert.deepEqual(await actionsIn('q=tasks by-n'), ['nobody']);
+      assert.deepEqual(await actionsIn('show=unfinished'), []);
+      await sql`update crm_jobs set state = case action when 'by-user' then 'queued' else 'running' end
+        where organization_id = ${own.id}::bigint and action in ('by-user', 'by-key')`.execute(
+        tablesOf(instance().database),
+      );
+      assert.deepEqual(await actionsIn('show=unfinished'), ['key', 'user']);
+    });
+
+    test('the list says when scheduled jobs run next, in UTC', async () => {
+      const now = new Date();
+      const [next] = Array.from(
+        { length: 9 },
+        (_, index) => new Date(Date.UTC(now.getUTCFullYear() + index, 1, 29, 1, 30)),
+      ).filter((time) => time.getUTCMonth() === 1 && time > now);
+      const { text } = await admin.get('/setup/o/acme/jobs');
+      assert.match(text, new RegExp(`Leap runs next on ${next?.getUTCFullYear()}-02-29 01:30:00 UTC\\.`));
+    });
+
+    test('the page says that the job waits while the instance is read-only', async () => {
+      const setReadOnly = async (isReadOnly: boolean) => {
+        file.replace({ read_only: isReadOnly });
+        await until(() => instance().app.isReadOnly?.() === isReadOnly, 'take the settings');
+      };
+      const path = await start('wait');
+      await shows(path, /1,200 of 5,000[\s\S]*/);
+      await setReadOnly(true);
+      await shows(path, /Waiting[\s\S]*This instance is read-only\. The job will continue/).finally(() =>
+        setReadOnly(false),
+      );
+      await shows(path, /Running[\s\S]*This page refreshes automatically/);
+      await admin.submit(path, `${path}/cancel`);
+      await shows(path, /Canceled/);
+    });
+
+    test('the form explains that too many jobs are waiting, and keeps what was entered', async () => {
+      const busy = await instance().organization('busy');
+      const { json } = await instance().call('POST /api/v1/tasks', {
+        key: busy.key,
+        body: { title: 'Wait' },
+      });
+      await sql`insert into crm_jobs (organization_id, resource, action, input, caller_kind, request_id, due_at)
+        select ${busy.id}::bigint, 'tasks', 'other', '{}', 'command', '', now() + interval '1 hour' from generate_series(1, 10)`.execute(
+        tablesOf(instance().database),
+      );
+      const visitor = await signIn(instance(), administratorOf(busy));
+      const path = `/setup/o/busy/data/tasks/${json.id}/actions/clean`;
+      const answer = await visitor.submit(path, path, { 'input.how': 'slowly' });
+      assert.equal(answer.status, 429);
+      assert.match(problemOf(answer), /10 jobs of the organization are already waiting/);
+      assert.match(answer.text, /name="input\.how"[^>]* value="slowly"/);
     });
 
     test('members see only the jobs whose action they could perform', async () => {
@@ -130,6 +189,9 @@ onBothDrivers(
       const page = readable((await writer.get(path)).text);
       assert.match(page, /Completed/);
       assert.doesNotMatch(page, /All clean/);
+      const failed = await start('fail');
+      await shows(failed, /Failed/);
+      assert.equal(problemOf(await writer.get(failed)), 'The action failed.');
       assert.equal((await admin.get(path.replace('/tasks/', '/projects/'))).status, 404);
       assert.equal((await admin.get(`${tasks}/jobs/x`)).status, 404);
     });
@@ -139,8 +201,17 @@ onBothDrivers(
     modules: [
       {
         name: 'cleaning',
-        actions: { tasks: { clean: { description: 'Cleans up.', job: true, input, run } } },
+        actions: {
+          tasks: { clean: { description: 'Cleans up.', job: true, input, run } },
+          projects: {
+            leap: {
+              ...{ description: 'Runs on leap days.', job: true, ofCollection: true, run },
+              ...{ schedule: '30 2 29 2 *', timeZone: 'Europe/Berlin' },
+            },
+          },
+        },
       },
     ],
+    environment: file.environment,
   },
 );

@@ -526,6 +526,39 @@ onBothDrivers(
         assert.doesNotMatch(part, /Opportunities|Sale|Cases|Add /);
       });
 
+      test("a record's page shows the first 20 records that refer to it, and says if there are more", async () => {
+        const account = await make('accounts', { name: fresh('Referred') });
+        const heading = async () =>
+          /<h2>(Contacts[^<]*)</.exec((await admin.get(`${data}/accounts/${account}`)).text)?.[1];
+        const records = Array.from({ length: 20 }, () => ({ last_name: 'Ada', account_id: Number(account) }));
+        const made = await instance().call('POST /api/v1/contacts/batch', {
+          key: acme.key,
+          body: { records },
+        });
+        assert.equal(made.status, 200, made.text);
+        assert.equal(await heading(), 'Contacts (20)');
+        await make('contacts', { last_name: 'Grace', account_id: Number(account) });
+        assert.equal(await heading(), 'Contacts (20+)');
+      });
+
+      test('a list without records offers to create one, and one without results to show all', async () => {
+        const list = '/setup/o/empty/data/leads';
+        const organization = await instance().organization('empty');
+        const browser = await signIn(instance(), administratorOf(organization));
+        const emptyOf = ({ text }: Answer) => /<div class="empty">([\s\S]*?)<\/div>/.exec(text)?.[1] ?? '';
+        const empty = emptyOf(await browser.get(list));
+        assert.match(empty, /No leads yet\./);
+        assert.match(empty, new RegExp(`href="${list}/new"`));
+        for (const query of ['q=nobody', 'rating=Hot']) {
+          const none = emptyOf(await browser.get(`${list}?${query}`));
+          assert.match(none, /No results\./);
+          assert.match(none, new RegExp(`href="${list}">Show all<`));
+        }
+        const grants = [{ object: 'leads', actions: ['list'] as const }];
+        const reader = await signIn(instance(), await makePerson(instance(), [{ organization, grants }]));
+        assert.doesNotMatch(emptyOf(await reader.get(list)), /<a /);
+      });
+
       test('a record is added to the record that it refers to', async () => {
         const name = fresh('Parent');
         const account = await make('accounts', { name });
@@ -567,7 +600,7 @@ onBothDrivers(
     });
 
     test('CSV: exported cells are never formulas, and an exported file is imported unchanged', async () => {
-      const names = ['=1+1', '+1', '-1', '@x', '\t=1', "'t Hooft", "'=x", 'plain', 'a,"b"\r\n=c'];
+      const names = ['=1+1', '+1', '-1', '@x', '\t=1', '\r=2', "'t Hooft", "'=x", 'plain', 'a,"b"\r\n=c'];
       for (const name of names) await make('accounts', { name, city: 'Formulas' });
       const list = await admin.get(`${data}/accounts?q=zzz`);
       assert.match(linkIn(list, /Export CSV/), /export\?q=zzz$/, 'the export keeps the search');
@@ -578,6 +611,7 @@ onBothDrivers(
           [`,${name},`, `,"${name}",`].some((cell) => file.text.includes(cell)),
           name,
         );
+      assert.ok(file.text.includes(`"'\r=2"`));
       assert.ok(file.text.includes('"a,""b""\r\n=c"'), 'only the start of a cell is escaped');
       const page = `${data}/accounts/import`;
       const send = async (fields: Record<string, string>) => fill(admin, page, fields);
@@ -619,6 +653,7 @@ onBothDrivers(
       const encoded = [
         Buffer.from(text, 'latin1'),
         Buffer.from(`\ufeff${text}`, 'utf16le'),
+        Buffer.from(`\ufeff${text}`, 'utf16le').swap16(),
         Buffer.from(text),
       ];
       for (const [index, bytes] of encoded.entries()) {
@@ -737,7 +772,7 @@ onBothDrivers(
        * Sends the start of a form with a Content-Length. Returns the response, which can arrive before the
        * form is complete.
        */
-      const send = async (start: string, length = Buffer.byteLength(start)) => {
+      const send = async (start: string | Buffer, length = Buffer.byteLength(start)) => {
         const cookie = [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
         const headers = {
           'content-type': 'multipart/form-data; boundary=b',
@@ -791,6 +826,11 @@ onBothDrivers(
         assert.equal((await send(`${await token()}${parts.repeat(120)}`, 20_000)).status, 400);
         const large = await send(`${await token()}${file('x'.repeat(5 * 1024 * 1024 + 1))}--b--\r\n`);
         assert.deepEqual([large.status, /larger than 5 MiB/.test(large.text)], [400, true]);
+        // The limit also applies to the text in UTF-8.
+        const [before = '', after = ''] = `${await token()}${file('*')}--b--\r\n`.split('*');
+        const umlauts = Buffer.from('ä'.repeat(3 * 1024 * 1024), 'latin1');
+        const decoded = await send(Buffer.concat([Buffer.from(before), umlauts, Buffer.from(after)]));
+        assert.deepEqual([decoded.status, /larger than 5 MiB/.test(decoded.text)], [400, true]);
         assert.equal((await send(await token(), 15 * 1024 * 1024 + 1)).status, 413);
         assert.equal((await send(`${await token()}${file('name\nx')}`)).status, 400, 'the form is truncated');
       });

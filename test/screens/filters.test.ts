@@ -124,6 +124,8 @@ test('an added filter keeps the search and the order, and leads to the first pag
     const [, added = ''] = (answer.headers.get('location') ?? '').split('?');
     assert.equal(decodeURIComponent(added), 'q=ames&sort=last_name&rating[eq]=Hot', position);
   }
+  const blank = await admin.get(`${data}/leads?q=ames&by=rating[eq]&value=+`);
+  assert.equal(blank.headers.get('location'), `${data}/leads?q=ames`, 'a blank value adds no filter');
 });
 
 test('a name that does not identify one record is rejected below the control', async () => {

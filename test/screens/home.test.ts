@@ -44,6 +44,7 @@ test('lists each problem with its next step, or that no problems were found', as
   await transaction(instance.database, (tables) => revokeKey(tables, command(instance), acme.id, revoked.id));
   const { id: bot } = await integrate(instance, acme, 'telegram');
   await delivered(instance, acme.id, bot, { event: 'lost', status: 'dead', error: 'no' });
+  assert.doesNotMatch((await admin.get('/setup/o/acme')).text, /Nothing needs your attention/);
   const dead = await linesOf(admin);
   assert.equal(
     dead[0],
@@ -77,6 +78,14 @@ test('lists each problem with its next step, or that no problems were found', as
     await makePerson(instance, [{ organization: acme, grants: [{ object: 'leads', actions: ['list'] }] }]),
   );
   assert.deepEqual(await linesOf(reader), [], 'shown only to administrators');
+  const shown = async (browser: Visitor, slug: string) =>
+    /<p class="intro">([^<]*)</.exec((await browser.get(`/setup/o/${slug}`)).text)?.[1];
+  assert.equal(await shown(reader, 'acme'), undefined);
+  const stranger = await signIn(instance, await makePerson(instance, [{ organization: acme, grants: [] }]));
+  assert.match(
+    (await shown(stranger, 'acme')) ?? '',
+    /^Your profile does not allow you to list any records\./,
+  );
   const beta = await instance.organization('beta');
   assert.deepEqual(await linesOf(await signIn(instance, administratorOf(beta)), 'beta'), []);
 });

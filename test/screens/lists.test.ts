@@ -1,6 +1,7 @@
 // Lists in the admin UI: their URL contains the search, order and page, and actions return to this URL.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -58,6 +59,33 @@ test('a search starts on the first page, and keeps the order', async () => {
     );
     assert.ok(!names.includes('page'), String(names));
   }
+});
+
+test('a list without rows says whether a search or a view has none, and leads to the others', async () => {
+  const emptyOf = async (query: string) =>
+    /<div class="empty">([\s\S]*?)<\/div>/.exec((await admin.get(`${keys}?${query}`)).text)?.[1] ?? '';
+  const searched = await emptyOf('q=nobody&show=expired&sort=Name');
+  assert.match(searched, /No results\./);
+  assert.equal(linkIn({ text: searched } as Answer, 'Show all'), `${keys}?show=expired&sort=Name`);
+  const expired = await emptyOf('show=expired&sort=Name');
+  assert.match(expired, /No keys match the filter\./);
+  assert.equal(linkIn({ text: expired } as Answer, 'Show all'), `${keys}?sort=Name`);
+});
+
+test('a section with several lists shows the number of rows of each, up to 1,000', async () => {
+  const crowded = await instance.organization('crowded');
+  const browser = await signIn(instance, administratorOf(crowded));
+  const insert = (count: number) =>
+    sql`insert into crm_teams (organization_id, name)
+      select ${crowded.id}::bigint, 'Team ' || ${count}::int || '-' || n from generate_series(1, ${count}::int) n`.execute(
+      tablesOf(instance.database),
+    );
+  const tab = async () => /Teams \(([^)]*)\)/.exec((await browser.get('/setup/o/crowded/teams')).text)?.[1];
+  assert.equal(await tab(), '0');
+  await insert(1000);
+  assert.equal(await tab(), '1,000');
+  await insert(1);
+  assert.equal(await tab(), '1,000+');
 });
 
 test('an action returns to the same list, which hides and names the revoked key', async () => {
@@ -154,6 +182,19 @@ test('activity is filtered by actor, action, object, record and time', async () 
   for (const line of lines) assert.match(line, /^20[^,]*Z,admin@acme\.example,user,revoke,key,\d+$/);
   const added = await admin.get(`${activity}?action=revoke&by=object&value=key`);
   assert.equal(added.headers.get('location'), `${activity}?action=revoke&object=key`);
+});
+
+test('activity exports are never formulas', async () => {
+  const { key, id } = await acme.makeKey();
+  await tablesOf(instance.database)
+    .updateTable('crm_api_keys')
+    .set({ name: '=1+1' })
+    .where('id', '=', id)
+    .execute();
+  const made = await instance.call('POST /api/v1/leads', { key, body: { last_name: 'By a formula' } });
+  assert.equal(made.status, 201);
+  const { text } = await admin.get(`/setup/o/acme/activity/export?record=${made.json.id}&object=leads`);
+  assert.match(text, /,'=1\+1,key,create,leads,/);
 });
 
 test('activity names records, also deleted ones, and links to them', async () => {

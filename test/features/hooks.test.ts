@@ -333,7 +333,15 @@ onBothDrivers(
     });
 
     test('a hook that takes longer than 5 seconds fails, and nothing is written', async () => {
-      const answer = await send('POST tasks', { title: 'slow' });
+      let answer = await send('POST tasks', { title: 'fast' });
+      const lines = await logged(async () => {
+        answer = await send('POST tasks', { title: 'slow' });
+        await send('POST tasks', { title: 'fast' });
+      });
+      assert.deepEqual(
+        lines.filter(({ msg }) => msg === 'slow hook or action').map((line) => [line.module, line.place]),
+        [['scores', 'beforeWrite of tasks']],
+      );
       assert.equal(answer.status, 500);
       assert.match(
         answer.text,

@@ -27,11 +27,12 @@ onBothDrivers(
   'Undoing changes of agents',
   (instance) => {
     let acme: Organization;
+    let other: Organization;
     let admin: Visitor;
     let stranger: Visitor;
     before(async () => {
       acme = await instance().organization('acme');
-      const other = await instance().organization('other');
+      other = await instance().organization('other');
       admin = await signIn(instance(), administratorOf(acme));
       stranger = await signIn(instance(), administratorOf(other));
     });
@@ -161,6 +162,22 @@ onBothDrivers(
         /^0 changes undone\. Not undone: of the agent changed: changed again/,
       );
       assert.equal((await api(`GET tasks/${id}`)).json.title, 'of the agent');
+    });
+
+    test('changes in other organizations with the same request ID are neither listed nor undone', async () => {
+      const { run, create } = await agent();
+      const id = await create('tasks', { title: 'shared request' });
+      const { rows } = await sql<{ request: string }>`select request_id as request from crm_ledger
+        where object = 'tasks' and object_id = ${id}::bigint`.execute(tablesOf(instance().database));
+      const made = await instance().call('POST /api/v1/tasks', {
+        key: other.key,
+        body: { title: 'foreign' },
+        headers: { 'x-request-id': rows[0]?.request ?? '' },
+      });
+      assert.equal(made.headers.get('x-request-id'), rows[0]?.request, made.text);
+      const [call = ''] = await callsIn({ run });
+      assert.doesNotMatch((await admin.get(`${path}/undo?id=${call}`)).text, /foreign/);
+      assert.match(await messageAfter(await undo(call)), /1 change<\/strong> undone\./);
     });
 
     test('a restored record returns to the trash', async () => {

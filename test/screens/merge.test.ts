@@ -188,6 +188,22 @@ onBothDrivers(
       assert.equal((await admin.get(`${undo}?from=${id}`)).status, 404);
     });
 
+    test('the latest five merges can be undone from the record, the newest first', async () => {
+      const id = await create('firms', { name: 'Sink' });
+      const merged: number[] = [];
+      for (let index = 0; index < 6; index++) {
+        const from = await create('firms', { name: `Source ${index}` });
+        const { status, text } = await send(`POST /firms/${id}/merge`, { from });
+        assert.equal(status, 200, text);
+        merged.unshift(from);
+      }
+      const { text } = await admin.get(`${firms}/${id}`);
+      assert.deepEqual(
+        [...text.matchAll(/>Undo the merge of firm (\d+)</g)].map(([, from]) => Number(from)),
+        merged.slice(0, 5),
+      );
+    });
+
     test('a merge is undone within 30 days, from the record that remained', async () => {
       const [id, from] = [await create('firms', { name: 'Old' }), await create('firms', { name: 'Older' })];
       const merged = await submit(await open([id, from]), [id, from]);

@@ -11,7 +11,7 @@ import { sourcesWith } from '../support/sources.ts';
 
 const overlay = {
   file: 'resources/own-leads.yaml',
-  text: 'extends: leads\nfields:\n  owner_id: { assignable: true }\n',
+  text: 'extends: leads\ntrash: 30 days\nfields:\n  owner_id: { assignable: true }\n',
 };
 
 onBothDrivers(
@@ -36,10 +36,16 @@ onBothDrivers(
     test('are listed and reassigned, with a change in each history', async () => {
       const browser = await signIn(instance(), ann);
       const home = async () => readable((await browser.get('/setup/o/acme')).text);
-      const records = [former, former, ann].map(({ id }) => ({ last_name: 'X', owner_id: Number(id) }));
+      const records = [former, former, ann, former].map(({ id }) => ({
+        last_name: 'X',
+        owner_id: Number(id),
+      }));
       const created = await send('POST /leads/batch', { records });
       assert.equal(created.status, 200, created.text);
       const ids = (created.json.results as { id: number }[]).map(({ id }) => id);
+      // Records in the trash do not count.
+      const trashed = ids.pop();
+      assert.equal((await send(`DELETE /leads/${trashed}`)).status, 200);
       assert.doesNotMatch(await home(), /without an active owner/);
       assert.deepEqual(await findings(), []);
       await tablesOf(instance().database)
@@ -71,6 +77,9 @@ onBothDrivers(
       const done = await browser.submit(`${form}?field=owner_id`, form, { user: ann.id });
       assert.equal(done.status, 303);
       for (const id of ids) assert.equal((await send(`GET /leads/${id}`)).json.owner_id, Number(ann.id));
+      assert.equal((await send(`POST /leads/${trashed}/restore`)).json.owner_id, Number(former.id));
+      assert.match(await home(), /Records without an active owner: 1 record of leads\./);
+      assert.equal((await send(`DELETE /leads/${trashed}`)).status, 200);
       const history = await send(`GET /leads/${ids[0]}/history`);
       const [change] = history.json.data as { action: string; changed: string[] }[];
       assert.equal(change?.action, 'update');

@@ -1,18 +1,22 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
 import { recordChanges } from '../../engine/effects/index.ts';
-import { errors, HttpError } from '../../engine/errors.ts';
+import { errors } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
 import {
+  type Action,
   allows,
   type Caller,
+  type CallerScope,
   covers,
   everyGrant,
   isAction,
   type JobStatus,
+  type Principal,
   recordLimits,
-  runOperation,
+  visibleSql,
 } from '../../engine/records/index.ts';
+import { prepare, quote, record } from '../../engine/sql/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { cancelJob } from './queue.ts';
 import { type JobAccess, jobTypeOf } from './types.ts';
@@ -46,10 +50,14 @@ export async function findJob(access: JobAccess, caller: Caller, id: string): Pr
   const isStarter = row.caller_kind === principal.kind && row.caller_id === principal.actor;
   if (!isStarter) {
     if (!isGranted) throw errors.notFound();
-    const isLimited =
-      recordLimits(grants, type.resource.definition, isAction(type.grant) ? type.grant : 'read').length > 0;
-    if (isLimited && row.record_id !== null)
-      await assertVisible(access.database, type.resource, caller, row.record_id);
+    const action = isAction(type.grant) ? type.grant : 'read';
+    const isLimited = recordLimits(grants, type.resource.definition, action).length > 0;
+    if (
+      isLimited &&
+      row.record_id !== null &&
+      !(await canPerform(access.database, type.resource, principal, action, row.record_id))
+    )
+      throw errors.notFound();
   }
   const definitions = access.resources.map(({ definition }) => definition);
   const showsResult = isStarter ? isGranted : covers(grants, everyGrant, definitions);
@@ -74,20 +82,27 @@ const statusColumns = [
   ...(['caller_kind', 'caller_id', 'created_at', 'finished_at'] as const),
 ];
 
-/** Checks that a caller can read a record. @throws HttpError 404 otherwise */
-async function assertVisible(
+/** Returns whether a caller can perform an action on a record. */
+async function canPerform(
   database: Database,
   resource: Resource,
-  caller: Caller,
+  principal: Principal,
+  action: Action,
   id: string,
-): Promise<void> {
-  const { grants } = caller.principal;
-  if (!allows(grants, resource.definition, 'read')) throw errors.notFound();
-  await runOperation(database, resource.viewFor(grants).operations.read, { caller, id }).catch(
-    (cause: unknown) => {
-      throw cause instanceof HttpError && cause.status === 404 ? errors.notFound() : cause;
-    },
+): Promise<boolean> {
+  const { context } = resource.viewFor(principal.grants);
+  const { organization } = principal;
+  const { bind } = prepare<CallerScope>(
+    '',
+    'read',
+    ($) =>
+      `select 1 from ${quote(resource.name)} ${record} where ${visibleSql(context, action, $)} and ${record}."id" = ${$(() => id)}::bigint`,
   );
+  const rows = await database.run(bind({ organization, caller: { principal } }), {
+    organization,
+    access: 'read',
+  });
+  return rows.length > 0;
 }
 
 /**

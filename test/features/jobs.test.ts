@@ -4,7 +4,8 @@ import { beforeEach, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { type JobAction, type JobContext, type ModuleCode, Rejection } from '../../engine/records/index.ts';
-import { tablesOf } from '../../engine/tables/index.ts';
+import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { jobActions } from '../../plugins/jobs/action-jobs.ts';
 import { jobCheck } from '../../plugins/jobs/check.ts';
 import { maxResult } from '../../plugins/jobs/index.ts';
@@ -15,12 +16,15 @@ import { scheduler } from '../../plugins/jobs/schedule.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import { hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
-import { logIn, makePerson } from '../support/people.ts';
+import { logged } from '../support/logged.ts';
+import { settingsFile } from '../support/partners.ts';
+import { command, logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { whileUncommitted } from '../support/uncommitted.ts';
 
+const file = settingsFile({});
 /** What the action does, by the `mode` in its body. */
 const modes = new Map<string, JobAction['run']>();
 /** The contexts of all attempts. */
@@ -39,7 +43,10 @@ const modules: readonly ModuleCode[] = [
   {
     name: 'chores',
     actions: {
-      tasks: { tidy: { description: 'Tidies a task up.', job: true, input, run } },
+      tasks: {
+        tidy: { description: 'Tidies a task up.', job: true, input, run },
+        tally: { description: 'Counts the tasks.', job: true, ofCollection: true, input, run },
+      },
       projects: {
         sweep: { description: 'Sweeps all projects.', job: true, ofCollection: true, input, run },
         hurry: { description: 'Takes a moment.', job: true, ofCollection: true, maxMinutes: 0.001, run },
@@ -99,7 +106,7 @@ onBothDrivers(
     const rowOf = (id: unknown) =>
       tablesOf(instance().database)
         .selectFrom('crm_jobs')
-        .select(['state', 'attempts', 'input', 'error', 'due_at'])
+        .select(['state', 'attempts', 'input', 'error', 'due_at', 'done', 'total'])
         .where('id', '=', String(id))
         .executeTakeFirstOrThrow();
     const projects = async () =>
@@ -206,11 +213,21 @@ onBothDrivers(
     });
 
     test('a job whose action throws an error is attempted three times', async () => {
-      const id = await startSweep('throw', async ({ progress }) => {
-        progress(attempts.length, 3);
-        throw new Error('a secret of the action');
+      let id = 0;
+      const lines = await logged(async () => {
+        id = await startSweep('throw', async ({ progress }) => {
+          progress(attempts.length, 3);
+          throw new Error('a secret of the action');
+        });
+        await finished(id);
       });
-      const { state, error, progress } = await finished(id);
+      const { state, error, progress } = await jobOf(id);
+      assert.deepEqual(
+        lines
+          .filter(({ msg }) => msg === 'a job failed')
+          .map((line) => [line.organization, line.job, line.resource, line.action, line.attempts]),
+        [1, 2, 3].map((attempt) => [acme.id, String(id), 'projects', 'sweep', attempt]),
+      );
       assert.equal(state, 'failed');
       assert.match(JSON.stringify(error), /module_failed/);
       assert.doesNotMatch(JSON.stringify(error), /a secret/);
@@ -219,6 +236,27 @@ onBothDrivers(
         attempts.map(({ attempt, jobId }) => [attempt, jobId]),
         [1, 2, 3].map((attempt) => [attempt, BigInt(id)]),
       );
+    });
+
+    test('an outcome that cannot be stored at first is stored later, and the job is not attempted again', async () => {
+      const tables = tablesOf(instance().database);
+      // Sequences are not rolled back.
+      await sql`create sequence outcomes`.execute(tables);
+      await sql`create function refuse_outcome() returns trigger language plpgsql as
+        'begin if nextval(''outcomes'') < 3 then raise exception ''refused''; end if; return new; end'`.execute(
+        tables,
+      );
+      await sql`create trigger refuse_outcome before update on crm_jobs for each row
+        when (new.state = 'completed') execute function refuse_outcome()`.execute(tables);
+      try {
+        const id = await startSweep('stored', async () => ({ stored: true }));
+        assert.deepEqual((await finished(id)).result, { stored: true });
+      } finally {
+        await sql`drop trigger refuse_outcome on crm_jobs`.execute(tables);
+        await sql`drop function refuse_outcome()`.execute(tables);
+        await sql`drop sequence outcomes`.execute(tables);
+      }
+      assert.equal(attempts.length, 1);
     });
 
     test('progress must consist of whole numbers', async () => {
@@ -324,8 +362,9 @@ onBothDrivers(
     test('a running job can be canceled: its signal is aborted, and its access to records ends', async () => {
       const reached = gate();
       let late: Promise<unknown> | undefined;
-      const id = await startSweep('cancel', async ({ records, signal }) => {
+      const id = await startSweep('cancel', async ({ records, progress, signal }) => {
         await records.create('projects', { name: 'before' });
+        progress(1, 2);
         reached.resolve();
         // On a busy machine, the limit has passed before the attempt starts.
         if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -333,20 +372,52 @@ onBothDrivers(
         return { isIgnored: true };
       });
       await reached.promise;
-      const answer = await succeed(`POST jobs/${id}/cancel`);
-      assert.equal(answer.id, id);
-      const { state, result, error, finished_at: finishedAt } = await finished(id);
-      assert.deepEqual([state, result, error], ['cancelled', null, null]);
+      const { id: keyId, key } = await acme.makeKey();
+      const answer = await send(`POST jobs/${id}/cancel`, undefined, key);
+      assert.deepEqual([answer.status, answer.json.id], [200, id]);
+      const { state, progress, result, error, finished_at: finishedAt } = await finished(id);
+      assert.deepEqual([state, progress, result, error], ['cancelled', { done: 1, total: 2 }, null, null]);
       assert.ok(finishedAt);
       assert.ok((await late) instanceof Error);
       assert.deepEqual(await projects(), ['before']);
       // Canceling a finished job changes nothing.
       assert.equal((await succeed(`POST jobs/${id}/cancel`)).finished_at, finishedAt);
-      const { rows } = await sql<{ action: string }>`select action from crm_ledger
+      const { rows } = await sql<{ entry: string }>`
+        select concat_ws(' ', action, actor_kind, actor_id, request_id) as entry from crm_ledger
         where organization_id = ${acme.id}::bigint and object = 'job' and object_id = ${id}::bigint`.execute(
         tablesOf(instance().database),
       );
-      assert.deepEqual(rows, [{ action: 'cancel' }]);
+      assert.deepEqual(rows, [{ entry: `cancel key ${keyId} ${answer.headers.get('x-request-id')}` }]);
+    });
+
+    test('a job that was canceled before its process died is not performed again', async () => {
+      const { rows } = await sql<{ id: string }>`
+        insert into crm_jobs (organization_id, resource, action, input, caller_kind, request_id, state, attempts, cancel_requested)
+        values (${acme.id}::bigint, 'projects', 'sweep', '{}', 'command', '', 'running', 1, true)
+        returning id::text as id`.execute(tablesOf(instance().database));
+      assert.equal((await finished(Number(rows[0]?.id))).state, 'cancelled');
+      assert.deepEqual(attempts, []);
+    });
+
+    test('a job waits while the instance is read-only, and the attempt before does not count', async () => {
+      const setReadOnly = async (isReadOnly: boolean) => {
+        file.replace({ read_only: isReadOnly });
+        await until(() => instance().app.isReadOnly?.() === isReadOnly, 'take the settings');
+      };
+      const id = await startSweep('wait', async ({ attempt, signal }) => {
+        if (attempts.length === 1 && !signal.aborted)
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        return { attempt };
+      });
+      await until(() => attempts.length === 1, 'the attempt');
+      await setReadOnly(true);
+      try {
+        await until(async () => (await jobOf(id)).state === 'queued', 'the job to wait');
+      } finally {
+        await setReadOnly(false);
+      }
+      assert.deepEqual((await finished(id)).result, { attempt: 1 });
+      assert.equal(attempts.length, 2);
     });
 
     test('a running job ends when its input is erased, and is not performed again', async () => {
@@ -450,15 +521,20 @@ onBothDrivers(
 
     test('a job that takes longer than its limit fails, and its access to records ends', async () => {
       let late: Promise<unknown> | undefined;
-      modes.set('undefined', async ({ records, signal }) => {
+      let reported: object | null = null;
+      modes.set('undefined', async ({ records, progress, signal }) => {
         // On a busy machine, the limit has passed before the attempt starts.
-        if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        if (!signal.aborted) {
+          reported = { done: 1, total: 3 };
+          progress(1, 3);
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        }
         late = records.create('projects', { name: 'late' }).catch((cause: unknown) => cause);
         return undefined;
       });
       const { id } = await succeed('POST projects/actions/hurry');
-      const { state, error } = await finished(Number(id));
-      assert.equal(state, 'failed');
+      const { state, progress, error } = await finished(Number(id));
+      assert.deepEqual([state, progress], ['failed', reported]);
       assert.match(
         JSON.stringify(error),
         /The module chores failed in the action hurry of projects: it took longer than 0\.001 minutes/,
@@ -524,10 +600,11 @@ onBothDrivers(
       await startScheduler(later(leapDay, -60))(later(leapDay, 60));
       const [first] = await scheduledJobs();
       await finished(Number(first?.id));
-      // A process that starts eight days later is too late.
-      await startScheduler(later(nextLeapDay, 8 * 86_400))(later(nextLeapDay, 8 * 86_400));
+      // A process that starts a week later is too late.
+      const week = 7 * 86_400;
+      await startScheduler(later(nextLeapDay, week))(later(nextLeapDay, week));
       assert.equal((await scheduledJobs()).length, 1);
-      await startScheduler(later(nextLeapDay, 3600))(later(nextLeapDay, 3600));
+      await startScheduler(later(nextLeapDay, week - 1))(later(nextLeapDay, week - 1));
       assert.deepEqual(
         (await scheduledJobs()).map(({ at }) => at),
         [leapDay.toISOString(), nextLeapDay.toISOString()],
@@ -550,6 +627,23 @@ onBothDrivers(
       assert.deepEqual(others, []);
       block.resolve();
       assert.equal((await finished(Number(job?.id))).state, 'completed');
+    });
+
+    test('a job that someone has started does not replace the scheduled one', async () => {
+      const [block, reached] = [gate(), gate()];
+      modes.set('undefined', async () => ({}));
+      await startSweep('block', async () => {
+        reached.resolve();
+        await block.promise;
+        return undefined;
+      });
+      await reached.promise;
+      const { id } = await succeed('POST projects/actions/leap');
+      await startScheduler(later(leapDay, -60))(later(leapDay, 60));
+      const [own, scheduled] = await scheduledJobs();
+      assert.deepEqual([own?.id, own?.at, scheduled?.at], [id, undefined, leapDay.toISOString()]);
+      block.resolve();
+      assert.equal((await finished(Number(scheduled?.id))).state, 'completed');
     });
 
     test('failed and waiting jobs are reported to operators', async () => {
@@ -633,6 +727,22 @@ onBothDrivers(
         assert.equal(await claim(), undefined);
       });
 
+      if (driver === 'postgresql')
+        test('starts one job of an organization if two processes look for jobs at the same time', async () => {
+          const [first] = [await queue('2 minutes'), await queue('1 minute')];
+          let claimed: ReturnType<typeof claim> | undefined;
+          await transaction(instance().database, async (other) => {
+            await sql`update crm_jobs set state = 'running' where id = ${first}::bigint`.execute(other);
+            claimed = claim();
+            await until(async () => {
+              const { rows } = await sql`select from pg_stat_activity
+                where wait_event_type = 'Lock' and datname = current_database()`.execute(tables());
+              return rows.length > 0;
+            }, 'the other process to wait');
+          });
+          assert.equal(await claimed, undefined);
+        });
+
       test('ignores an attempt that another one has replaced', async () => {
         const id = await queue('1 minute');
         const first = (await claim()) ?? assert.fail();
@@ -641,6 +751,8 @@ onBothDrivers(
         await update(Number(id), `due_at = now()`);
         const second = (await claim()) ?? assert.fail();
         assert.deepEqual([second.id, second.attempts, second.progress], [id, 2, { done: 1, total: 2 }]);
+        const { done, total } = await rowOf(id);
+        assert.deepEqual([done, total], [null, null], 'the new attempt has no progress yet');
         assert.equal(await renewLease(tables(), first, undefined), undefined);
         await finishJob(tables(), first, { state: 'completed' });
         await requeueJob(tables(), first, { pauseSeconds: 0, isCounted: true });
@@ -664,6 +776,8 @@ onBothDrivers(
       test('fails a job whose action the instance does not have, but only after an hour', async () => {
         const id = await queue('59 minutes');
         assert.equal(await claimJob(tables(), typesOf('other')), undefined);
+        const elsewhere = [{ resource: { name: 'tasks' }, name: `unknown-${count}` }];
+        assert.equal(await claimJob(tables(), elsewhere), undefined, 'of another resource');
         await update(Number(id), `due_at = now() - interval '61 minutes'`);
         await until(async () => (await rowOf(id)).state === 'failed', 'the job to fail');
         assert.match(
@@ -799,10 +913,31 @@ onBothDrivers(
       const colleague = await acme.keyWith([{ object: 'tasks', actions: ['read', 'update'] }]);
       const seen = await jobOf(job, colleague);
       assert.deepEqual([seen.state, seen.result], ['completed', null]);
+      modes.set('refuse', () => {
+        throw new Rejection('a reason for the caller');
+      });
+      const refused = Number((await succeed(`POST tasks/${id}/actions/tidy`, { mode: 'refuse' }, caller)).id);
+      assert.match(JSON.stringify((await finished(refused, caller)).error), /a reason for the caller/);
+      assert.match(JSON.stringify((await jobOf(refused)).error), /a reason for the caller/);
+      const { state, error } = await jobOf(refused, colleague);
+      assert.deepEqual([state, error], ['failed', null]);
+      await createProfile(tablesOf(instance().database), command(instance()), acme.id, 'Own tasks', [
+        { object: 'tasks', actions: ['read:own', 'update:own'] },
+      ]);
+      const { key: owner } = await acme.makeKey({ profile: 'Own tasks', onBehalfOf: acme.user });
+      assert.deepEqual((await jobOf(job, owner)).result, null);
+      // Limits on records do not hide the jobs of the collection.
+      const tally = Number((await succeed('POST tasks/actions/tally', { mode: 'secret' })).id);
+      await finished(tally);
+      const limited = await acme.keyWith([{ object: 'tasks', actions: ['read:own', 'create:own'] }]);
+      const counted = await jobOf(tally, limited);
+      assert.deepEqual([counted.state, counted.result], ['completed', null]);
       const other = await instance().organization(`other-${count}`);
       for (const key of [
         await acme.keyWith([{ object: 'tasks', actions: ['read'] }]),
         await acme.keyWith([{ object: 'tasks', actions: ['read:own', 'update:own'] }]),
+        await acme.keyWith([{ object: 'tasks', actions: ['read', 'update:own'] }]),
+        await acme.keyWith([{ object: 'tasks', actions: ['update:own'] }]),
         await acme.keyWith([{ object: 'projects', actions: ['read', 'update'] }]),
         other.key,
       ])
@@ -810,6 +945,13 @@ onBothDrivers(
           const answer = await send(request, undefined, key);
           assert.deepEqual([answer.status, errorOf(answer).code], [404, 'not_found']);
         }
+      for (const [request, allowed] of [
+        [`DELETE jobs/${job}`, 'GET, HEAD, OPTIONS'],
+        [`PUT jobs/${job}/cancel`, 'POST, OPTIONS'],
+      ] as const) {
+        const answer = await send(request);
+        assert.deepEqual([answer.status, answer.headers.get('allow')], [405, allowed]);
+      }
       for (const missing of ['999999', 'x', '99999999999999999999'])
         assert.equal((await send(`GET jobs/${missing}`)).status, 404);
       assert.equal((await instance().call(`GET /api/v1/jobs/${job}`)).status, 401);
@@ -883,9 +1025,13 @@ onBothDrivers(
         ['200', '202', '429'].map((status) => status in responses),
         [false, true, true],
       );
+      const limits = instance().app.jobs.types.map(({ name, maxMinutes }) => [name, maxMinutes]);
+      assert.deepEqual(Object.fromEntries(limits.filter(([name]) => !String(name).startsWith(':'))), {
+        ...{ tidy: 60, tally: 60, sweep: 60, hurry: 0.001, leap: 60 },
+      });
       assert.ok(paths['/api/v1/jobs/{id}']);
       assert.ok(paths['/api/v1/jobs/{id}/cancel']);
     });
   },
-  { sources: await sourcesWith(...hookedSources), modules },
+  { sources: await sourcesWith(...hookedSources), modules, environment: file.environment },
 );

@@ -462,10 +462,12 @@ onBothDrivers(
       const { text } = await browser.get(`${base}/${id}`);
       assert(readable(text).includes(message));
       assert(!text.includes(`${base}/${id}/edit"`) && !text.includes(`${base}/${id}/delete`));
+      assert(!text.includes(`${base}/${id}/merge`) && !text.includes(`${base}/${id}/undo`));
       assert(readable(text).includes('?edit=state'));
       assert(!readable(text).includes('?edit=note'));
       const other = await browser.get(`${base}/${open.id}`);
       assert(!other.text.includes(message) && other.text.includes(`${base}/${open.id}/edit`));
+      assert(other.text.includes(`${base}/${open.id}/merge`));
       const line = await browser.get(`/setup/o/acme/data/lines/${(await paid()).line}`);
       assert(readable(line.text).includes(message) && !line.text.includes('/edit"'));
     });

@@ -118,6 +118,27 @@ onBothDrivers('saved views', (instance) => {
     assert.equal((await grace.get(`${leads}/views/${id}/edit`)).status, 404);
   });
 
+  test('views are sorted by name, and private ones are not logged', async () => {
+    const visitor = await visitorWith(['list', 'read']);
+    const logged = () =>
+      tablesOf(instance().database)
+        .selectFrom('crm_ledger')
+        .select('id')
+        .where('object', '=', 'saved view')
+        .execute();
+    const before = await logged();
+    await save(visitor, 'rating=Hot', { name: 'Second' });
+    await save(visitor, 'rating=Cold', { name: 'Third' });
+    const saved = await save(visitor, 'rating=Warm', { name: 'Zeroth' });
+    const renamed = await follow(visitor, await submit(visitor, saved, 'edit', { name: 'First' }));
+    assert.deepEqual(
+      namesIn(renamed).filter((name) => /^(First|Second|Third)$/.test(name)),
+      ['First', 'Second', 'Third'],
+    );
+    await follow(visitor, await submit(visitor, renamed, 'delete'));
+    assert.deepEqual(await logged(), before);
+  });
+
   test('a changed list can be stored in the view or saved as a new one', async () => {
     const saved = await save(admin, 'rating=Cold', { name: 'Cold' });
     const changed = await admin.get(`${tabNamed(saved, 'Cold').href}&status=Working%20-%20Contacted`);
@@ -145,6 +166,12 @@ onBothDrivers('saved views', (instance) => {
     assert.match(again.text, /name="query" value="rating(=|&#x3D;)Hot"/);
     await save(admin, 'rating=Warm', { name: 'Other' });
     assert.equal((await submit(admin, renamed, 'edit', { name: 'Other' })).status, 400);
+    // Other members and other lists have names of their own.
+    await save(grace, 'rating=Hot', { name: 'Of grace' });
+    const accounts = '/setup/o/acme/data/accounts';
+    await admin.submit(`${accounts}/views/new`, `${accounts}/views`, { name: 'Of accounts', query: 'q=a' });
+    for (const name of ['Of grace', 'Of accounts', 'Lukewarm', 'Lukewarm'])
+      assert.ok(namesIn(await follow(admin, await submit(admin, renamed, 'edit', { name }))).includes(name));
     const deleted = await follow(admin, await submit(admin, renamed, 'delete'));
     assert.ok(!namesIn(deleted).includes('Lukewarm'));
     assert.match(readable(deleted.text), /View <strong>Lukewarm<\/strong> deleted\./);

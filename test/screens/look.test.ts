@@ -46,6 +46,22 @@ describe('the look of the admin UI', () => {
     }
   });
 
+  test('the page of an internal error names the request, and other error pages do not', async () => {
+    const tables = tablesOf(instance.database);
+    await sql`alter table crm_ledger add constraint refused check (organization_id = 0) not valid`.execute(
+      tables,
+    );
+    const profiles = '/setup/o/acme/profiles';
+    const failed = await admin
+      .submit(profiles, `${profiles}/create`, { name: 'refused' })
+      .finally(() => sql`alter table crm_ledger drop constraint refused`.execute(tables));
+    const id = failed.headers.get('x-request-id') ?? '';
+    assert.equal(failed.status, 500);
+    assert.ok(failed.text.includes(`Request <code>${id}</code>`), failed.text);
+    assert.doesNotMatch(failed.text, /refused|crm_ledger/);
+    assert.doesNotMatch((await admin.get('/setup/nowhere')).text, /Request <code>/);
+  });
+
   test('search finds records by words and ID, pages and organizations, as far as the profile allows', async () => {
     const lead = await create('leads', { first_name: 'Zoë', last_name: 'Quast', email: 'zoe@quast.example' });
     const account = await create('accounts', { name: 'Quast & Sons' });
@@ -59,12 +75,21 @@ describe('the look of the admin UI', () => {
     assert.deepEqual(await search('profil'), ['Profiles profiles']);
     assert.deepEqual(await search('acme'), ['acme /setup/o/acme']);
     assert.deepEqual(await search('%_'), []);
+    assert.deepEqual(await search('agents'), [], 'without mcp in config.yaml');
+    assert.doesNotMatch((await admin.get('/setup/o/acme')).text, /href="\/setup\/o\/acme\/agents"/);
     const grants = [{ object: 'accounts', actions: ['list', 'read'] }] as const;
     const reader = await signIn(instance, await makePerson(instance, [{ organization: acme, grants }]));
     assert.deepEqual(await search('quast', reader), [`Quast & Sons data/accounts/${account}`]);
     assert.deepEqual(await search('profil', reader), []);
     assert.deepEqual(await search('create a'), ['Create account data/accounts/new']);
     assert.deepEqual(await search('create a', reader), []);
+    const listed = [{ object: 'accounts', actions: ['list'] }] as const;
+    const lister = await signIn(
+      instance,
+      await makePerson(instance, [{ organization: acme, grants: listed }]),
+    );
+    assert.deepEqual(await search('quast', lister), [], 'without the grant to read');
+    assert.deepEqual(await search('accounts', lister), ['Accounts data/accounts']);
     const go = async (q: string) =>
       (await admin.get(`/setup/o/acme/search?${new URLSearchParams({ q, go: '1' })}`)).headers.get(
         'location',
@@ -212,6 +237,24 @@ describe('the look of the admin UI', () => {
     };
     assert.deepEqual(await linksOn('/setup/o/acme/keys'), ['/setup/o/own/keys', '/setup/o/read-by-many']);
     assert.deepEqual(await linksOn('/setup/o/acme/data/leads'), ['/setup/o/own', '/setup/o/read-by-many']);
+  });
+
+  test('the switcher lists the organizations visited last first, and of many organizations only these', async () => {
+    const all = await Promise.all(
+      Array.from({ length: 11 }, (_, index) =>
+        instance.organization(`visited-${String.fromCharCode(97 + index)}`),
+      ),
+    );
+    const linksAfter = async (count: number, visited: readonly number[]) => {
+      const memberships = all.slice(0, count).map((organization) => ({ organization }));
+      const browser = await signIn(instance, await makePerson(instance, memberships));
+      let text = '';
+      for (const index of visited) ({ text } = await browser.get(`/setup/o/${all[index]?.slug}`));
+      const [switcher = ''] = /<details class="switcher">[\s\S]*?<\/details>/.exec(text) ?? [];
+      return [...switcher.matchAll(/href="\/setup\/o\/visited-(\w)"/g)].map(([, letter]) => letter).join('');
+    };
+    assert.equal(await linksAfter(10, [5, 2, 5, 7, 1]), 'hfcadegij', 'then the others by name');
+    assert.equal(await linksAfter(11, [9, 8, 7, 6, 5, 4, 3]), 'efghi');
   });
 
   test('values are formatted for the language of the browser, and closed values are badges', async () => {

@@ -135,10 +135,13 @@ onBothDrivers('passwords', (instance) => {
       ['Pass-Word-1', common],
       ['qwertyuiop', common],
       ['ｐａｓｓｗｏｒｄ１', common],
+      ['P@ssw0rd', common],
       ['ada.lovelace@people.example', own],
       ['Ada-Lovelace', own],
       ['AdaLovelace1815!', own],
+      ['1815 Ada Lovelace', own],
       ['people.example', own],
+      ['People2027', own],
       ['ada lovelace wrote the first program', undefined],
       ['correct horse battery staple', undefined],
     ];
@@ -150,6 +153,12 @@ onBothDrivers('passwords', (instance) => {
         await (problem === undefined ? check() : assert.rejects(check, refused));
       });
     }
+
+    test('but not digits, even if the email address has no letters before the @', async () => {
+      for (const email of ['007@people.example', '_@people.example'])
+        await checkNewPassword('8391047265', email);
+      await assert.rejects(checkNewPassword('00712345', '00712345@people.example'), { message: own });
+    });
 
     test('on the command line, in an invitation, a change and a reset', async () => {
       const ann = await person();

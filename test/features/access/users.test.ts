@@ -19,7 +19,11 @@ import {
   verifyEmail,
 } from '../../../plugins/access/identity/operator-users.ts';
 import { findMember, listMembers } from '../../../plugins/access/identity/people.ts';
-import { createMailedResets, redeemReset } from '../../../plugins/access/identity/resets.ts';
+import {
+  createMailedResets,
+  createMemberReset,
+  redeemReset,
+} from '../../../plugins/access/identity/resets.ts';
 import {
   changeSecondFactors,
   endAllSessions,
@@ -93,9 +97,9 @@ onBothDrivers('users with one email address', (instance, driver) => {
     const path = new URL(shownIn(answer, 'link')).pathname;
     return { answer, path, code: shownIn(answer, 'invitation-code') };
   };
-  const invite = async (organization: Organization, email: string) => {
+  const invite = async (organization: Organization, email: string, typed = (code: string) => code) => {
     const { path, code } = await inviting(organization, email);
-    return (password: string) => visitor(instance()).submit(path, path, { code, password });
+    return (password: string) => visitor(instance()).submit(path, path, { code: typed(code), password });
   };
   const join = async (organization: Organization, email: string, password: string) => {
     const answer = await (await invite(organization, email))(password);
@@ -316,7 +320,7 @@ onBothDrivers('users with one email address', (instance, driver) => {
     }
   });
 
-  test('at most three links are mailed to a user within an hour', async () => {
+  test('at most three links are mailed to a user within an hour, whatever administrators have created', async () => {
     const { id, email } = await makePerson(instance(), [{ organization: acme }]);
     const tables = tablesOf(instance().database);
     const mailed = async () => (await createMailedResets(tables, email)).length;
@@ -326,11 +330,33 @@ onBothDrivers('users with one email address', (instance, driver) => {
         .set({ created_at: new Date(Date.now() - minutes * 60_000) })
         .where('user_id', '=', id)
         .execute();
+    for (let count = 0; count < 3; count++) await createMemberReset(tables, by(), acme.id, id);
     assert.deepEqual([await mailed(), await mailed(), await mailed(), await mailed()], [1, 1, 1, 0]);
     await age(59);
     assert.equal(await mailed(), 0);
     await age(61);
     assert.equal(await mailed(), 1);
+  });
+
+  test('reset links are deleted a day after they have expired', async () => {
+    const { id, email } = await makePerson(instance(), [{ organization: acme }]);
+    const tables = tablesOf(instance().database);
+    const resets = () => tables.selectFrom('crm_resets').select('id').where('user_id', '=', id).orderBy('id');
+    for (let count = 0; count < 2; count++) await createMailedResets(tables, email);
+    const [first = assert.fail(), second = assert.fail()] = await resets().execute();
+    for (const [{ id: reset }, hours] of [
+      [first, 25],
+      [second, 23],
+    ] as const)
+      await tables
+        .updateTable('crm_resets')
+        .set({ expires_at: new Date(Date.now() - hours * 3_600_000) })
+        .where('id', '=', reset)
+        .execute();
+    await createMailedResets(tables, email);
+    const [kept, created, ...others] = await resets().execute();
+    assert.deepEqual([kept, others], [second, []]);
+    assert.ok(created);
   });
 
   test('members are listed by name or, without a name, by email address, and found by both their email address and ID', async () => {
@@ -363,6 +389,17 @@ onBothDrivers('users with one email address', (instance, driver) => {
       assert.equal((await findMember(tables, gamma.id, ` ${email.toUpperCase()}`)).id, id);
       await assert.rejects(findMember(tables, beta.id, id), /is not a member of this organization/);
     }
+    const email = String(listed.at(-1)?.email);
+    const namesake = await makePerson(instance(), [{ organization: acme }], { email, verified: true });
+    await transaction(instance().database, async (inside) => {
+      const profile = await profileId(inside, gamma.id, 'read-only');
+      return addExistingUser(inside, by(), { email, organization: gamma.id, profile });
+    });
+    await assert.rejects(findMember(tables, gamma.id, email), {
+      message: `${email} belongs to several members. Use an ID instead: ${dora}, ${namesake.id}.`,
+    });
+    for (const id of [String(dora), namesake.id])
+      assert.equal((await findMember(tables, gamma.id, id)).id, id);
   });
 
   test('the operator lists the users of an organization by email address, each with its live sessions', async () => {
@@ -393,6 +430,34 @@ onBothDrivers('users with one email address', (instance, driver) => {
         [later.email, 1, [gamma.slug]],
       ],
     );
+  });
+
+  test('the operator creates a user with a name, and sees their state', async () => {
+    const email = address();
+    const create = ['user', 'create', email, '--profile', 'read-only', '--name', ' Ada Lovelace '];
+    const { id } = (await runCommand(instance(), [...create, '--org', 'acme'])).json;
+    await assert.rejects(
+      runCommand(instance(), [...create, '--org', 'beta', '--existing']),
+      /--existing keeps the name: leave out --name, or use "user set"/,
+    );
+    await assert.rejects(runCommand(instance(), ['user', 'enable', String(id)]), /is not disabled/);
+    await runCommand(instance(), ['user', 'verify', String(id)]);
+    await runCommand(instance(), ['user', 'disable', String(id)]);
+    await addPasskey(instance(), String(id));
+    const shown = async () => (await runCommand(instance(), ['user', 'show', String(id)])).text;
+    for (const line of [
+      /^name +Ada Lovelace$/m,
+      /^state +verified, disabled$/m,
+      /^member of +acme \(read-only\)$/m,
+      /^second factor +yes$/m,
+    ])
+      assert.match(await shown(), line);
+    await assert.rejects(runCommand(instance(), ['user', 'unlink', String(id)]), /is not linked/);
+    const account = { issuer: 'https://idp.example', subject: fresh('subject') };
+    await linkIdentity(tablesOf(instance().database), String(id), account);
+    assert.equal((await runCommand(instance(), ['user', 'unlink', email])).json.unlinked, true);
+    await runCommand(instance(), ['user', 'reset-second-factor', email]);
+    assert.match(await shown(), /^second factor +no$/m);
   });
 
   describe("changes to a user affect no other user, and are in the activity of all of the user's organizations:", () => {
@@ -568,11 +633,34 @@ onBothDrivers('users with one email address', (instance, driver) => {
       operate(attacker, verifyEmail),
       /another user with the email address .* is already verified/,
     );
+    await assert.rejects(operate(email, verifyEmail), {
+      message: `${email} belongs to 2 users. Use an ID instead: ${attacker} (unverified, in "acme"), ${victim} (verified)`,
+    });
   });
 
-  test('a verified user accepts an invitation with the existing password', async () => {
+  test('an account at a provider belongs to one user, who has one account there', async () => {
+    const tables = tablesOf(instance().database);
+    const [one, other] = [
+      await makePerson(instance(), [{ organization: acme }]),
+      await makePerson(instance(), [{ organization: acme }]),
+    ];
+    const account = { issuer: 'https://idp.example', subject: fresh('subject') };
+    const link = ({ id }: Person, changes = {}) => linkIdentity(tables, id, { ...account, ...changes });
+    assert.deepEqual(
+      [
+        await link(one),
+        await link(one),
+        await link(other),
+        await link(one, { subject: fresh('subject') }),
+        await link(one, { issuer: 'https://other.example' }),
+      ],
+      [true, true, false, false, true],
+    );
+  });
+
+  test('a verified user accepts an invitation with the existing password, and the code in any case', async () => {
     const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
-    const accept = await invite(beta, person.email);
+    const accept = await invite(beta, person.email, (code) => ` ${code.toLowerCase()} `);
     const refused = await accept('some other password');
     assert.equal(refused.status, 400);
     assert.equal(problemOf(refused), `${person.email} is already registered. Enter the user's password.`);
@@ -615,7 +703,7 @@ onBothDrivers('users with one email address', (instance, driver) => {
       const session = await logIn(instance(), person);
       const link = await make(person.id);
       assert.equal((await use({ ...link, code: 'AAAA-BBBB-CCCC-DDDD' })).status, 400);
-      assert.equal((await use(link)).status, 303);
+      assert.equal((await use({ ...link, code: ` ${link.code.toLowerCase()} ` })).status, 303);
       assert.equal((await use(link, attackers)).status, 400);
       assert.deepEqual(
         told(await login(person.email, person.password)),

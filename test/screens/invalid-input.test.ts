@@ -203,6 +203,20 @@ describe('invalid input in the admin UI', () => {
       },
       'the new passwords do not match',
     ],
+    ...Object.fromEntries(
+      ['none', '%00'].map((name): [string, [() => Attempt, string]] => [
+        `reset: the link ${name}`,
+        [
+          () => ({
+            page: `/setup/reset/${name}`,
+            form: `/setup/reset/${name}`,
+            fields: { code: 'AAAA-BBBB-CCCC-DDDD', new: 'another password', again: 'another password' },
+            by: visitor(instance),
+          }),
+          'this link cannot be used: the code is wrong, it has expired, or it has already been used',
+        ],
+      ]),
+    ),
 
     'key: no name': [() => key({ name: '' }), badName],
     'key: a blank name': [() => key({ name: ' \t ' }), badName],

@@ -68,6 +68,22 @@ onBothDrivers('names of people', (instance) => {
     assert.deepEqual(user, { id: user.id, email });
   });
 
+  test('an existing user enters a missing name, but no other one, with an invitation', async () => {
+    const beta = await instance().organization(fresh('beta'));
+    const { email } = await makePerson(instance(), [{ organization: beta }], { password, verified: true });
+    const first = await invite(email);
+    assert.match(first.form, /name="name"[^>]* value="" required/);
+    assert.equal((await first.accept({ name: 'Ada Lovelace' })).status, 303);
+    const user = (await userOf(email)) as { id: number };
+    assert.deepEqual(user, { id: user.id, email, name: 'Ada Lovelace' });
+    const members = `/setup/o/${acme.slug}/members`;
+    await admin.submit(members, `${members}/remove`, { id: String(user.id) });
+    const second = await invite(email, 'Grace Hopper');
+    assert.doesNotMatch(second.form, /name="name"/);
+    assert.equal((await second.accept({})).status, 303);
+    assert.deepEqual(await userOf(email), user);
+  });
+
   const invalidNames = {
     'an empty name': ['   ', 'the name must have 1 to 100 characters'],
     'a name of 101 characters': ['x'.repeat(101), 'the name must have 1 to 100 characters'],

@@ -403,6 +403,18 @@ describe('OpenID Connect logins', () => {
     }
   });
 
+  test('uses the client secret that is in the settings at the time of the login', async () => {
+    const person = await makePerson(instance, [{ organization: acme }], { verified: true });
+    idp.comes(fresh('subject'), { email: person.email, email_verified: true });
+    assert.equal((await arrive()).status, 303);
+    await configure({ client_secret: 'a secret that the provider does not know' });
+    const refused = await arrive();
+    assert.equal(refused.status, 401);
+    assert.match(problemOf(refused), /is not valid/);
+    await configure();
+    assert.equal((await arrive()).status, 303);
+  });
+
   test('contacts an unreachable provider again at the next login', async () => {
     const late = await startProvider();
     try {

@@ -4,6 +4,7 @@ import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { revokeKey } from '../../plugins/access/api-keys/index.ts';
+import { changeName } from '../../plugins/access/identity/users.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { proposalsRetention } from '../../plugins/api/mcp/index.ts';
@@ -228,6 +229,14 @@ onBothDrivers(
       };
       const act = async () => String(((await actor.use('act', action)).proposal as { id: unknown }).id);
       assert.equal(await act(), await act());
+      const another = await actor.fail('act', { ...action, id: await make({ title: 'another' }) });
+      assert.equal(another.code, 'idempotency_key_reused');
+      const { proposal: own, replayed } = await actor.use('create', input);
+      assert.deepEqual(
+        [(own as { status: string }).status, replayed],
+        ['pending', undefined],
+        'of another key',
+      );
       const rows = await tablesOf(instance().database)
         .selectFrom('crm_agent_calls')
         .select(['records_read', 'records_written'])
@@ -243,6 +252,33 @@ onBothDrivers(
         ],
       );
     });
+
+    if (driver === 'postgresql')
+      test('concurrent calls with the same idempotency key make one proposal', async () => {
+        const { use } = await agent();
+        const input = { resource: 'tasks', values: { title: 'at once' }, idempotency_key: 'at-once' };
+        const results = await connected(
+          String(instance().config.environment.DATABASE_URL),
+          async (client) => {
+            await client.query('begin; lock table crm_proposals in share mode');
+            const calls = [use('create', input), use('create', input)];
+            await until(async () => {
+              const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+              return (await client.query(waiting)).rows.length === 2;
+            }, 'both to be stored');
+            await client.query('rollback');
+            return Promise.all(calls);
+          },
+        );
+        const { proposals } = await use('describe', { proposals: true });
+        const [only, ...others] = proposals as readonly { readonly id: unknown }[];
+        assert.deepEqual(others, []);
+        assert.deepEqual(
+          results.map(({ proposal }) => String((proposal as { readonly id: unknown }).id)),
+          [String(only?.id), String(only?.id)],
+        );
+        assert.deepEqual(results.map(({ replayed }) => replayed).toSorted(), [true, undefined]);
+      });
 
     test('an approved write is performed as the approver, and the history names both', async () => {
       const { propose, statusOf } = await agent();
@@ -260,11 +296,14 @@ onBothDrivers(
       const activity = readable((await admin.get('/setup/o/acme/activity')).text);
       assert.ok(activity.includes(`(proposal ${proposal} of administrator)`));
       assert.equal((await statusOf(proposal))?.status, 'approved');
-      assert.equal(await failToApproveAgain(proposal), 'This proposal has already been decided.');
+      for (const fields of [{}, { step: 'reject', reason: 'Too late' }])
+        assert.equal(await failToDecide(proposal, fields), 'This proposal has already been decided.');
+      const { status, reason } = (await statusOf(proposal)) ?? {};
+      assert.deepEqual([status, reason], ['approved', undefined]);
     });
-    const failToApproveAgain = async (proposal: string) => {
+    const failToDecide = async (proposal: string, fields = {}) => {
       const token = await admin.token('/setup/o/acme/proposals');
-      return problemOf(await admin.post(url(proposal), { _csrf: token }));
+      return problemOf(await admin.post(url(proposal), { _csrf: token, ...fields }));
     };
 
     test('all kinds of writes can be approved', async () => {
@@ -285,13 +324,14 @@ onBothDrivers(
       const { propose, statusOf } = await agent();
       const id = await make({ title: 'kept' });
       const proposal = await propose('delete', { resource: 'tasks', id });
-      const answer = await decide(proposal, { step: 'reject', reason: 'Too early' });
+      const long = `Too early ${'x'.repeat(489)}\u{1f600}`;
+      const answer = await decide(proposal, { step: 'reject', reason: long.replace(' ', '\n') });
       assert.equal(answer.status, 303);
       assert.equal(await titleOf(id), 'kept');
       const { status, reason } = (await statusOf(proposal)) ?? {};
-      assert.deepEqual([status, reason], ['rejected', 'Too early']);
+      assert.deepEqual([status, reason], ['rejected', `${long.slice(0, 499)}\ufffd`]);
       assert.match(readable((await admin.get(url(proposal))).text), /rejected[\s\S]*Too early/);
-      assert.equal(await failToApproveAgain(proposal), 'This proposal has already been decided.');
+      assert.equal(await failToDecide(proposal), 'This proposal has already been decided.');
     });
 
     test('a proposal for a record that has changed since is outdated', async () => {
@@ -555,19 +595,20 @@ onBothDrivers(
       await age(1);
       assert.equal((await statusOf(proposal))?.status, 'expired');
       assert.ok(!(await admin.get(path)).text.includes(url(proposal)));
-      assert.equal(await failToApproveAgain(proposal), 'This proposal has expired.');
+      assert.equal(await failToDecide(proposal), 'This proposal has expired.');
       assert.equal(await titleOf(id), 'kept');
-      const deleteOld = () => proposalsRetention(tablesOf(instance().database));
-      await deleteOld();
-      assert.notEqual(await statusOf(proposal), undefined);
-      await age(31);
-      await tablesOf(instance().database)
-        .updateTable('crm_proposals')
-        .set({ decided_at: new Date(Date.now() - 31 * 86_400_000) })
-        .where('id', '=', decided)
-        .execute();
-      await deleteOld();
-      assert.deepEqual([await statusOf(proposal), await statusOf(decided)], [undefined, undefined]);
+      const deleteAfter = async (days: number) => {
+        await age(days);
+        await tablesOf(instance().database)
+          .updateTable('crm_proposals')
+          .set({ decided_at: new Date(Date.now() - days * 86_400_000) })
+          .where('id', '=', decided)
+          .execute();
+        await proposalsRetention(tablesOf(instance().database));
+        return [(await statusOf(proposal))?.status, (await statusOf(decided))?.status];
+      };
+      assert.deepEqual(await deleteAfter(29), ['expired', 'rejected']);
+      assert.deepEqual(await deleteAfter(31), [undefined, undefined]);
     });
 
     test('erasing a person deletes proposals with their data or for their records', async () => {
@@ -662,7 +703,7 @@ onBothDrivers(
     });
 
     test('the list has pages, and views by state', async () => {
-      const { propose } = await agent();
+      const { propose, use } = await agent();
       const original = await propose('create', { resource: 'tasks', values: { title: 'copied' } });
       const { rows } = await sql<{ id: string }>`
         insert into crm_proposals (organization_id, key_id, tool, resource, action, body, tag, run, expires_at)
@@ -686,7 +727,62 @@ onBothDrivers(
       await decide(newest, { step: 'reject' });
       assert.deepEqual((await listed('&show=decided')).ids, [newest]);
       assert.deepEqual((await listed('')).ids, ids.slice(1));
-      assert.deepEqual((await listed('&show=all')).ids, ids.slice(0, 50));
+      for (const view of ['all', 'constructor'])
+        assert.deepEqual((await listed(`&show=${view}`)).ids, ids.slice(0, 50), view);
+      const { text: home } = await admin.get('/setup/o/acme');
+      assert.deepEqual(
+        [...home.matchAll(/\/proposals\/(\d+)"/g)].map(([, id]) => id),
+        ids.slice(1, 6),
+        'the newest of those that are pending',
+      );
+      const { proposals } = await use('describe', { proposals: true });
+      assert.deepEqual(
+        (proposals as readonly { readonly id: unknown }[]).map(({ id }) => String(id)),
+        ids.slice(0, 50),
+        'the newest',
+      );
+    });
+
+    test('a member sees proposals that are older than many that the member cannot perform', async () => {
+      const { propose } = await agent();
+      const visible = await propose('create', { resource: 'projects', values: { name: 'for planners' } });
+      const hidden = await propose('create', { resource: 'tasks', values: { title: 'for others' } });
+      await sql`insert into crm_proposals (organization_id, key_id, tool, resource, action, body, tag, expires_at)
+        select organization_id, key_id, tool, resource, action, body, tag, expires_at
+        from crm_proposals, generate_series(1, 100) where id = ${hidden}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      const { browser } = await member([{ object: 'projects', actions: ['list', 'read', 'create'] }]);
+      for (const page of [path, '/setup/o/acme']) {
+        const { text } = await browser.get(page);
+        const [newest] = [...text.matchAll(/\/proposals\/(\d+)"/g)].map(([, id]) => id);
+        assert.equal(newest, visible, page);
+      }
+    });
+
+    test('email addresses are shown only to members who can list members', async () => {
+      const grants = [{ object: 'tasks', actions: ['list', 'read', 'update'] }];
+      const { person } = await member(grants);
+      const { browser } = await member(grants);
+      const { propose } = await agent({ onBehalfOf: person });
+      const id = await make({ title: 'of people' });
+      const proposal = await propose('update', { resource: 'tasks', id, values: { points: 1 } });
+      const emailsOn = async (pages: readonly string[], email: string) => {
+        const texts = await Promise.all(
+          [admin, browser].map((visitor) => Promise.all(pages.map((page) => visitor.get(page)))),
+        );
+        return texts.map((answers) => answers.map(({ text }) => text.includes(email)));
+      };
+      const pages = [url(proposal), path, '/setup/o/acme', `${path}/approve?id=${proposal}`];
+      const [yes, no] = [pages.map(() => true), pages.map(() => false)];
+      assert.deepEqual(await emailsOn(pages, person.email), [yes, no]);
+      await decide(proposal, { step: 'reject' });
+      const decided = [url(proposal)];
+      assert.deepEqual(await emailsOn(decided, person.email), [[true], [false]]);
+      // The name of an administrator's own page is not on the page of the other member.
+      assert.ok(!(await browser.get(url(proposal))).text.includes('admin@acme.example'));
+      await transaction(instance().database, (tables) => changeName(tables, person.id, 'Ada Lovelace'));
+      assert.match(readable((await browser.get(url(proposal))).text), /on behalf of Ada Lovelace/);
     });
 
     test('the pages are in the browser’s language', async () => {

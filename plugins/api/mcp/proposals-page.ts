@@ -208,7 +208,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
     const { request, t, path, language } = context;
     const parameters = parametersOf(request);
     const { show: name = 'pending', run, before } = parameters;
-    const view = views[name] ?? views.all;
+    const view = Object.hasOwn(views, name) ? views[name] : views.all;
     const where = [
       ...(view === undefined ? [] : [view.where]),
       ...(run !== undefined && isStorable(run) ? [sql`p.run = ${run}`] : []),
@@ -424,7 +424,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
     reason: string,
   ): Promise<Text | undefined> => {
     const principal = userPrincipal(member.person.session.user, member.membership);
-    const text = singleLine(reason).slice(0, maxReason).toWellFormed();
+    const text = singleLine(reason).slice(0, maxReason);
     const isRejected = await reject(proposal, { principal, requestId: request.id }, text);
     return isRejected ? undefined : t('decidedBefore');
   };

@@ -59,8 +59,11 @@ onBothDrivers(
       ]);
       assert.ok((no_access as readonly string[]).includes('leads'));
       assert.equal((await failTool(instance(), key, 'describe', { resource: 'leads' })).code, 'forbidden');
-      const { fields } = await useTool(instance(), key, 'describe', { resource: 'jobs' });
-      assert.equal('margin' in (fields as object), false);
+      const described = await useTool(instance(), key, 'describe', { resource: 'jobs' });
+      assert.doesNotMatch(JSON.stringify(described), /margin|cost/i);
+      const all = await useTool(instance(), acme.key, 'describe', { resource: 'jobs' });
+      assert.deepEqual(all.rules, ['Margins are positive.']);
+      assert.match(JSON.stringify(all.aggregate), /sum\(margin\)/);
     });
 
     test('records outside the scope do not exist', async () => {
@@ -220,6 +223,11 @@ onBothDrivers(
       const { key } = await acme.makeKey({ onBehalfOf: person.id });
       await create(acme.key, { name: 'of another' });
       const own = await create(key, { name: 'own' });
+      const { resources } = await useTool(instance(), key, 'describe');
+      assert.deepEqual(
+        (resources as readonly { readonly you_may: string }[]).map(({ you_may }) => you_may),
+        ['list (only records in the scope own), read (only records in the scope own), create'],
+      );
       const { records } = await useTool(instance(), key, 'find', { resource: 'jobs' });
       assert.deepEqual(
         (records as readonly { readonly id: number }[]).map(({ id }) => id),
@@ -273,7 +281,14 @@ onBothDrivers(
   {
     sources: await sourcesWith({
       ...jobs,
-      text: jobs.text.replace('sort: {', 'custom_fields: true\naggregates: { group_by: [status] }\nsort: {'),
+      text: jobs.text.replace(
+        'sort: {',
+        `custom_fields: true
+aggregates: { group_by: [status], measures: [margin] }
+checks:
+  - { that: margin == null || margin > 0, fields: [margin], message: Margins are positive. }
+sort: {`,
+      ),
     }),
     environment: configured(
       'permissions',

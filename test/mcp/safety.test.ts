@@ -226,6 +226,23 @@ onBothDrivers(
       );
     });
 
+    test('a call that cannot be stored at first is stored later', async () => {
+      const { use, calls } = await agent();
+      await sql`create sequence attempts`.execute(tables());
+      await sql`create function reject_calls() returns trigger language plpgsql as $$ begin
+        if nextval('attempts') < 4 then raise 'rejected'; end if; return new; end $$`.execute(tables());
+      await sql`create trigger reject_calls before insert on crm_agent_calls for each row execute function reject_calls()`.execute(
+        tables(),
+      );
+      try {
+        await use('create', task('stored at last'));
+      } finally {
+        await sql`drop function reject_calls cascade`.execute(tables());
+        await sql`drop sequence attempts`.execute(tables());
+      }
+      assert.deepEqual(await calls(), [['create', 'tasks', 0, 1, null]]);
+    });
+
     test('a limit of 0 does not limit a key', async () => {
       const { use, call } = await agent();
       for (let count = 0; count < limits.write; count++) await use('create', task('unlimited'));

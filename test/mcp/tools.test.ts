@@ -37,6 +37,21 @@ locked: { when: state == "done", message: Done tickets cannot be changed. }
 `,
 };
 
+const links = {
+  file: 'resources/links.yaml',
+  text: `
+singular: link
+description: A link.
+common: all
+fields:
+  name: { type: string, description: The name. }
+  project_ids: { type: references, to: projects, description: The projects. }
+  about: { type: reference, to: [leads, accounts], nullable: true, description: What it is about. }
+sort: { by: name }
+filters: [name]
+`,
+};
+
 onBothDrivers(
   'The tools of agents',
   (instance) => {
@@ -71,8 +86,23 @@ onBothDrivers(
       assert.equal((result.where as Readonly<Record<string, string>>).title, 'eq');
       assert.deepEqual(result.unique, ['code']);
       assert.match(String(result.delete), /trash.*30 days/);
-      const [close] = result.actions as readonly { action: string; input: { required: unknown } }[];
+      const [close, ...others] = result.actions as readonly {
+        action: string;
+        input: { required: unknown };
+      }[];
       assert.deepEqual([close?.action, close?.input.required], ['close', ['hours']]);
+      assert.deepEqual(others, [
+        { action: 'archive', label: 'Archive' },
+        { action: 'count-margins', label: 'Count margins' },
+      ]);
+      const { actions } = await use('describe', { resource: 'projects' });
+      assert.deepEqual(actions, [{ action: 'plan', label: 'Plan', without: 'id' }]);
+      const limited = await acme.keyWith([{ object: 'tasks', actions: ['read', 'update'] }]);
+      const own = await useTool(instance(), limited, 'describe', { resource: 'tasks' });
+      assert.deepEqual(
+        (own.actions as readonly { action: string }[]).map(({ action }) => action),
+        ['close', 'count-margins'],
+      );
     });
 
     test('describe returns the rules of a resource', async () => {
@@ -131,6 +161,29 @@ onBothDrivers(
       assert.deepEqual(found?.account_id, { id: account, name: 'Analytical Engines' });
       assert.equal('close_date' in (found ?? {}), false);
       assert.equal('description' in (found ?? {}), false);
+    });
+
+    test('lists of references, and references to one of several resources, have the names that the caller can read', async () => {
+      const project = await create('projects', { name: 'Apollo' });
+      const account = await create('accounts', { name: 'Engines' });
+      const about = { resource: 'accounts', id: account };
+      const id = await create('links', { name: 'linked', project_ids: [project], about });
+      const linksFor = async (key: string) => {
+        const input = { resource: 'links', id, fields: ['project_ids', 'about'] };
+        return record(await useTool(instance(), key, 'get', input));
+      };
+      assert.deepEqual(await linksFor(acme.key), {
+        id,
+        project_ids: [{ id: project, name: 'Apollo' }],
+        about: { ...about, name: 'Engines' },
+      });
+      const some = await acme.keyWith(
+        ['links', 'accounts'].map((object) => ({ object, actions: ['read'] as const })),
+      );
+      assert.deepEqual(await linksFor(some), { id, project_ids: [project], about });
+      const empty = await create('links', { name: 'empty' });
+      const found = record(await use('get', { resource: 'links', id: empty }));
+      assert.deepEqual(['project_ids' in found, 'about' in found], [false, false]);
     });
 
     test('find takes conditions, order, fields, a limit and the cursor of the next page', async () => {
@@ -284,6 +337,23 @@ onBothDrivers(
       assert.match(String((await fail('restore', { resource: 'leads', id: 1 })).error), /has no trash/);
     });
 
+    test('a long history has pages', async () => {
+      const id = await create('tasks', { title: 'long history' });
+      for (let points = 1; points <= 20; points++) {
+        const { status } = await instance().call(`PATCH /api/v1/tasks/${id}`, {
+          key: acme.key,
+          body: { points },
+        });
+        assert.equal(status, 200);
+      }
+      const actionsIn = ({ changes }: Readonly<Record<string, unknown>>) =>
+        (changes as readonly { readonly action: string }[]).map(({ action }) => action);
+      const first = await use('history', { resource: 'tasks', id });
+      const rest = await use('history', { resource: 'tasks', id, cursor: first.next });
+      assert.deepEqual(actionsIn(first), Array(20).fill('update'));
+      assert.deepEqual([actionsIn(rest), rest.next], [['create'], undefined]);
+    });
+
     test('act performs an action of a module', async () => {
       const id = await create('tasks', { title: 'to close', points: 5 });
       const { result } = await use('act', { resource: 'tasks', id, action: 'close', input: { hours: 1 } });
@@ -369,6 +439,15 @@ onBothDrivers(
         String((await fail('find', { resource: 'tasks', limit: 'many' })).error),
         /limit must be an integer/,
       );
+      for (const [name, value, message] of [
+        ['fields', [7], 'fields must be a list of strings or a string'],
+        ['fields', {}, 'fields must be a list of strings or a string'],
+        ['q', ['x'], 'q must be a string'],
+        ['where', [], 'where must be an object'],
+      ] as const) {
+        const { error } = await fail('find', { resource: 'tasks', [name]: value });
+        assert.ok(String(error).startsWith(message), String(error));
+      }
       const value = await fail('create', { resource: 'tasks', values: { titel: 'x' } });
       assert.equal(value.hint, 'Did you mean "title"?');
     });
@@ -405,7 +484,7 @@ onBothDrivers(
     });
   },
   {
-    sources: await sourcesWith(...hookedSources, tickets),
+    sources: await sourcesWith(...hookedSources, tickets, links),
     modules: hookedModules(calls),
     environment: configured('tools', 'mcp: true\n'),
   },

@@ -230,11 +230,43 @@ onBothDrivers(
     test('the changes of a key since a call are undone', async () => {
       const { id, use } = await agent();
       const record = await make('tasks', { title: 'zero' });
-      for (const title of ['one', 'two', 'three'])
+      const [other, theirs] = [await agent(), await make('tasks', { title: 'zero' })];
+      for (const title of ['one', 'two', 'three']) {
         await use('update', { resource: 'tasks', id: record, values: { title } });
+        await other.use('update', { resource: 'tasks', id: theirs, values: { title } });
+      }
       const [, second = ''] = await callsIn({ key: id });
       assert.match(await messageAfter(await undo(second, 'undo-since')), /2 changes<\/strong> undone/);
-      assert.equal((await api(`GET tasks/${record}`)).json.title, 'one');
+      const titles = await Promise.all([record, theirs].map((task) => api(`GET tasks/${task}`)));
+      assert.deepEqual(
+        titles.map(({ json }) => json.title),
+        ['one', 'three'],
+      );
+    });
+
+    test('the changes of a call without a run are undone alone', async () => {
+      const { id, read } = await agent();
+      const records = [await make('tasks', { title: 'first' }), await make('tasks', { title: 'second' })];
+      for (const record of records)
+        await read('update', { resource: 'tasks', id: record, values: { points: 1 } });
+      const [newest = ''] = await callsIn({ key: id });
+      const question = readable((await admin.get(`${path}/undo?id=${newest}`)).text);
+      assert.match(question, /Undo the changes of this call\?/);
+      assert.match(await messageAfter(await undo(newest)), /1 change<\/strong> undone\./);
+      const tasks = await Promise.all(records.map((record) => api(`GET tasks/${record}`)));
+      assert.deepEqual(
+        tasks.map(({ json }) => json.points),
+        [1, null],
+      );
+    });
+
+    test('a call that only proposed a write is not offered to be undone', async () => {
+      const { id, key } = await acme.makeKey({ access: 'propose' });
+      const task = await make('tasks', { title: 'proposed' });
+      await useTool(instance(), key, 'update', { resource: 'tasks', id: task, values: { points: 1 } });
+      const query = { key: id, show: 'writes' };
+      assert.match((await admin.get(`${path}?${new URLSearchParams(query)}`)).text, />update</);
+      assert.deepEqual(await callsIn(query), []);
     });
 
     test('only administrators of the organization see and undo calls', async () => {

@@ -7,7 +7,7 @@ import { isoCBOR } from '@simplewebauthn/server/helpers';
 import { tablesOf } from '../../../engine/tables/handle.ts';
 import { problemOf, readable, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
-import { makePerson, type Person } from '../../support/people.ts';
+import { exchange, makePerson, type Person } from '../../support/people.ts';
 
 const addPage = '/setup/me/second-factor/passkey';
 const loginPage = '/setup/login';
@@ -118,6 +118,7 @@ describe('responses of an authenticator', () => {
     const inputOf = (name: string) => new RegExp(`name="${name}" value="([^"]*)"`).exec(form)?.[1] ?? '';
     const options = JSON.parse(readable(/data-options="([^"]*)"/.exec(form)?.[1] ?? '')) as {
       challenge: string;
+      excludeCredentials?: readonly { readonly id: string }[];
     };
     const content: Content = {
       type,
@@ -127,7 +128,8 @@ describe('responses of an authenticator', () => {
       flags: present | verified,
       counter: 1,
     };
-    return { fields: { _csrf: inputOf('_csrf'), ticket: inputOf('ticket') }, content };
+    const excluded = options.excludeCredentials?.map(({ id }) => id);
+    return { fields: { _csrf: inputOf('_csrf'), ticket: inputOf('ticket') }, content, excluded };
   };
   const add = async (
     browser: Visitor,
@@ -180,12 +182,14 @@ describe('responses of an authenticator', () => {
   });
 
   test('are requested only by pages of a host name, because browsers require one', async () => {
-    for (const [url, isOffered] of [
-      [origin, true],
-      [instance.url, false],
+    for (const [host, isOffered] of [
+      [new URL(origin).host, true],
+      [new URL(instance.url).host, false],
+      ['[::1]:3000', false],
+      ['[2001:db8::1]', false],
     ] as const) {
-      const { text } = await visitor({ url }).get(loginPage);
-      assert.equal(text.includes('data-passkey'), isOffered, url);
+      const { text } = await exchange(instance.url, `GET ${loginPage}`, ['host', host]);
+      assert.equal(text.includes('data-passkey'), isOffered, host);
     }
   });
 
@@ -206,6 +210,11 @@ describe('responses of an authenticator', () => {
   test('another passkey is added without new recovery codes, and each one logs in', async () => {
     const { person, authenticator, browser } = await withPasskey();
     const second = createAuthenticator();
+    const { fields, content, excluded } = await open(browser, addPage, 'webauthn.create');
+    assert.deepEqual(excluded, [authenticator.id.toString('base64url')], 'the own passkeys are excluded');
+    const unnamed = await browser.post(addPage, { ...fields, name: ' ', credential: second.create(content) });
+    assert.deepEqual([unnamed.status, (await passkeysOf(person)).length], [400, 1]);
+    assert.match(problemOf(unnamed), /the name must have 1 to/);
     const answer = await add(browser, second);
     assert.equal(
       answer.headers.get('location'),
@@ -222,6 +231,24 @@ describe('responses of an authenticator', () => {
       });
       assert.equal(answer.status, 303);
     }
+    const overview = readable((await browser.get('/setup/me/second-factor')).text);
+    const lastUses = [...overview.matchAll(/Laptop, last used ?(<time )?/g)].map(([, time]) => time);
+    assert.deepEqual(lastUses, ['<time ', '<time ']);
+  });
+
+  test('a login with a passkey without a counter is accepted once, too', async () => {
+    const { browser } = await newUser();
+    const authenticator = createAuthenticator();
+    assert.equal((await add(browser, authenticator, { counter: 0 })).status, 200);
+    const logIn = async (form?: Readonly<Record<string, string>>) => {
+      const stranger = visitor({ url: origin });
+      const { fields, content } = await open(stranger, loginPage, 'webauthn.get');
+      const credential = authenticator.get({ ...content, counter: 0 });
+      const sent = { ...fields, credential, ...form, _csrf: fields._csrf };
+      return { sent, status: (await stranger.post(loginAction, sent)).status };
+    };
+    const { sent, status } = await logIn();
+    assert.deepEqual([status, (await logIn(sent)).status, (await logIn()).status], [303, 401, 303]);
   });
 
   test('accepts a login once, and only with every part of it valid', async () => {

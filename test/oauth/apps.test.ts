@@ -56,6 +56,18 @@ for (const driver of drivers) {
       const page = await browser.get('/setup/me/apps');
       assert.match(readable(page.text), /Assistant \(127\.0\.0\.1\)/);
       assert.match(readable(page.text), /read only/);
+      const admin = await signIn(instance, administratorOf(acme));
+      const lastUse = async () =>
+        Promise.all(
+          [await browser.get('/setup/me/apps'), await admin.get(`/setup/o/acme/apps?q=${ada.email}`)].map(
+            ({ text }) => / data-label="Last used"[^>]*>(?:<([a-z]+)|([^<]*))/.exec(text)?.slice(1),
+          ),
+        );
+      const never = [undefined, 'never'];
+      assert.deepEqual(await lastUse(), [never, never]);
+      assert.equal(await statusOf(connected.access), 200);
+      const time = ['time', undefined];
+      assert.deepEqual(await lastUse(), [time, time]);
 
       const stranger = await signIn(instance, bob);
       assert.ok(!(await stranger.get('/setup/me/apps')).text.includes('Assistant'));
@@ -209,6 +221,11 @@ for (const driver of drivers) {
       await set(idOf(disconnected), { revoked_at: ago(29) });
       for (const { access } of [connected, disconnected])
         await soonerThan(1000, async () => (await statusOf(access)) === 401);
+      const admin = await signIn(instance, administratorOf(acme));
+      const ended = readable((await admin.get('/setup/o/acme/apps?show=ended')).text);
+      const states = [...ended.matchAll(/<span class="badge state \w+">([^<]*)</g)].map(([, state]) => state);
+      assert.deepEqual(states.slice(0, 2), ['disconnected', 'expired'], 'the newest are first');
+      assert.ok(!ended.includes('/apps/disconnect?id='), 'not offered');
       assert.equal(await appsRetention(tables), 0);
       assert.deepEqual(await existing(), [true, true, true]);
       await set(idOf(connected), { expires_at: ago(31) });

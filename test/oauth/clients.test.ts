@@ -76,6 +76,19 @@ describe('client ID metadata documents', () => {
     });
   }
 
+  test('can have a name of one line, of which 60 characters are shown', () => {
+    const nameOf = (client_name: unknown) => clientOf('x', { client_name, redirect_uris: [callback] }).name;
+    for (const [name, shown] of [
+      ['x'.repeat(60), 'x'.repeat(60)],
+      ['x'.repeat(61), 'x'.repeat(60)],
+      [`${'x'.repeat(59)}\u{1f600}`, `${'x'.repeat(59)}\ufffd`],
+      ['Claude\nasks nothing', 'Claude asks nothing'],
+      [7, ''],
+      [undefined, ''],
+    ] as const)
+      assert.equal(nameOf(name), shown);
+  });
+
   test('can have redirect URIs with a private-use scheme that belongs to their host', () => {
     const id = 'https://app.example.com/client.json';
     for (const uri of [
@@ -310,7 +323,15 @@ for (const driver of drivers) {
       const tables = tablesOf(instance.database);
       const idOf = async () => String((await register({ redirect_uris: [callback] })).json.client_id);
       const [allowed, other] = [await idOf(), await idOf()];
+      const { answer } = await openConsent(instance, browser, allowed);
+      assert.doesNotMatch(readable(answer.text), /It calls itself/);
       await connect(instance, browser, allowed);
+      const apps = await tables
+        .selectFrom('crm_api_keys')
+        .select('name')
+        .where('client_id', '=', allowed)
+        .execute();
+      assert.deepEqual(apps, [{ name: '127.0.0.1' }], 'without a name of its own');
       await tables
         .updateTable('crm_oauth_clients')
         .set({ created_at: new Date(Date.now() - 2 * 86_400_000) })

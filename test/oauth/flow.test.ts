@@ -73,6 +73,7 @@ for (const driver of drivers) {
       const browser = visitor(instance);
       const { verifier, challenge } = pkce();
       const start = await browser.get(authorizeUrl(instance, client, challenge));
+      assert.equal(start.headers.get('cache-control'), 'no-store');
       const page = start.headers.get('location') ?? '';
       const login = (await browser.get(page)).headers.get('location') ?? '';
       assert.match(login, /^\/setup\/login\?next=/);
@@ -116,6 +117,21 @@ for (const driver of drivers) {
       const [{ actor }] = history.json.data as [{ actor: { kind: string; name: string } }];
       assert.equal(actor.kind, 'key');
       assert.equal(actor.name, `Assistant (127.0.0.1) on behalf of ${person.email}`);
+    });
+
+    test('a login returns to a request whatever its state contains', async () => {
+      const person = administratorOf(acme);
+      const state = "a*b ../..+c&d=e%2E.~'(f)!";
+      const browser = visitor(instance);
+      const { page, answer: start } = await openConsent(instance, browser, client, { changes: { state } });
+      const login = start.headers.get('location') ?? '';
+      const loggedIn = await browser.submit(login, '/setup/login', {
+        email: person.email,
+        password: person.password,
+      });
+      assert.equal(loggedIn.headers.get('location'), page);
+      const denied = await decide(browser, await browser.get(page), { step: 'deny' });
+      assert.equal(returned(denied).get('state'), state);
     });
 
     test('a refresh token is exchanged for new tokens', async () => {

@@ -6,6 +6,7 @@ import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { disableUser, enableUser, findUserBy, tokens } from '../../plugins/access/identity/index.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
 import { accessTokens } from '../../plugins/access/oauth/access-tokens.ts';
+import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import {
@@ -102,6 +103,14 @@ for (const driver of drivers) {
         });
         assertRejected(repeated, 'invalid_request');
         assertRejected(await instance.call('POST /oauth/token', { body: exchange }), 'invalid_request');
+      });
+
+      test('rejects large forms with the status of the API in the format of OAuth', async () => {
+        for (const path of ['/oauth/token', '/oauth/revoke']) {
+          const answer = await post(instance, path, { client_id: client, token: 'x'.repeat(17_000) });
+          assert.deepEqual([answer.status, answer.json.error], [413, 'invalid_request'], path);
+          assert.equal(answer.headers.get('cache-control'), 'no-store');
+        }
       });
 
       test('a code that is used again revokes its tokens', async () => {
@@ -311,9 +320,20 @@ for (const driver of drivers) {
         const member = await makePerson(instance, [
           { organization: acme, grants: [{ object: 'leads', actions: ['list'] }] },
         ]);
+        await transaction(instance.database, (tables) =>
+          createProfile(tables, command(instance), acme.id, 'a profile without grants', []),
+        );
         const browser = await signIn(instance, member);
         const { answer } = await openConsent(instance, browser, client);
         assert.ok(!answer.text.includes('>administrator'), answer.text);
+        const [, options = ''] = /<select[^>]* name="profile"[^>]*>(.*?)<\/select>/s.exec(answer.text) ?? [];
+        const [first, ...profiles] = [
+          ...options.matchAll(/<option value="\d+"( selected)?[^>]*>([^<]*)</g),
+        ].map(([, selected, name = '']) => ({ name, isSelected: selected !== undefined }));
+        assert.deepEqual(first, { name: 'a profile without grants', isSelected: false });
+        const [selected, ...others] = profiles.filter(({ isSelected }) => isSelected);
+        assert.deepEqual(others, []);
+        assert.match(String(selected?.name), /^profile-\d+ \(yours\)$/);
         const administrator = await tablesOf(instance.database)
           .selectFrom('crm_profiles')
           .select('id')
@@ -460,6 +480,24 @@ for (const driver of drivers) {
         }
         const unknown = await post(instance, '/oauth/revoke', { token: 'unknown', client_id: client });
         assert.equal(unknown.status, 200);
+      });
+
+      test('when the client revokes a former refresh token, but not a forged one or an unused code', async () => {
+        const { person, connected } = await connectPerson();
+        const { exchange, code } = await consent(instance, person, client);
+        const [organization, key, secret, signature] = connected.refresh.split('.');
+        for (const token of [
+          code,
+          `${organization}.${key}.${pkce().verifier}`,
+          `${organization}.${key}.${pkce().verifier}.${signature}`,
+          `${organization}.${key}.${secret}.${pkce().verifier}`,
+        ])
+          assert.equal((await post(instance, '/oauth/revoke', { token, client_id: client })).status, 200);
+        tokensIn(await post(instance, '/oauth/token', exchange));
+        const next = tokensIn(await refresh(instance, client, connected));
+        const token = connected.refresh;
+        assert.equal((await post(instance, '/oauth/revoke', { token, client_id: client })).status, 200);
+        await hasEnded(next);
       });
 
       test('when the user is disabled, until they are enabled', async () => {

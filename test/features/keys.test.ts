@@ -25,6 +25,7 @@ import {
   soonerThan,
   told,
 } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import {
   definitions,
@@ -65,7 +66,7 @@ test('keys have the prefix in KEY_PREFIX, and other keys are invalid', async () 
   }
 });
 
-onBothDrivers('API keys', (instance) => {
+onBothDrivers('API keys', (instance, driver) => {
   let organization: Organization;
   let foreign: string;
   let second: Node;
@@ -311,6 +312,53 @@ onBothDrivers('API keys', (instance) => {
       assert.deepEqual([abilities.reads, abilities.creates], [200, access === 'write' ? 201 : 403]);
       assert.equal(abilities.access, access === 'write' ? undefined : access);
       assert.deepEqual(await abilitiesOf(plaintext), abilities);
+    });
+
+  test('a rotated key belongs to the user who rotates it, and on the command line to nobody', async () => {
+    const previous = await organization.makeKey({ user: organization.user });
+    const { id } = await makePerson(instance(), [{ organization }]);
+    for (const [actor, owner] of [
+      [{ ...by(), kind: 'user', id } as const, Number(id)],
+      [by(), null],
+    ] as const) {
+      const next = await transaction(instance().database, (tables) =>
+        rotateKey(tables, actor, 'crm_', {
+          organization: organization.id,
+          id: previous.id,
+          overlapMs: 60_000,
+        }),
+      );
+      const { json } = await instance().call('POST /api/v1/leads', { key: next.plaintext, body: {} });
+      assert.equal(json.created_by_id, owner);
+    }
+  });
+
+  if (driver === 'postgresql')
+    test('a key that is revoked during its rotation is not replaced', async () => {
+      const { id } = await organization.makeKey();
+      const tables = tablesOf(instance().database);
+      const keys = async () =>
+        (await listRows(tables, keyRows, organization.id)).map((key) => [key.id, key.revoked_at !== null]);
+      const before = await keys();
+      await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+        await client.query(`begin; update crm_api_keys set revoked_at = now() where id = ${id}`);
+        const rotation = assert.rejects(
+          transaction(instance().database, (inside) =>
+            rotateKey(inside, by(), 'crm_', { organization: organization.id, id, overlapMs: 60_000 }),
+          ),
+          /this key does not exist or is not live/,
+        );
+        await until(async () => {
+          const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+          return (await client.query(waiting)).rows.length > 0;
+        }, 'the rotation to wait for the revocation');
+        await client.query('commit');
+        await rotation;
+      });
+      assert.deepEqual(
+        await keys(),
+        before.map(([key, isRevoked]) => [key, isRevoked || key === id]),
+      );
     });
 
   test('crm doctor lists live keys that expire within two weeks, soonest first, and whether they are in use', async () => {

@@ -21,6 +21,8 @@ import {
   secondNode,
   soonerThan,
 } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const overlay = {
@@ -40,7 +42,7 @@ const everything: Grant[] = [{ object: '*', actions: ['*'] }];
 
 onBothDrivers(
   'keys on behalf of members',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let beta: Organization;
     let second: Node;
@@ -283,6 +285,26 @@ onBothDrivers(
       for (const id of [stranger.id, '999999'])
         await assert.rejects(keyFor({ id }, profile), /only act on behalf of a member of this organization/);
     });
+
+    if (driver === 'postgresql')
+      test('a key cannot act on behalf of a member who is being removed', async () => {
+        const member = await memberWith();
+        const profile = await profileWith(everything);
+        await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+          // As a removal does it.
+          await client.query(`begin; select from crm_organizations where id = ${acme.id} for update`);
+          const creation = assert.rejects(
+            keyFor(member, profile),
+            /only act on behalf of a member of this organization/,
+          );
+          await until(async () => {
+            const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+            return (await client.query(waiting)).rows.length > 0;
+          }, 'wait for the removal');
+          await client.query(`delete from crm_memberships where user_id = ${member.id}; commit`);
+          await creation;
+        });
+      });
 
     test('GET /auth/me names the member with their grants', async () => {
       const member = await memberWith(onLeads('list'));

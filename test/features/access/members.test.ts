@@ -1,9 +1,9 @@
 // GET /auth/members: an organization's members, for callers with the grant members:list. An organization keeps an administrator.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { listRows, type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { invite, inviteRows } from '../../../plugins/access/members/invites.ts';
-import { removeMember } from '../../../plugins/access/members/members.ts';
+import { changeMember, removeMember } from '../../../plugins/access/members/members.ts';
 import { profileId } from '../../../plugins/access/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import { command, fresh, logIn, makePerson } from '../../support/people.ts';
@@ -94,31 +94,36 @@ onBothDrivers('GET /auth/members', (instance, driver) => {
   });
 
   if (driver === 'postgresql')
-    test('two administrators who remove each other at the same time: one remains', async () => {
-      const gamma = await instance().organization('gamma');
-      const { id: other } = await makePerson(instance(), [{ organization: gamma }]);
-      const { database, config } = instance();
-      const outcomes = await connected(String(config.environment.DATABASE_URL), async (client) => {
-        // Each removal ends with an entry in the change log.
-        await client.query('begin; lock table crm_ledger in share mode');
-        const removals = [gamma.user, other].map((user) =>
-          transaction(database, (tables) =>
-            removeMember(tables, command(instance()), gamma.id, String(user)),
-          ).then(
-            () => 'removed',
-            ({ message }: Error) => message,
-          ),
-        );
-        await until(async () => {
-          const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-          return (await client.query(waiting)).rows.length === 2;
-        }, 'one to wait for its entry, and the other for its turn');
-        await client.query('rollback');
-        return Promise.all(removals);
+    for (const action of ['remove', 'demote'] as const)
+      test(`two administrators who ${action} each other at the same time: one remains`, async () => {
+        const gamma = await instance().organization(fresh('gamma'));
+        const { id: other } = await makePerson(instance(), [{ organization: gamma }]);
+        const profile = await profileId(tablesOf(instance().database), gamma.id, 'read-only');
+        const actor = command(instance());
+        const perform = (tables: Tables, user: string) =>
+          action === 'remove'
+            ? removeMember(tables, actor, gamma.id, user)
+            : changeMember(tables, actor, gamma.id, user, profile);
+        const { database, config } = instance();
+        const outcomes = await connected(String(config.environment.DATABASE_URL), async (client) => {
+          // Each removal ends with an entry in the change log.
+          await client.query('begin; lock table crm_ledger in share mode');
+          const removals = [gamma.user, other].map((user) =>
+            transaction(database, (tables) => perform(tables, String(user))).then(
+              () => 'done',
+              ({ message }: Error) => message,
+            ),
+          );
+          await until(async () => {
+            const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+            return (await client.query(waiting)).rows.length === 2;
+          }, 'one to wait for its entry, and the other for its turn');
+          await client.query('rollback');
+          return Promise.all(removals);
+        });
+        assert.deepEqual(outcomes.sort(), [
+          'done',
+          'this is the last administrator. Make another member an administrator first.',
+        ]);
       });
-      assert.deepEqual(outcomes.sort(), [
-        'removed',
-        'this is the last administrator. Make another member an administrator first.',
-      ]);
-    });
 });

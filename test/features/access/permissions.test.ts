@@ -1,10 +1,12 @@
 // GET /auth/permissions: what a caller can do with each resource, or with a record.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { transaction } from '../../../engine/tables/index.ts';
 import type { Grant } from '../../../plugins/access/profiles/grants.ts';
+import { createProfile } from '../../../plugins/access/profiles/profiles.ts';
 import { deals } from '../../support/guarded.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
-import { logIn, makePerson } from '../../support/people.ts';
+import { command, fresh, logIn, makePerson } from '../../support/people.ts';
 import { sourcesWith } from '../../support/sources.ts';
 
 const allowed = { allowed: true };
@@ -87,6 +89,43 @@ onBothDrivers(
           writable: ['title', 'size'],
           missing: ['margin', 'cost'].map((field) => ({ field, grant: 'deals.finance:read' })),
         },
+      });
+    });
+
+    test('who can only create writes fields, and who can only list reads them', async () => {
+      const names = ['title', 'size'];
+      for (const [action, readable, writable] of [
+        ['create', [], names],
+        ['update', [], names],
+        ['delete', [], []],
+        ['list', [...shared, ...names], []],
+        ['read', [...shared, ...names], []],
+      ] as const) {
+        const headers = await member([{ object: 'deals', actions: [action] }]);
+        const { fields } = (await permissions('?resource=deals', headers)) ?? assert.fail();
+        assert.deepEqual([fields.readable, fields.writable], [readable, writable], action);
+      }
+    });
+
+    test('a key on behalf of a member is also limited to the scopes of the member', async () => {
+      const { id } = await makePerson(instance(), [
+        { organization: acme, grants: [{ object: 'deals', actions: ['read', 'list:own', 'update:own'] }] },
+      ]);
+      const profile = fresh('limited');
+      await transaction(instance().database, (tables) =>
+        createProfile(tables, command(instance()), acme.id, profile, [
+          { object: 'deals', actions: ['read:small', 'list', 'update:small'] },
+        ]),
+      );
+      const { key } = await acme.makeKey({ profile, onBehalfOf: id });
+      const headers = { authorization: `Bearer ${key}` };
+      const { actions } = (await permissions('?resource=deals', headers)) ?? assert.fail();
+      assert.deepEqual(actions, {
+        list: { allowed: true, scopes: ['own'] },
+        read: { allowed: true, scopes: ['small'] },
+        create: { allowed: false, grant: 'deals:create' },
+        update: { allowed: true, scopes: ['small'], within: ['own'] },
+        delete: { allowed: false, grant: 'deals:delete' },
       });
     });
 

@@ -497,6 +497,7 @@ onBothDrivers(
         return properties?.custom?.properties;
       };
       const own = await at('/docs/openapi.json?org=alpha');
+      assert.deepEqual([own.headers.get('cache-control'), own.headers.get('etag')], ['no-store', null]);
       const score = propertiesOf(own, 'ShopInput')?.score as Json | undefined;
       assert.deepEqual([score?.minimum, score?.maximum, score?.type], [0, 100, ['integer', 'null']]);
       const since = propertiesOf(own, 'Shop')?.since as Json | undefined;

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { before, describe, test } from 'node:test';
+import { builtOnce } from '../../plugins/api/explorer/built-once.ts';
 import type { Schema } from '../../plugins/api/explorer/index.ts';
 import { schemaRows, typeText } from '../../plugins/api/explorer/schema-rows.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
@@ -15,6 +16,7 @@ import { definitions } from '../support/records.ts';
 interface Described extends Readonly<Record<string, unknown>> {
   readonly tags: readonly { readonly name: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly webhooks: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly security: Security;
   readonly components: {
     readonly securitySchemes: Readonly<Record<string, { readonly type: string; readonly name?: string }>>;
@@ -50,6 +52,17 @@ const schemas: Readonly<Record<string, Schema>> = {
   },
 };
 const thing: Schema = { $ref: '#/components/schemas/Thing' };
+
+test('a document that could not be built is built again, and only once', async () => {
+  let builds = 0;
+  const built = builtOnce(async () => {
+    if (++builds === 1) throw new Error('not yet');
+    return builds;
+  });
+  await assert.rejects(built(), /not yet/);
+  assert.deepEqual(await Promise.all([built(), built()]), [2, 2]);
+  assert.equal(await built(), 2);
+});
 
 describe("the explorer's types", () => {
   for (const [text, schema] of [
@@ -177,6 +190,28 @@ onBothDrivers('The explorer', (instance) => {
         assert.doesNotMatch(html, /<option>text\/event-stream/, operationId);
       }
     assert.deepEqual([...kinds.keys()].toSorted(), ['caller', 'none', 'secret']);
+  });
+
+  test('the parameters that every operation accepts follow the optional ones of an operation, and headers are last', () => {
+    const [, optional = ''] =
+      /<details class="optional">(.*?)<\/details>/s.exec(
+        operationIn(pages.get('leads') ?? '', 'listLeads'),
+      ) ?? [];
+    const inputs = [...optional.matchAll(/data-in="(\w+)" data-name="([^"]*)"/g)].map(([, place, name]) =>
+      place === 'header' ? place : name === 'org' ? name : 'own',
+    );
+    assert.match(inputs.join(), /^(?:own,)+org(?:,header)+$/);
+  });
+
+  test('requests that the instance sends have no form', () => {
+    const sent = Object.values(document.webhooks).flatMap((item) => Object.values(item));
+    assert.ok(sent.length > 0);
+    for (const { operationId, tags } of sent) {
+      const html = operationIn(pages.get(tags[0] ?? '') ?? '', operationId);
+      assert.match(html, /<span class="badge quiet">Sent to your URL<\/span>/);
+      assert.match(html, /<h3>Headers<\/h3>/);
+      assert.doesNotMatch(html, /<form/, operationId);
+    }
   });
 
   test('is in the language of the browser, and marks the English descriptions', async () => {

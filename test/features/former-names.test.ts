@@ -159,6 +159,23 @@ onBothDrivers(
       assert.equal(paths['/api/v1/bargains/{id}']?.get?.deprecated, true);
       assert.equal(paths['/api/v1/deals/{id}']?.get?.deprecated, undefined);
     });
+
+    test('the explorer shows the operations on the former path last', async () => {
+      const { text } = await instance().call('GET /docs/deals');
+      const operations = text
+        .split('<details class="operation"')
+        .slice(1)
+        .map((html) => [
+          /<code>\/api\/v1\/(\w+)/.exec(html)?.[1],
+          /<summary>.*>Deprecated<.*<\/summary>/.test(html),
+        ]);
+      const current = operations.findIndex(([name]) => name === 'bargains');
+      assert.ok(current > 5 && operations.length === 2 * current, `${current} of ${operations.length}`);
+      assert.deepEqual(
+        operations,
+        operations.map((_, index) => (index < current ? ['deals', false] : ['bargains', true])),
+      );
+    });
   },
   { sources: await sourcesWith(deals) },
 );

@@ -254,7 +254,11 @@ onBothDrivers(
         run('key', 'rotate', String(next.json.id), '--org', 'acme'),
         /this key does not exist or is not live/,
       );
-      await assert.rejects(run('key', 'rotate', '1', '--org', 'acme', '--overlap', 'long'), /--overlap/);
+      for (const overlap of ['long', '721', '-1', '1.5', ''])
+        await assert.rejects(
+          run('key', 'rotate', '1', '--org', 'acme', '--overlap', overlap),
+          new RegExp(`--overlap must be from 0 to 720 hours, not "${overlap}"`),
+        );
     });
 
     test('in the browser, administrators can create and administer an organization if config.yaml allows it', async () => {

@@ -259,12 +259,17 @@ onBothDrivers(
   { environment: { RATE_LIMIT: `${limit}/h` } },
 );
 
-test('rejects an invalid limit in one line', () => {
+test('the limit is a number of requests per second, minute or hour; others are rejected in one line', () => {
   for (const value of ['60', '60/day', '0/min', '-1/s', '1.5/s', '60 / min', 'min', '9999999999/s']) {
     assert.throws(() => readConfig({ RATE_LIMIT: value }), {
       message: 'RATE_LIMIT must be a number of requests per s, min or h, such as 60/min',
     });
   }
-  assert.deepEqual(readConfig({ RATE_LIMIT: '60/min' }).rateLimit, { requests: 60, windowMs: 60_000 });
+  for (const [unit, windowMs] of [
+    ['s', 1000],
+    ['min', 60_000],
+    ['h', 3_600_000],
+  ] as const)
+    assert.deepEqual(readConfig({ RATE_LIMIT: `60/${unit}` }).rateLimit, { requests: 60, windowMs });
   assert.equal(readConfig({}).rateLimit, undefined);
 });

@@ -2,11 +2,17 @@
 // or field is removed.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import Fastify from 'fastify';
+import { sql } from 'kysely';
+import { backgroundWork } from '../../engine/modules/background.ts';
+import { everyGrant } from '../../engine/records/access.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
+import { usageModule } from '../../plugins/api/usage/index.ts';
 import { findUsage, type UsedName, usageRetention } from '../../plugins/api/usage/usage.ts';
 import { administratorOf } from '../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { logIn } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
@@ -109,6 +115,48 @@ for (const driver of drivers) {
           'acme people email',
         ],
       );
+    });
+
+    test('a name is stored once a day, within 30 seconds', async (context) => {
+      const { id } = await acme.makeKey();
+      const tables = tablesOf(instance.database);
+      const now = Date.parse('2027-03-01T12:00:00Z');
+      context.mock.timers.enable({ apis: ['setInterval', 'Date'], now });
+      const app = Fastify();
+      app.decorate('retentionRules', []).decorate('background', backgroundWork());
+      await usageModule.register?.(app, { database: instance.database });
+      const use = (...names: readonly string[]) => {
+        const principal = { kind: 'key', actor: id, name: null, user: null, grants: everyGrant } as const;
+        app.namesSent?.({ ...principal, organization: acme.id }, 'leads', names);
+        context.mock.timers.tick(30_000);
+      };
+      /** Returns the names that were used within the last hour. */
+      const recent = async () => {
+        const rows = await tables
+          .selectFrom('crm_name_uses')
+          .select('name')
+          .where('key_id', '=', id)
+          .where('last_used_at', '>', sql<Date>`now() - interval '1 hour'`)
+          .orderBy('name')
+          .execute();
+        return rows.map(({ name }) => name).join();
+      };
+      try {
+        use('status');
+        await until(async () => (await recent()) === ',status', 'store the name');
+        await tables
+          .updateTable('crm_name_uses')
+          .set({ last_used_at: new Date(0) })
+          .where('key_id', '=', id)
+          .execute();
+        use('status', 'rating');
+        await until(async () => (await recent()) === 'rating', 'store the other name');
+        context.mock.timers.tick(12 * 3_600_000);
+        use('status');
+        await until(async () => (await recent()) === ',rating,status', 'store the name on the next day');
+      } finally {
+        await app.close();
+      }
     });
 
     test('expires after thirty days', async () => {

@@ -115,6 +115,7 @@ onBothDrivers(
       assert.equal(list.status, 200);
       assert.equal(list.headers.get('content-type'), 'application/json; charset=utf-8');
       assert.equal(list.headers.get('mcp-session-id'), null);
+      assert.equal(list.headers.get('cache-control'), 'no-store');
       const ping = await message({ method: 'ping' });
       assert.deepEqual(ping.json.result, {});
     });
@@ -195,6 +196,16 @@ onBothDrivers(
       const host = `evil.example:${new URL(instance().url).port}`;
       const rebound = await message({ method: 'ping' }, { host, origin: `http://${host}` });
       assert.equal(rebound.status, 403);
+    });
+
+    test('pages of public_url are accepted, and no others', async () => {
+      const statusOf = async (origin: string) => (await message({ method: 'ping' }, { origin })).status;
+      writeFileSync(environment.CRM_CONFIG, `${settings}public_url: https://crm.example\n`);
+      await until(async () => (await statusOf('https://crm.example')) === 200, 'apply the URL');
+      for (const origin of [instance().url, 'http://crm.example', 'https://crm.example.evil.example'])
+        assert.equal(await statusOf(origin), 403, origin);
+      writeFileSync(environment.CRM_CONFIG, settings);
+      await until(async () => (await statusOf(instance().url)) === 200, 'apply the URL');
     });
 
     test('the endpoint does not exist unless it is enabled', async () => {

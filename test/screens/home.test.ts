@@ -221,6 +221,15 @@ test('a checklist leads a new organization through its first steps, until they a
   ]);
   for (const path of start.filter((step) => step.startsWith(home)))
     assert.equal((await browser.get(path)).status, 200, path);
+  const invited = async () => (await stepsOf(browser)).includes('Invite a colleague (done)');
+  const page = `${home}/members`;
+  const profile = await optionOf(browser, `${page}/invite`, 'read-only');
+  await browser.submit(page, `${page}/invite`, { email: 'guest@people.example', profile });
+  assert.ok(await invited(), 'an open invitation');
+  const invitations = readable((await browser.get(`${page}?show=invitations`)).text);
+  const id = /cancel\?id=(\d+)/.exec(invitations)?.[1] ?? assert.fail(invitations);
+  await browser.submit(page, `${page}/cancel`, { id });
+  assert.ok(!(await invited()));
   const reader = await makePerson(instance, [
     { organization: delta, grants: [{ object: 'leads', actions: ['list', 'read'] }] },
   ]);

@@ -80,8 +80,14 @@ onBothDrivers(
       assert.match(readable(list.text), new RegExp(`Invitation sent to <strong>${email}</strong>`));
       const mail = await mailTo(email);
       const { path, code } = first(mail);
+      assert.match(mail.text, /^https:\/\/crm\.example\/setup\/invite\//m, 'whatever the Host header is');
       assert.deepEqual([mail.from, mail.subject], ['crm@people.example', 'Invitation to acme']);
       assert.ok(!answer.text.includes(code) && !answer.text.includes(path));
+      const members = '/setup/o/acme/members';
+      assert.doesNotMatch((await admin.get(members)).text, /Reset password/);
+      const { id } = administratorOf(acme);
+      const reset = await admin.get(`${members}/reset?id=${id}`);
+      assert.match(problemOf(reset), /is not available/, 'users request links themselves');
       assert.equal((await accept({ path, code })).status, 303);
       assert.notEqual((await user(email)).verified_at, null);
       assert.equal((await accept({ path, code })).status, 400, 'an invitation works once');
@@ -169,6 +175,7 @@ onBothDrivers(
       const mail = await mailTo(person.email);
       assert.equal(mail.subject, 'Reset your password');
       const link = first(mail);
+      assert.match(mail.text, /^https:\/\/crm\.example\/setup\/reset\//m, 'whatever the Host header is');
       assert.ok(!(await dump(instance())).includes(link.code), 'the code is stored as a hash');
       assert.equal(
         problemOf(await reset({ ...link, code: 'AAAA-BBBB-CCCC-DDDD' })).slice(0, 27),

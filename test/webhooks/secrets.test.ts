@@ -6,20 +6,38 @@ import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { storeTotp } from '../../plugins/access/second-factor/codes.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
-import { renewSecrets, sealing } from '../../plugins/access/secrets/sealing.ts';
+import { cachedOpener, renewSecrets, sealing } from '../../plugins/access/secrets/sealing.ts';
 import { changeSecrets, openIntegration, sealedColumns } from '../../webhooks/inbox/integrations.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { dumped, integrate } from '../support/partners.ts';
 import { command, makePerson, secondNode } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 
 const [old, young] = [
   'an old secret of more than 32 characters',
   'a young secret of more than 32 characters',
 ] as const;
 
+test('an opened secret is cached, but a failure is not', async () => {
+  let attempts = 0;
+  const sealer = sealing(instanceSecrets({ authSecrets: [old], dataFolder: '' }));
+  const { open } = cachedOpener({
+    ...sealer,
+    open: async (sealed) => {
+      if (++attempts === 1) throw new Error('not yet');
+      return sealer.open(sealed);
+    },
+  });
+  const [one, other] = [await sealer.seal('one'), await sealer.seal('other')];
+  await assert.rejects(open(one), /not yet/);
+  assert.deepEqual([await open(one), await open(one), await open(other)], ['one', 'one', 'other']);
+  assert.equal(attempts, 3);
+});
+
 onBothDrivers(
   'secrets at rest',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     before(async () => {
       acme = await instance().organization('acme');
@@ -71,6 +89,26 @@ onBothDrivers(
       const again = await openIntegration(tables(), strange, { organization: acme.id, id });
       assert.equal(again?.secret, 'entered again');
     });
+
+    if (driver === 'postgresql')
+      test('a secret that changes while it is encrypted again keeps its new value', async () => {
+        const { id } = await integrate(instance(), acme, 'telegram');
+        await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+          await client.query('begin');
+          await client.query('update crm_integrations set secret = $1 where id = $2', [
+            await sealedWith(old).seal('the new secret'),
+            id,
+          ]);
+          const renewal = renewSecrets(tables(), sealedWith(young, old), 'crm_integrations', sealedColumns);
+          await until(async () => {
+            const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+            return (await client.query(waiting)).rows.length > 0;
+          }, 'wait for the change');
+          await client.query('commit');
+          await renewal;
+        });
+        assert.equal((await open(id, young, old))?.secret, 'the new secret');
+      });
   },
   { environment: { AUTH_SECRETS: old } },
 );

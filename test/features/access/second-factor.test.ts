@@ -6,7 +6,7 @@ import { findUserBy, resetSecondFactor } from '../../../plugins/access/identity/
 import { createMailedResets, redeemReset } from '../../../plugins/access/identity/resets.ts';
 import { startSession } from '../../../plugins/access/identity/sessions.ts';
 import { generateTotpSecret, stepOf } from '../../../plugins/access/second-factor/totp.ts';
-import { formsOf, problemOf, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
+import { formsOf, problemOf, readable, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { logged } from '../../support/logged.ts';
 import { settingsFile } from '../../support/partners.ts';
@@ -108,7 +108,8 @@ for (const driver of drivers) {
       assert.equal(secretIn(wrong), secret, 'the page still shows the same secret');
       assert.equal((await post(person)).status, 200, 'the app is not set up yet');
 
-      const fields = { ...form?.values, code: codeOf(secret) };
+      const code = codeOf(secret);
+      const fields = { ...form?.values, code: `${code.slice(0, 3)} ${code.slice(3)}` };
       const done = await browser.post(`${overview}/app`, fields);
       assert.equal(done.status, 200, problemOf(done));
       assert.equal(shownIn(done, 'codes').split('\n').length, 10);
@@ -169,6 +170,11 @@ for (const driver of drivers) {
     test('each recovery code works once, in upper or lower case; new codes replace the old ones', async () => {
       const { person, browser, recovery } = await withApp();
       const [first = '', second = '', third = ''] = recovery;
+      const left = async () => {
+        const text = readable((await browser.get(overview)).text);
+        return /<dt>Recovery codes left<\/dt><dd>(\d+)</.exec(text)?.[1];
+      };
+      assert.equal(await left(), '10');
       const answer = await post(person, { otp: ` ${first.toLowerCase()} ` });
       assert.equal(answer.status, 200, answer.text);
       const headers = { authorization: `Bearer ${answer.json.access_token}` };
@@ -180,6 +186,7 @@ for (const driver of drivers) {
       assert.equal((await post(person, { otp: first })).status, 401);
       const stepping = await firstStep(person);
       assert.equal((await stepping.submit(step, step, { code: second })).status, 303);
+      assert.equal(await left(), '8');
       const page = await browser.submit(`${overview}/recovery-codes`, `${overview}/recovery-codes`);
       const [renewed = ''] = shownIn(page, 'codes').split('\n');
       assert.equal((await post(person, { otp: third })).status, 401);

@@ -376,7 +376,7 @@ export function instanceCalls<T extends Types<T>>(
         method: 'GET',
         path: '/auth/me',
         resend: 'always',
-        read: read<Me>({ user: id, organizations: id, key: id }),
+        read: read<Me>({ user: id, organizations: id, key: { ...id, on_behalf_of: id } }),
       }),
     permissions: ({ resource, id: record, ...options } = {}) => {
       const query = new URLSearchParams(resource === undefined ? {} : { resource });

@@ -1,6 +1,7 @@
 // Client calls to a real instance through a network that loses requests and responses.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -21,6 +22,7 @@ import {
   NotFoundError,
   PreconditionFailedError,
   RateLimitedError,
+  ReferencedError,
   readEvent,
   UnauthenticatedError,
 } from '../../client/src/index.ts';
@@ -236,6 +238,86 @@ onBothDrivers(
         assert.equal(both.size, 40);
       });
 
+      test('query() returns pages, of the trash too, with the selected fields and related records', async () => {
+        const account = await crm.accounts.create({ name: 'Asked' });
+        const records = Array.from({ length: 25 }, (_, n) => ({
+          last_name: `asked ${n}`,
+          account_id: account.id,
+        }));
+        const ids = (await crm.contacts.createMany(records)).map(({ id }) => id);
+        const query = {
+          where: { field: 'account_id', op: 'eq', value: account.id },
+          sort: 'id',
+          dir: 'desc',
+          fields: ['last_name'],
+          expand: ['account_id'],
+          count: 'exact',
+        } as const;
+        const first = await crm.contacts.query(query);
+        const second = await crm.contacts.query({ ...query, cursor: first.next ?? '' });
+        assert.deepEqual([first.total, second.total, second.next], [25, 25, undefined]);
+        const all = [...first.data, ...second.data];
+        assert.deepEqual(
+          all.map(({ id }) => id),
+          ids.toReversed(),
+        );
+        assert.deepEqual(all[0], {
+          id: ids[24],
+          last_name: 'asked 24',
+          expanded: { account_id: { ...account } },
+        });
+        const options = { url: network.url, key: organization.key };
+        const { parcels } = clientOf<{ readonly parcels: Parcel }>(parcelsInfo, options);
+        const [kept, trashed] = await parcels.createMany([{ name: 'kept' }, { name: 'trashed' }]);
+        await parcels.delete(trashed?.id ?? 0n);
+        const idsIn = ({ data }: Awaited<ReturnType<typeof parcels.query>>) => data.map(({ id }) => id);
+        assert.deepEqual(idsIn(await parcels.query()), [kept?.id]);
+        assert.deepEqual(idsIn(await parcels.query({ trashed: true })), [trashed?.id]);
+        await parcels.deleteMany([kept?.id ?? 0n]);
+      });
+
+      test('history() follows the cursors, but no link to another host', async () => {
+        const link = '<https://elsewhere.example/?cursor=abc>; rel="next"';
+        next({ status: 200, headers: { link }, body: '{"data":[]}' }, { status: 200, body: '{"data":[]}' });
+        for await (const _ of crm.leads.history(7n));
+        assert.deepEqual(
+          network.arrived.map(({ path }) => path),
+          ['/api/v1/leads/7/history', '/api/v1/leads/7/history?cursor=abc'],
+        );
+      });
+
+      test('several sort keys and fields are one parameter each', async () => {
+        await crm.leads.list({ sort: ['-lead_score', 'id'], fields: ['email', 'rating'] });
+        assert.deepEqual(
+          network.arrived.map(({ path }) => path),
+          ['/api/v1/leads?sort=-lead_score%2Cid&fields=email%2Crating'],
+        );
+      });
+
+      test('an export decodes characters that are split between chunks, and ends with the loop', async () => {
+        const bytes = new TextEncoder().encode('{"last_name":"Ä"}\n{"last_name":"B"}\n{"last_name":"C"}\n');
+        const within = bytes.indexOf(0xc3) + 1;
+        let isCancelled = false;
+        const split: typeof fetch = async () =>
+          new Response(
+            new ReadableStream({
+              start: (controller) => {
+                controller.enqueue(bytes.subarray(0, within));
+                controller.enqueue(bytes.subarray(within));
+              },
+              cancel: () => {
+                isCancelled = true;
+              },
+            }),
+          );
+        const names = [];
+        for await (const { last_name } of clientWith({ fetch: split }).contacts.export()) {
+          names.push(last_name);
+          if (names.length === 2) break;
+        }
+        assert.deepEqual([names, isCancelled], [['Ä', 'B'], true]);
+      });
+
       test('rejects an unknown filter unless the client is not strict', async () => {
         const where = { mail: 'ada@example.com' } as object;
         await assert.rejects(crm.leads.list({ where }), InvalidInputError);
@@ -311,6 +393,15 @@ onBothDrivers(
         }
       });
 
+      test('an error contains the references that prevent a delete', async () => {
+        const referrers = [{ resource: 'contacts', field: 'account_id', count: 1000, more: true }];
+        const body = JSON.stringify({ error: 'no', code: 'referenced', request_id: 'x', referrers });
+        next({ status: 409, body });
+        const error = await failureOf(crm.accounts.delete(1));
+        assert.ok(error instanceof ReferencedError);
+        assert.deepEqual(error.referrers, referrers);
+      });
+
       test('a missing grant, and invalid fields', async () => {
         const key = await organization.keyWith([{ object: 'leads', actions: ['list'] }]);
         const denied = await failureOf(clientWith({ key }).leads.create({}));
@@ -335,6 +426,10 @@ onBothDrivers(
           assert.deepEqual([error.status, error.code], [status, 'unknown']);
           assert.equal(error.message, `the response is not from the API (status ${status})`);
         }
+        next({ status: 418, headers: { 'x-request-id': 'proxy-1' }, body: '{"error":"teapot"}' });
+        const error = await failureOf(crm.leads.list());
+        assert.ok(error instanceof ApiError);
+        assert.deepEqual([error.code, error.requestId], ['unknown', 'proxy-1']);
       });
 
       test('never reveal the key', async () => {
@@ -371,7 +466,7 @@ onBothDrivers(
       test('respect Retry-After, and fail immediately if it is too long', async () => {
         const body = JSON.stringify({ error: 'slowly', code: 'rate_limited', request_id: 'x' });
         next({ status: 429, headers: { 'retry-after': '1' }, body });
-        await crm.leads.list();
+        await clientWith({ maxWait: 1000 }).leads.list();
         const [first, second] = network.arrived;
         assert.ok(first && second && second.at - first.at >= 990);
         next({ status: 429, headers: { 'retry-after': '61' }, body });
@@ -383,6 +478,14 @@ onBothDrivers(
       test('are aborted by a signal', async () => {
         next({ status: 503, headers: { 'retry-after': '30' } });
         await assert.rejects(crm.leads.list({ signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });
+      });
+
+      test('leave no listeners on the signal', async () => {
+        const { signal } = new AbortController();
+        next('drop', 'drop');
+        await clientWith({ maxWait: 1 }).leads.list({ signal });
+        assert.equal(network.arrived.length, 3);
+        assert.deepEqual(getEventListeners(signal, 'abort'), []);
       });
 
       test('each attempt has a time limit', async () => {
@@ -477,6 +580,9 @@ onBothDrivers(
         assert.deepEqual(await crm.contacts.patchAll({ where }, { department: 'Research' }, { confirm }), {
           count: 2,
         });
+        const found = await crm.contacts.createMany([{ last_name: 'Bulky' }, { last_name: 'Bulkier' }]);
+        assert.equal((await crm.contacts.deleteAll({ q: 'Bulky' })).count, 1);
+        await crm.contacts.deleteMany(found.map(({ id }) => id));
         const deletion = await crm.contacts.deleteAll({ where });
         next('lose');
         await assert.rejects(
@@ -623,6 +729,12 @@ onBothDrivers(
           data.map(({ id }) => id),
           results.map(({ id }) => id),
         );
+        const options = { idempotencyKey: 'the-same-batch' };
+        const again = [
+          await crm.leads.createMany([{ company: 'Same' }], options),
+          await crm.leads.createMany([{ company: 'Same' }], options),
+        ];
+        assert.deepEqual(again[0], again[1]);
       });
 
       test('onError: continue returns a result per record', async () => {
@@ -650,6 +762,18 @@ onBothDrivers(
       });
     });
 
+    test('import updates matching records, and stops at the first line that fails', async () => {
+      const { people } = clientOf<{ people: Person }>(peopleInfo, {
+        url: network.url,
+        key: organization.key,
+      });
+      const { id } = await people.create({ email: 'imported@example.com' });
+      const records = [{ email: 'imported@example.com', code: 7n }, { code: 7n }, { code: 8n }];
+      const report = await people.import(records, { match: ['email'], onError: 'stop' });
+      assert.deepEqual([report.updated, report.created, report.failed, report.stopped], [1, 0, 1, true]);
+      assert.equal((await people.get(id)).code, 7n);
+    });
+
     describe('the instance', () => {
       test('me: the key and its organization', async () => {
         next('drop');
@@ -662,6 +786,22 @@ onBothDrivers(
         assert.match(JSON.stringify(me), new RegExp(`"id":${organization.id},"slug":"alpha"`));
         const wrong = await failureOf(clientWith({ key: 'crm_wrong' }).me());
         assert.ok(wrong instanceof UnauthenticatedError);
+        const assistant = '{"key":{"id":1,"on_behalf_of":{"id":9007199254740993}}}';
+        next({ status: 200, body: assistant });
+        const { key } = await crm.me();
+        assert.deepEqual([key?.id, key?.on_behalf_of?.id], [1n, 9007199254740993n]);
+      });
+
+      test('permissions: on a resource or on a record', async () => {
+        const { id } = await crm.leads.create({});
+        next('lose');
+        const { resources } = await crm.permissions({ resource: 'leads', id });
+        assert.deepEqual(
+          [Object.keys(resources), resources.leads?.actions.read],
+          [['leads'], { allowed: true }],
+        );
+        assert.ok(Object.keys((await crm.permissions()).resources).length > 1);
+        await assert.rejects(crm.permissions({ resource: 'leads', id: 4711 }), NotFoundError);
       });
 
       test('events: pages of changes after a cursor, typed by resource, with exact numbers', async () => {
@@ -723,6 +863,7 @@ onBothDrivers(
           signal: stop.signal,
         });
         await pages.next();
+        assert.doesNotMatch(network.arrived.at(-1)?.path ?? assert.fail(), /[?&]wait=/, 'the end is known');
         const [change, made] = await Promise.all([
           (async () => {
             // Records that earlier tests created might still appear.
@@ -814,6 +955,17 @@ onBothDrivers(
           await assert.rejects(call(), ConnectionError);
           assert.equal(network.arrived.length, 1, `${call} is not repeated`);
         }
+        for (const call of [
+          () => subscriptions.list(),
+          () => subscriptions.get(made.id),
+          () => subscriptions.update(made.id, { actions: ['create'] }),
+          () => subscriptions.deliveries(made.id).next(),
+        ]) {
+          network.arrived.length = 0;
+          next('lose');
+          await call();
+          assert.equal(network.arrived.length, 2, `${call} is repeated`);
+        }
         assert.notEqual((await subscriptions.rotateSecret(made.id)).secret, secret);
         assert.equal((await subscriptions.update(made.id, { state: 'off' })).state, 'off');
         next('lose');
@@ -822,6 +974,16 @@ onBothDrivers(
         const nothing = clientWith({ key: await organization.keyWith([]) });
         await assert.rejects(nothing.subscriptions.list(), ForbiddenError);
       });
+    });
+
+    test('the URL can contain a path', async () => {
+      const urls: string[] = [];
+      const answer: typeof fetch = async (url) => {
+        urls.push(String(url));
+        return new Response('{"data":[]}');
+      };
+      await clientWith({ url: 'https://crm.example/base/', fetch: answer }).leads.list({ page: 2 });
+      assert.deepEqual(urls, ['https://crm.example/base/api/v1/leads?page=2']);
     });
 
     test('the key can be a function, and the organization can be set', async () => {

@@ -7,6 +7,7 @@ import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { findMemberships } from '../../plugins/access/identity/index.ts';
 import { findOrLinkUser } from '../../plugins/access/openid-connect/linking.ts';
 import { createOrganization, renameOrganization } from '../../plugins/tenants/organizations/index.ts';
+import { partnerStatus } from '../../webhooks/partner-status/status.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -174,6 +175,39 @@ onBothDrivers(
         messages.map(({ organization_id }) => organization_id),
         [acme.id],
       );
+    });
+
+    test('a sender for a former slug is reported as working, and so is one for the current slug', async () => {
+      const problems = async (messaging: object, organization: string) => {
+        const booking = { ...naming.partners.booking_forms_whatsapp, organization };
+        await set({
+          ...naming,
+          messaging,
+          partners: { ...naming.partners, booking_forms_whatsapp: booking },
+        });
+        const response = await instance().call('POST /api/booking-forms/whatsapp', {
+          headers: { authorization: `Bearer ${formToken}` },
+          body: { to: '+49 40 66969 974', message: 'Booked.' },
+        });
+        const status = await partnerStatus(tables(), instance().app.webhooks.settings.current);
+        const problem = status.find(({ name }) => name === 'booking_forms_whatsapp')?.problem;
+        return [response.status, problem?.('en')];
+      };
+      const sender = { sender: 'log' };
+      for (const [messaging, organization] of [
+        [{ acme: sender }, 'acme-group'],
+        [{ 'acme-group': sender }, 'acme'],
+      ] as const)
+        assert.deepEqual(await problems(messaging, organization), [200, undefined], organization);
+      assert.deepEqual(await problems({ other: sender }, 'acme'), [
+        502,
+        'messaging has no sender for "acme"',
+      ]);
+      const blank = { sender: 'whatsapp_cloud', phone_number_id: '1', access_token: '' };
+      assert.deepEqual(await problems({ 'acme-group': blank }, 'acme'), [
+        502,
+        'messaging.acme-group.access_token is blank',
+      ]);
     });
 
     test('a quota for a former slug stays in force', async () => {

@@ -1,8 +1,8 @@
 import { isServed } from '../../engine/modules/index.ts';
-import { organizationSlugs, type Tables } from '../../engine/tables/index.ts';
+import { findOrganization, organizationSlugs, slugsOf, type Tables } from '../../engine/tables/index.ts';
 import type { TextIn } from '../../plugins/admin-ui/shell/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
-import { fingerprint, ownProperty, secretUses } from '../endpoint/index.ts';
+import { fingerprint, secretUses } from '../endpoint/index.ts';
 import { inboundLeadsModule, inboundLeadsPath } from '../inbound-leads/index.ts';
 import { hookOf, paymentPath } from '../payments/index.ts';
 import { ownSenders, type Settings } from '../settings/index.ts';
@@ -94,25 +94,28 @@ async function senderProblem(
   { messaging }: Settings,
   slug: string,
 ): Promise<TextIn | undefined> {
-  const sender = ownProperty(messaging, slug);
-  if (sender === undefined) return later('noSender', { slug });
+  const organization = await findOrganization(tables, slug);
+  // The sender can also have another slug of the organization, current or former.
+  const slugs = organization === undefined ? [] : await slugsOf(tables, organization);
+  const own = slugs.find((each) => Object.hasOwn(messaging, each));
+  const sender = own === undefined ? undefined : messaging[own];
+  if (organization === undefined || sender === undefined) return later('noSender', { slug });
   if (!ownSenders.includes(sender.sender)) {
     const integration = await tables
-      .selectFrom('crm_integrations as i')
-      .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
-      .select('i.id')
-      .where('o.slug', '=', slug)
-      .where('i.provider', '=', sender.sender)
-      .where('i.enabled', '=', true)
+      .selectFrom('crm_integrations')
+      .select('id')
+      .where('organization_id', '=', organization)
+      .where('provider', '=', sender.sender)
+      .where('enabled', '=', true)
       .limit(1)
       .executeTakeFirst();
     if (integration === undefined) return later('noIntegration', { slug, sender: sender.sender });
   }
   if (sender.sender === 'whatsapp_cloud') {
     if ((sender.phone_number_id ?? '').trim() === '')
-      return later('isBlank', { setting: `messaging.${slug}.phone_number_id` });
+      return later('isBlank', { setting: `messaging.${own}.phone_number_id` });
     if ((sender.access_token ?? '').trim() === '')
-      return later('isBlank', { setting: `messaging.${slug}.access_token` });
+      return later('isBlank', { setting: `messaging.${own}.access_token` });
   }
   return undefined;
 }

@@ -10,7 +10,7 @@ import { runCommand } from '../support/command-line.ts';
 import { type Call, type Organization, onBothDrivers, startInstance } from '../support/instance.ts';
 import { startMailServer } from '../support/mail.ts';
 import { settingsFile } from '../support/partners.ts';
-import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
+import { activityOf, fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { eventsTo, type Received, settledFeed, startReceiver } from '../support/receiver.ts';
 
@@ -176,7 +176,7 @@ onBothDrivers(
     test('only the subscribed resources, actions, records and organization', async () => {
       const other = await instance().organization(fresh('other'));
       const some = await subscribe({ resources: ['accounts'], actions: ['delete'] });
-      const hot = await subscribe({ filter: 'rating=Hot&rating=Warm' });
+      const hot = await subscribe({ filter: 'rating=Mild&rating=Warm&rating=Hot' });
       await write('POST /api/v1/leads', { last_name: 'Theirs', rating: 'Hot' }, other.key);
       const account = await write('POST /api/v1/accounts', { name: 'Gone' });
       await write(`DELETE /api/v1/accounts/${account}`);
@@ -286,6 +286,43 @@ onBothDrivers(
         assert.equal(answer.status, 200, answer.text);
         assert.equal(await profileOf(url), name === 'state' ? before : own, name);
       }
+    });
+
+    test('changing and deleting a subscription leaves the others and their events unchanged', async () => {
+      const [one, other] = [await subscribe(), await subscribe()];
+      const tables = tablesOf(instance().database);
+      await sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${other.id}::bigint`.execute(
+        tables,
+      );
+      const before = (await call(`GET ${other.url}`)).json;
+      const lead = await write('POST /api/v1/leads', {});
+      await until(async () => (await deliveries(other.url)).length === 1, 'queue the event');
+      for (const body of [{ resources: ['accounts'] }, { batch: {} }, { filter: 'website=x', state: 'off' }])
+        assert.equal((await call(`PATCH ${one.url}`, { body })).status, 200);
+      await call(`POST ${one.url}/secrets`);
+      assert.equal((await call(`DELETE ${one.url}`)).status, 200);
+      assert.deepEqual((await call(`GET ${other.url}`)).json, before);
+      await sql`update crm_event_subscriptions set paused_until = now() where id = ${other.id}::bigint`.execute(
+        tables,
+      );
+      await arrive(other.received, 1);
+      assert.deepEqual(summarize(other.received()), [`leads.created ${lead} v1`]);
+      const [sent] = other.received();
+      new Webhook(other.secret).verify(sent?.text ?? '', sent?.headers as Record<string, string>);
+    });
+
+    test('the profile of a member of several organizations is the one in the organization of the subscription', async () => {
+      const other = await instance().organization(fresh('first'));
+      const own = [events, { object: 'leads', actions: ['read'] }] as const;
+      const person = await makePerson(instance(), [
+        { organization: other },
+        { organization: acme, grants: own },
+      ]);
+      const { byToken } = await logIn(instance(), person);
+      const body = { url: `${receiver.url}/${fresh('hook')}`, resources: ['leads'] };
+      const answer = await instance().call(`POST ${path}?org=acme`, { headers: byToken, body });
+      assert.equal(answer.status, 201, answer.text);
+      assert.match(String(answer.json.profile), /^profile-/);
     });
 
     test('an organization has at most 100 subscriptions', async () => {
@@ -518,7 +555,10 @@ onBothDrivers(
       }, 'continue');
       // A last failing attempt might have been in progress.
       assert.deepEqual([...new Set(since204())], [created, updated]);
-      const { rows } = await sql<{ action: string }>`select action from crm_ledger
+      const { rows } = await sql<{
+        action: string;
+        by: string;
+      }>`select action, actor_name as by from crm_ledger
         where object = 'event subscription' and object_id = ${id}::bigint order by id`.execute(
         tablesOf(instance().database),
       );
@@ -526,13 +566,15 @@ onBothDrivers(
         rows.map(({ action }) => action),
         ['create', 'switch off', 'update'],
       );
+      assert.equal(rows[1]?.by, 'event receiver');
     });
 
     test('replay of one delivery, a range, and everything after a cursor, in order', async () => {
       const start = String((await call('GET /events?after=now')).json.next);
-      const { received, url } = await subscribe();
-      const id = await write('POST /api/v1/leads', {});
-      for (const last_name of ['a', 'b']) await write(`PATCH /api/v1/leads/${id}`, { last_name });
+      const { id, received, url } = await subscribe();
+      const tables = tablesOf(instance().database);
+      const lead = await write('POST /api/v1/leads', {});
+      for (const last_name of ['a', 'b']) await write(`PATCH /api/v1/leads/${lead}`, { last_name });
       await arrive(received, 3);
       const [third, second, first] = (await deliveries(url)).map((delivery) => Number(delivery.id));
       const replayed = async (body: object, count: number, queued: number) => {
@@ -547,7 +589,22 @@ onBothDrivers(
       };
       assert.deepEqual(await replayed({ from: second }, 1, 1), [2]);
       assert.deepEqual(await replayed({ from: first, to: third }, 3, 3), [1, 2, 3]);
+      // In a new epoch, only changes from this time on would be sent. The events were dead letters before.
+      await sql`update crm_event_subscriptions set since = now() + interval '1 day' where id = ${id}::bigint`.execute(
+        tables,
+      );
+      await sql`update crm_event_deliveries set attempts = 99 where subscription_id = ${id}::bigint`.execute(
+        tables,
+      );
       assert.deepEqual(await replayed({ after: start }, 3, 0), [1, 2, 3]);
+      await until(
+        async () => (await deliveries(url)).every(({ status }) => status === 'done'),
+        'be done again',
+      );
+      assert.deepEqual(
+        (await deliveries(url)).map(({ attempts }) => attempts),
+        [1, 1, 1],
+      );
       const ids = received().map(({ headers }) => headers['webhook-id']);
       assert.equal(new Set(ids).size, 3, 'a replayed event keeps its ID');
       for (const body of [{}, { from: 'x' }, { after: 'x' }, { from: 1, to: 'x' }])
@@ -590,6 +647,19 @@ onBothDrivers(
       await arrive(received, 3);
       const created = [first, second, third].map((lead) => `leads.created ${lead} v1`);
       assert.deepEqual(summarize(received()).sort(), created.sort());
+    });
+
+    test('in a new epoch, a replay that was requested before it continues, also with changes before the subscription', async () => {
+      const alone = await instance().organization(fresh('alone'));
+      const as = await alone.keyWith([events, { object: '*', actions: ['*'] }]);
+      const lead = await write('POST /api/v1/leads', {}, as);
+      const { id, received } = await subscribe({}, as);
+      const execute = (text: string) => sql.raw(text).execute(tablesOf(instance().database));
+      await execute(`update crm_event_subscriptions set state = 'off', generation = 1 where id = ${id}`);
+      await execute(`update crm_ledger_epochs set epoch = 'restored again'`);
+      await execute(`update crm_event_subscriptions set state = 'on' where id = ${id}`);
+      await arrive(received, 1);
+      assert.deepEqual(summarize(received()), [`leads.created ${lead} v1`]);
     });
 
     test('a test event, and stored headers without secrets', async () => {
@@ -701,6 +771,13 @@ onBothDrivers(
         await assert.rejects(run('subscription', ...args), message);
       await run('subscription', 'delete', id);
       assert.deepEqual(await listStates(), []);
+      const changes = (await activityOf(instance(), own.id)).filter(({ did }) =>
+        did.endsWith(` event subscription ${id}`),
+      );
+      assert.deepEqual(
+        changes.map(({ actor, did }) => `${actor}: ${did.split(' ')[0]}`),
+        ['create', 'update', 'update', 'rotate', 'replay', 'delete'].map((did) => `command null: ${did}`),
+      );
       await assert.rejects(run('subscription', 'off', id), /event subscription \d+ does not exist/);
     });
 
@@ -739,11 +816,27 @@ onBothDrivers(
           { url, resources: ['leads'], filter: `last_name=${'x'.repeat(1991)}` },
           /filter must be a string with list parameters/,
         ],
+        [{ url, resources: ['leads'], filter: '__proto__=x' }, /cannot filter leads by __proto__/],
+        [{ url, resources: ['leads', 'accounts'], filter: 'website=x' }, /cannot filter leads by website/],
+        [{ url, resources: ['accounts', 'leads'], filter: 'rating=Hot' }, /cannot filter accounts by rating/],
+        [
+          { url, resources: ['accounts', 'leads'], transitions: { website: {} } },
+          /changes to leads do not contain website/,
+        ],
       ];
       for (const [body, message] of wrong) {
         const answer = await call(`POST ${path}`, { body });
         assert.equal(answer.status, 400, answer.text);
         assert.match(String(answer.json.error), message);
+      }
+      await subscribe({ filter: `company[starts_with]=${'x'.repeat(1979)}` });
+      const size = JSON.stringify({ url, resources: ['leads'], filter: '' }).length;
+      for (const [bytes, status] of [
+        [16_384, 400],
+        [16_385, 413],
+      ] as const) {
+        const body = { url, resources: ['leads'], filter: 'x'.repeat(bytes - size) };
+        assert.equal((await call(`POST ${path}`, { body })).status, status, `${bytes} bytes`);
       }
       const { url: ours } = await subscribe({ filter: 'rating=Hot' });
       for (const [body, message] of [

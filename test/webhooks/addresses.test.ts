@@ -219,6 +219,34 @@ describe('host names', () => {
     assert.deepEqual([there.status, there.lookups, there.requests], [200, 1, [`hook.example:${port}`]]);
   });
 
+  test('the restrictions apply when a request is sent, whatever they were when the URL was stored', async () => {
+    respond = (response) => response.end();
+    requests = [];
+    const here: AddressPolicy = { allow_http: true, allow_private_addresses: true, ports: [port] };
+    let policy = here;
+    const posting = poster(
+      () => policy,
+      async () => [{ address: '127.0.0.1', family: 4 }],
+      patienceMs,
+    );
+    const send = (url: string) => posting.post(url, Buffer.from('{}'), {});
+    const [name, address] = [`http://hook.example:${port}/`, `http://127.0.0.1:${port}/`];
+    for (const [changes, url, reason] of [
+      [{ allow_http: false }, name, /https:/],
+      [{ ports: [443] }, name, /ports: 443/],
+      [{ allow_private_addresses: false }, name, /private IP address/],
+      [{ allow_private_addresses: false }, address, /private IP address/],
+    ] as const) {
+      policy = { ...here, ...changes };
+      assert.match(sentence((await send(url)).failure), reason);
+    }
+    assert.deepEqual(requests, []);
+    policy = here;
+    assert.equal((await send(name)).status, 200);
+    assert.equal((await send(address)).status, 200);
+    posting.close();
+  });
+
   test('host names without an IP address, and failed lookups', async () => {
     assert.equal(sentence((await post([[]])).failure), 'the host name cannot be resolved');
     const posting = poster(

@@ -14,6 +14,7 @@ import { createSettler } from '../../webhooks/queue/claim.ts';
 import { reasonSentence, translatedReason } from '../../webhooks/queue/reasons.ts';
 import { deliveryQueue } from '../../webhooks/subscriptions/deliveries.ts';
 import { deliveryReasons } from '../../webhooks/subscriptions/reasons.ts';
+import { eventTitleIn } from '../../webhooks/subscriptions/titles.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -141,6 +142,35 @@ onBothDrivers(
       assert.deepEqual([latest?.result, latest?.reason], ['skipped', { code: 'noMatch' }]);
     });
 
+    test('outcomes that are recorded together change only their own columns', async () => {
+      const hook = await subscribe(204);
+      await sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${hook.id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      for (const last_name of ['one', 'two']) await write('POST leads', { last_name });
+      await until(async () => (await rows(hook.id)).length === 2, 'both events');
+      await sql`update crm_event_deliveries set attempts = 1, request = 'earlier', request_body = 'earlier'
+        where subscription_id = ${hook.id}::bigint`.execute(tablesOf(instance().database));
+      const claims = (await rows(hook.id)).map(({ id }) => ({
+        ...{ id, organization: acme.id, owner: String(hook.id), attempts: 1 },
+        ...{ eventId: '', ageMs: 0, row: {} },
+      }));
+      const settle = createSettler(() => tablesOf(instance().database), deliveryQueue);
+      const time = { at: '2026-01-01T00:00:00Z', ms: 1 };
+      const [first, second] = [claims[0] ?? assert.fail(), claims[1] ?? assert.fail()];
+      await Promise.all([
+        settle(first, { values: { request: 'later' } }, time),
+        settle(second, { failure: { code: 'internal' } }, time),
+      ]);
+      assert.deepEqual(
+        (await rows(hook.id)).map(({ status, request, request_body }) => [status, request, request_body]),
+        [
+          ['done', 'later', 'earlier'],
+          ['dead', 'earlier', 'earlier'],
+        ],
+      );
+    });
+
     test('is limited to the latest attempts', async () => {
       const hook = await subscribe(204);
       await write('POST leads', { last_name: 'Ames' });
@@ -236,6 +266,24 @@ test('a reason is shown in the language of the page, and only if it explains the
   );
   assert.equal(translatedReason(deliveryReasons, { code: 'constructor' }, 'de'), undefined);
   assert.equal(reasonSentence(deliveryReasons, { code: 'newer' }), 'newer', 'a code of a later version');
+});
+
+test('each kind of change has a title', () => {
+  for (const [action, english, german] of [
+    ['create', 'pets 5 created (version 2)', 'pets 5 angelegt (Version 2)'],
+    ['update', 'pets 5 updated (version 2)', 'pets 5 geändert (Version 2)'],
+    ['delete', 'pets 5 deleted (version 2)', 'pets 5 gelöscht (Version 2)'],
+    ['trash', 'pets 5 moved to the trash (version 2)', 'pets 5 in den Papierkorb verschoben (Version 2)'],
+    ['restore', 'pets 5 restored (version 2)', 'pets 5 wiederhergestellt (Version 2)'],
+    ['purge', 'pets 5 deleted permanently (version 2)', 'pets 5 endgültig gelöscht (Version 2)'],
+    ['constructor', 'constructor pets 5', 'constructor pets 5'],
+  ] as const) {
+    const subject = { action, object: 'pets', id: '5', version: '2' };
+    assert.deepEqual(
+      (['en', 'de'] as const).map((language) => eventTitleIn([], subject, language)),
+      [english, german],
+    );
+  }
 });
 
 for (const [code, text] of [

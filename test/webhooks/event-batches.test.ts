@@ -9,6 +9,7 @@ import { administratorOf, signIn } from '../support/forms.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { eventsTo, type Received, settledFeed, startReceiver } from '../support/receiver.ts';
 
@@ -26,7 +27,7 @@ const summaries = (request: Received) =>
 
 onBothDrivers(
   'batches of events',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let key: string;
     before(async () => {
@@ -127,13 +128,99 @@ onBothDrivers(
       await settle(url, 'done');
       const [delivery, ...others] = await deliveries(url);
       assert.equal(others.length, 0, 'a batch is one delivery');
-      assert.match(String(delivery?.event), /^batch of 3 events: create leads \d+ v1, /);
+      assert.match(
+        String(delivery?.event),
+        /^batch of 3 events: create leads \d+ v1, create leads \d+ v1, update leads \d+ v2$/,
+      );
       assert.deepEqual(delivery?.events, [
         `create leads ${first} v1`,
         `create leads ${second} v1`,
         `update leads ${first} v2`,
       ]);
     });
+
+    test('a replay of a range that contains a batch and its events sends each batch once', async () => {
+      const { received, url } = await subscribe();
+      const test = (await call(`POST ${url}/test`)).json.delivery;
+      for (let count = 0; count < 3; count++) await lead();
+      await settle(url, 'done', 2);
+      const [delivery] = await deliveries(url);
+      const replayed = await call(`POST ${url}/replay`, { body: { from: test, to: delivery?.id } });
+      assert.equal(replayed.json.queued, 2, replayed.text);
+      await arrive(received, 4);
+      await settle(url, 'done', 2);
+      assert.deepEqual(
+        received()
+          .map((request) => elementsOf(request).length)
+          .toSorted(),
+        [1, 1, 3, 3],
+      );
+    });
+
+    test('at most four complete batches wait, and an incomplete one is not created before they are sent', async () => {
+      const { at, id, received, url } = await subscribe();
+      const witness = await subscribe({ resources: ['contacts'] });
+      /** Creates a batch of another subscription, after which this one has been considered, too. */
+      const considered = async (count: number) => {
+        for (let contact = 0; contact < 3; contact++)
+          await instance().call('POST /api/v1/contacts', { key: acme.key, body: { last_name: 'Witness' } });
+        await settle(witness.url, 'done', count);
+      };
+      const events = sql`select from crm_event_deliveries where subscription_id = ${id}::bigint and object_id is not null`;
+      const queue = async (count: number, total: number) => {
+        for (let number = 0; number < count; number++) await lead();
+        await until(async () => (await execute(events)).length === total, `${total} events`);
+      };
+      receiver.behave(at, 500);
+      await queue(4, 4);
+      await collect(id, 1);
+      await age(id);
+      await considered(1);
+      assert.equal(await collected(id), 1);
+      await queue(12, 16);
+      await collect(id, 4);
+      await considered(2);
+      assert.equal(await collected(id), 4);
+      receiver.behave(at, 204);
+      await age(id);
+      await until(async () => {
+        await retry(id);
+        return (await deliveries(url)).filter(({ status }) => status === 'done').length === 6;
+      }, 'all batches');
+      assert.deepEqual(
+        [...new Map(received().map((request) => [idOf(request), elementsOf(request).length])).values()],
+        [3, 3, 3, 3, 3, 1],
+      );
+    });
+
+    if (driver === 'postgresql')
+      test('a node whose batch another node has claimed does not send it', async () => {
+        const { at, id, received, url } = await subscribe();
+        receiver.behave(at, 500);
+        for (let count = 0; count < 3; count++) await lead();
+        const batchOf = sql`subscription_id = ${id}::bigint and action = 'batch'`;
+        // No attempt is in progress if each one is in the log.
+        const postpone = sql`update crm_event_deliveries set next_at = '3000-01-01T00:00:00Z'
+          where ${batchOf} and attempts = cardinality(string_to_array(attempt_log, E'\\n')) returning id`;
+        await until(async () => (await execute(postpone)).length === 1, 'the failure');
+        receiver.behave(at, 204);
+        const sent = received().length;
+        await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+          await client.query(`begin; select from crm_event_subscriptions where id = ${id} for update`);
+          await execute(
+            sql`update crm_event_deliveries set sealed_at = null, next_at = now() where ${batchOf}`,
+          );
+          const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+            and query like 'select from crm_event_subscriptions%for share'`;
+          await until(async () => (await execute(waiting)).length === 1, 'the events to be rendered');
+          await execute(sql`update crm_event_deliveries set attempts = attempts + 1 where ${batchOf}`);
+          await client.query('rollback');
+        });
+        await execute(sql`update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint`);
+        await execute(sql`update crm_event_deliveries set next_at = now() where ${batchOf}`);
+        await settle(url, 'done');
+        assert.equal(received().length, sent + 1);
+      });
 
     test('an incomplete batch is sent after the maximum wait', async () => {
       const { id, received, url } = await subscribe();
@@ -344,6 +431,10 @@ onBothDrivers(
       assert.equal(received().length, 0);
       const requests = (await deliveries(url)).map(({ request }) => request);
       assert.equal(requests.filter((request) => /does not match the filter/.test(request)).length, 3);
+      assert.deepEqual(
+        (await deliveries(url)).map(({ events }) => events),
+        [[], undefined, undefined, undefined],
+      );
       const logged = await execute(sql`select from crm_event_deliveries where subscription_id = ${id}::bigint
         and done_at is not null and attempt_log like '%"result":"skipped"%'`);
       assert.equal(logged.length, 4, 'they are deleted after the retention period');
@@ -480,7 +571,10 @@ onBothDrivers(
       await settle(url, 'done');
       const admin = await signIn(instance(), administratorOf(acme));
       const page = await admin.get(`/setup/o/acme/events?show=event-deliveries&owner=${id}`);
-      assert.match(page.text, /Batch of 3 events: Lead \d+ created \(version 1\), /);
+      assert.match(
+        page.text,
+        /Batch of 3 events: (?:Lead \d+ created \(version 1\), ){2}Lead \d+ created \(version 1\)</,
+      );
       const [delivery] = await deliveries(url);
       const details = async (headers = {}) =>
         (await admin.get(`/setup/o/acme/events/item?id=${delivery?.id}`, headers)).text;

@@ -222,12 +222,27 @@ onBothDrivers(
     });
 
     test('errors in transitions and filter_when', async () => {
+      const numbers = (length: number) => Array.from({ length }, (_, index) => index);
       for (const [body, message] of [
         [{ transitions: 'status' }, /transitions must be an object such as/],
         [{ transitions: { status: 'Done' } }, /transitions must be an object such as/],
         [{ transitions: { status: { until: 'Done' } } }, /transitions must be an object such as/],
         [{ transitions: { status: { to: [] } } }, /transitions can contain 1 to 50 values per list/],
         [{ transitions: { status: { to: [{}] } } }, /transitions can contain 1 to 50 values per list/],
+        [
+          { transitions: { status: { from: numbers(51) } } },
+          /transitions can contain 1 to 50 values per list/,
+        ],
+        [
+          { transitions: Object.fromEntries(numbers(11).map((name) => [name, {}])) },
+          /transitions can contain at most 10 fields/,
+        ],
+        [
+          { transitions: Object.fromEntries(numbers(10).map((name) => [name, { to: numbers(50) }])) },
+          /changes to jobs do not contain 0/,
+        ],
+        [{ transitions: [] }, /transitions must be an object such as/],
+        [{ transitions: { status: [] } }, /transitions must be an object such as/],
         [{ transitions: { colour: {} } }, /changes to jobs do not contain colour/],
         [{ filter_when: 'enters' }, /filter_when can only be enters with a filter/],
         [{ filter: 'status=New', filter_when: 'is' }, /filter_when must be one of matches, enters, leaves/],
@@ -325,6 +340,14 @@ onBothDrivers(
     test('states are absent if the change log no longer contains the change', async () => {
       const { at, id: subscription, received } = await subscribe();
       const release = hold(at);
+      const selecting = [
+        await subscribe({ transitions: { name: {} } }),
+        await subscribe({ filter: 'name=n2', filter_when: 'enters' }),
+      ];
+      const pause = (until: string) =>
+        sql`update crm_event_subscriptions set paused_until = ${until}::timestamptz
+          where id in (${sql.join(selecting.map(({ id }) => id))})`.execute(tablesOf(instance().database));
+      await pause('infinity');
       const id = await write('POST jobs', { name: 'n1' });
       await arrive(received, 1);
       await write(`PATCH jobs/${id}`, { name: 'n2' });
@@ -335,6 +358,13 @@ onBothDrivers(
         );
         return rows.length > 0;
       }, 'the second event to be queued');
+      const queued = async ({ url }: { readonly url: string }) =>
+        (await instance().call(`GET ${url}/deliveries`, { key: full })).json.data as readonly {
+          readonly status: string;
+          readonly error: string;
+        }[];
+      for (const each of selecting)
+        await until(async () => (await queued(each)).length === 2, 'both events to be queued');
       await sql`delete from crm_ledger where object = 'jobs' and object_id = ${id}::bigint`.execute(
         tablesOf(instance().database),
       );
@@ -343,6 +373,13 @@ onBothDrivers(
       const second = data(received()[1] as Received);
       assert.deepEqual([second.record?.name, 'previous' in second, 'after' in second], ['n2', false, false]);
       assert.ok(second.changed.includes('name'));
+      // Whether the change is selected is unknown, so it is not sent.
+      await pause('-infinity');
+      for (const each of selecting) {
+        await until(async () => (await queued(each)).every(({ status }) => status === 'dead'), 'give up');
+        for (const { error } of await queued(each))
+          assert.equal(error, 'the change log no longer contains the change');
+      }
     });
   },
   { sources: await sourcesWith(jobs), environment: file.environment, ownServer: true },

@@ -181,6 +181,29 @@ onBothDrivers(
       assert.deepEqual((await resend(full.key)).json, { queued: 2 });
     });
 
+    test('a caller with limits replays after a cursor of its own, and not after one of other callers', async () => {
+      const grants = [...events, 'jobs:list:open', 'jobs:read:open'];
+      const [own, other] = [
+        await limitedKey(instance(), acme, grants),
+        await limitedKey(instance(), acme, [...events, '*:*']),
+      ];
+      const cursorOf = async ({ key }: { readonly key: string }) =>
+        String((await instance().call('GET /events?after=now', { key })).json.next);
+      await settledFeed(instance());
+      const cursors = { own: await cursorOf(own), other: await cursorOf(other) };
+      const some = await subscribe(own.key);
+      const replayed = (after: string) =>
+        instance().call(`POST ${some.url}/replay`, { key: own.key, body: { after } });
+      const id = await write('POST jobs', { name: 'n1' });
+      await arrived(some.received, id, 1);
+      const rejected = await replayed(cursors.other);
+      assert.equal(rejected.status, 400, rejected.text);
+      assert.match(rejected.text, /after must be a cursor from GET \/events of this organization/);
+      const accepted = await replayed(cursors.own);
+      assert.equal(accepted.status, 200, accepted.text);
+      await arrived(some.received, id, 2);
+    });
+
     test('a filter cannot contain hidden fields', async () => {
       const { key, profile } = await limitedKey(instance(), acme, [...events, 'jobs:read']);
       const { key: trusted, profile: trustedProfile } = await limitedKey(instance(), acme, [

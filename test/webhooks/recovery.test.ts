@@ -171,6 +171,32 @@ onBothDrivers(
       assert.deepEqual(subscription, { state: 'on', early: true });
     });
 
+    test('a success ends a failure that was recorded after its request was sent', async () => {
+      const { id, at, queued, set, resume, tries, deliveryOf } = await subscribe();
+      const [first, second] = [await queued(), await queued()];
+      const { promise, resolve } = Promise.withResolvers<void>();
+      receiver.behave(at, async (response, { event }) => {
+        if (event.data.id === first) await promise;
+        response.writeHead(event.data.id === first ? 204 : 500).end();
+      });
+      await set(second, sql`next_at = now() + interval '1 hour'`);
+      await resume();
+      await until(async () => tries(first) === 1, 'be sent');
+      await set(second, sql`next_at = now()`);
+      await until(async () => ((await deliveryOf(second))?.error ?? '') !== '', 'fail');
+      await set(second, sql`next_at = now() + interval '1 hour'`);
+      const state = async () =>
+        (
+          await execute(
+            sql`select failures, failing_since is null as "isFine" from crm_event_subscriptions where id = ${id}::bigint`,
+          )
+        )[0];
+      assert.deepEqual(await state(), { failures: 1, isFine: false });
+      resolve();
+      await until(async () => (await deliveryOf(first))?.status === 'done', 'arrive');
+      assert.deepEqual(await state(), { failures: 0, isFine: true });
+    });
+
     describe('a failure pauses the subscription', () => {
       for (const [name, { failures = 0, since, retryAfter }, [least, most]] of [
         ['not before the eleventh one', { failures: 9, since: '1 hour' }, [0, 0]],

@@ -83,7 +83,7 @@ export function startBatching(app: FastifyInstance, database: Database, onCreate
   });
   let isFailing = false;
   app.background.every(app, 'event batches', pollMs, async () => {
-    if (performance.now() < idleUntil || app.isReadOnly?.() === true) return;
+    if (performance.now() < idleUntil) return;
     try {
       await poll();
       isFailing = false;

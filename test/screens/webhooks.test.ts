@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { administratorOf, formsOf, optionOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
-import { jobs, limitedPerson, setGrants } from '../support/limited.ts';
+import { jobs, limitedKey, limitedPerson, setGrants } from '../support/limited.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -95,6 +95,82 @@ onBothDrivers(
       );
       const navigation = /<nav[\s\S]*?<\/nav>/.exec(list)?.[0] ?? '';
       assert.equal(navigation.match(/href="\/setup\/o\/acme\/event/g)?.length, 1, 'one entry');
+    });
+
+    test('the list finds subscriptions by URL, profile and resource, and shows their newest results', async () => {
+      const delta = await instance().organization('delta');
+      const viewer = await signIn(instance(), administratorOf(delta));
+      const { key: other, profile } = await limitedKey(instance(), delta, ['events:*', 'leads:*']);
+      const [job, lead] = [
+        await subscribe(503, {}, await keyOf(delta)),
+        await subscribe(204, { resources: ['leads'] }, other),
+      ];
+      const found = async (q: string) =>
+        rowsIn(await text(`/setup/o/delta/events?q=${encodeURIComponent(q)}`, viewer)).map(([, href]) =>
+          Number(/id=(\d+)/.exec(href ?? '')?.[1]),
+        );
+      for (const [q, expected] of [
+        [job.path, [job.id]],
+        [profile, [lead.id]],
+        ['jobs', [job.id]],
+        [receiver.url, [job.id, lead.id]],
+        ['contacts', []],
+      ] as const)
+        assert.deepEqual(await found(q), expected, q);
+      const insert = (id: number, rows: readonly (readonly [string, string, string])[]) =>
+        sql`insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status, error, done_at)
+          select ${delta.id}::bigint, ${id}::bigint, done_at, '', 'test', status, error, done_at::timestamptz
+          from json_to_recordset(${JSON.stringify(rows.map(([status, error, done_at]) => ({ status, error, done_at })))}::text::json)
+            r(status text, error text, done_at text)`.execute(tablesOf(instance().database));
+      await insert(lead.id, [
+        ['done', '', '2026-01-03T00:00:00Z'],
+        ['done', '', '2026-01-02T00:00:00Z'],
+        ['dead', 'an error', '2026-01-04T00:00:00Z'],
+      ]);
+      await sql`update crm_event_subscriptions set failing_since = now() where id = ${job.id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      await insert(job.id, [
+        ['dead', 'an old error', '2026-01-02T00:00:00Z'],
+        ['dead', 'a new error', '2026-01-03T00:00:00Z'],
+        ['done', '', '2026-01-04T00:00:00Z'],
+      ]);
+      const list = await text('/setup/o/delta/events', viewer);
+      assert.match(list, /Enabled<\/span><span class="below"[^>]*>Delivered 2026-01-02/);
+      assert.match(list, /Failing<\/span><span class="below"[^>]*>Since [^<]* · a new error</);
+    });
+
+    test('a disabled subscription can be enabled, but not tested', async () => {
+      const hook = await subscribe(204);
+      const actionsIn = async () =>
+        formsOf(await admin.get(hook.page)).flatMap(({ action, values }) =>
+          action.startsWith(`${events}/`)
+            ? [`${action.slice(events.length + 1)} ${values.to ?? ''}`.trim()]
+            : [],
+        );
+      assert.deepEqual((await actionsIn()).toSorted(), ['switch off', 'test']);
+      const body = { state: 'off' };
+      await instance().call(`PATCH /events/subscriptions/${hook.id}`, { key, body });
+      assert.deepEqual(await actionsIn(), ['switch on']);
+    });
+
+    test('the form keeps the choices after an error, and accepts batches', async () => {
+      const form = `${events}/add`;
+      const choices = async (answer: Promise<{ readonly text: string }>) =>
+        [...(await answer).text.matchAll(/<input type="checkbox" name="\w+" value="(\w+)" checked>/g)].map(
+          ([, value]) => value,
+        );
+      assert.deepEqual(await choices(admin.get(form)), ['create', 'update', 'delete']);
+      const wrong = { url: 'nowhere', resource: ['jobs'], action: ['update'] };
+      assert.deepEqual(await choices(admin.submit(form, form, wrong)), ['jobs', 'update']);
+      assert.deepEqual(await choices(admin.submit(form, form, { url: 'nowhere' })), []);
+      const url = `${receiver.url}/${fresh('hook')}`;
+      const profile = await optionOf(admin, '/setup/o/acme/keys/create', 'administrator');
+      const fields = { url, resource: 'jobs', action: 'update', profile, batch_events: '7', batch_wait: '9' };
+      assert.equal((await admin.submit(form, form, fields)).status, 200);
+      const { json } = await instance().call('GET /events/subscriptions', { key });
+      const made = (json.data as readonly { url: string; batch: unknown }[]).find((each) => each.url === url);
+      assert.deepEqual(made?.batch, { max_events: 7, max_wait_seconds: 9 });
     });
 
     test("a subscription's page lists its own deliveries, with the same filters and pages", async () => {
@@ -258,6 +334,49 @@ onBothDrivers(
       const shown = await text(`${events}/item?id=${await hook.attempted()}`);
       assert.match(shown, /Request body \(first 8 KiB of [\d.]+ KiB\)/);
       assert.match(shown, /Response body<\/dt><dd>Empty/);
+      for (const [bytes, label] of [
+        [8192, 'Response body'],
+        [8193, 'Response body (first 8 KiB of 8 KiB)'],
+        [65_536, 'Response body (first 8 KiB of 64 KiB)'],
+        [100_000, 'Response body (first 8 KiB of more than 64 KiB)'],
+      ] as const) {
+        const large = await subscribe((response) => response.writeHead(200).end('y'.repeat(bytes)));
+        await create('jobs', { name: 'n1' });
+        const page = await text(`${events}/item?id=${await large.attempted()}`);
+        assert.equal(/Response body[^<]*/.exec(page)?.[0], label);
+      }
+    });
+
+    test('a later attempt without a request does not hide the last request, and each attempt has its duration', async () => {
+      const hook = await subscribe(503);
+      await create('jobs', { name: 'A job' });
+      const delivery = await hook.attempted();
+      const attempts = [999, 1000, 1500].map((ms) =>
+        JSON.stringify({
+          ...{ at: '2026-03-01T09:30:00Z', ms, result: 'failed' },
+          reason: { code: 'internal', values: { name: 'RangeError' } },
+        }),
+      );
+      await sql`update crm_event_deliveries set attempt_log = ${attempts.join('\n')} || E'\\n' || attempt_log,
+        status = 'dead', done_at = now() where id = ${delivery}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      const page = await text(`${events}/item?id=${delivery}`);
+      assert.match(page, /Request body<[\s\S]*A job[\s\S]*Response body<\/dt><dd>Empty/);
+      assert.match(page, /An internal error occurred \(RangeError\)/);
+      assert.match(page, /after 999\sms[\s\S]*after 1\ssec[\s\S]*after 1\.5\ssec/);
+    });
+
+    test('bodies of events about a resource that no longer exists are hidden', async () => {
+      const hook = await subscribe(204);
+      await create('jobs', { name: 'A job' });
+      const delivery = await hook.attempted();
+      await sql`update crm_event_deliveries set object = 'ghosts' where id = ${delivery}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      const page = await text(`${events}/item?id=${delivery}`);
+      assert.match(page, /hidden, because you cannot read all records and fields of ghosts/);
+      assert.doesNotMatch(page, /A job/);
     });
 
     test('why an event was not sent', async () => {
@@ -302,6 +421,8 @@ onBothDrivers(
         assert.equal(answer.headers.get('location'), target);
         await text(target);
       }
+      const long = await admin.get(`${former}?q=${'x'.repeat(4000)}`);
+      assert.equal(long.headers.get('location'), `${events}?show=event-deliveries`);
     });
 
     test('members without the administrator profile see none of the pages', async () => {
@@ -328,12 +449,15 @@ onBothDrivers(
       const single = await subscribe(reply, {}, as);
       const batch = await subscribe(reply, { resources: ['jobs', 'leads'], batch: { max_events: 2 } }, as);
       const sentLead = await subscribe(reply, { resources: ['leads'] }, as);
+      const tested = await subscribe(reply, { resources: ['contacts'] }, as);
+      await instance().call(`POST /events/subscriptions/${tested.id}/test`, { key: as });
       await create('jobs', { name: 'A job', margin: 471_147_711 }, as);
       await create('leads', { last_name: 'Ames' }, as);
       const pages = {
         job: `/setup/o/beta/events/item?id=${await single.attempted()}`,
         batch: `/setup/o/beta/events/item?id=${await batch.attempted()}`,
         lead: `/setup/o/beta/events/item?id=${await sentLead.attempted()}`,
+        test: `/setup/o/beta/events/item?id=${await tested.attempted()}`,
       };
       const hidden =
         /The request body and the response body are hidden, because you cannot read all records and fields of/;
@@ -348,14 +472,14 @@ onBothDrivers(
         return Object.fromEntries(await Promise.all(entries));
       };
       for (const [grants, visible] of [
-        [['*:*', 'events:*', 'members:*'], { job: true, batch: true, lead: true }],
+        [['*:*', 'events:*', 'members:*'], { job: true, batch: true, lead: true, test: true }],
         [
           ['*:list', 'jobs:read:open', 'jobs.finance:read', 'leads:read'],
-          { job: false, batch: false, lead: true },
+          { job: false, batch: false, lead: true, test: true },
         ],
-        [['jobs:read', 'leads:read'], { job: false, batch: false, lead: true }],
-        [['jobs:read', 'jobs.finance:read'], { job: true, batch: false, lead: false }],
-        [['*:list'], { job: false, batch: false, lead: false }],
+        [['jobs:read', 'leads:read'], { job: false, batch: false, lead: true, test: true }],
+        [['jobs:read', 'jobs.finance:read'], { job: true, batch: false, lead: false, test: true }],
+        [['*:list'], { job: false, batch: false, lead: false, test: true }],
       ] as const) {
         await setGrants(instance(), beta, 'administrator', grants);
         await until(

@@ -102,6 +102,17 @@ describe('parsing', () => {
     });
   }
 
+  test('a section with one key has the defaults of its other keys', () => {
+    const whole: Readonly<Record<string, unknown>> = { ...parse('{}', set) };
+    for (const [section, values] of Object.entries(defaults)) {
+      if (typeof values !== 'object' || Array.isArray(values) || section === 'messaging') continue;
+      for (const [key, value] of Object.entries(values)) {
+        const settings = parse(JSON.stringify({ [section]: { [key]: value } }), set);
+        assert.deepEqual({ ...settings }, whole, `${section}.${key}`);
+      }
+    }
+  });
+
   test('variables: unset and blank secrets are ignored, references are joined, prototype properties are ignored', () => {
     const secrets = ['${A}', '${UNSET}', '${BLANK}', '', ' ', 'x${A}${B}', '${toString}', '${__proto__}'];
     const text = JSON.stringify({ partners: { inbound_leads: { secrets } } });

@@ -225,6 +225,13 @@ onBothDrivers(
         },
       ],
     ];
+    test("a provider's template without a name has only the message as a parameter", async () => {
+      assert.equal((await post({ ...good, template: 'booked' })).status, 200);
+      const { template } = Object(provider.requests[0]?.body);
+      assert.deepEqual(template.components, [
+        { type: 'body', parameters: [{ type: 'text', text: good.message }] },
+      ]);
+    });
     for (const [name, body, expected] of sent) {
       test(`sent: ${name}`, async () => {
         const answer = await post({ ...good, ...body });

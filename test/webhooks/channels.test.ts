@@ -90,6 +90,11 @@ onBothDrivers(
               assert.equal(answer.headers.get('x-content-type-options'), 'nosniff');
             }
           });
+          test('handshake: only the start of a long challenge is returned', async () => {
+            const query = { ...mode, 'hub.verify_token': of(provider).verifyToken };
+            const { text } = await ask({ ...query, 'hub.challenge': `${'1'.repeat(1000)}2` });
+            assert.equal(text, '1'.repeat(1000));
+          });
           const refused: readonly [string, () => Record<string, string>][] = [
             ['a wrong token', () => ({ ...mode, 'hub.verify_token': 'wrong', 'hub.challenge': '<b>1' })],
             ['an empty token', () => ({ ...mode, 'hub.verify_token': '', 'hub.challenge': '1' })],

@@ -1,6 +1,8 @@
 // Inbound leads: authentication, validation and stored values, in the order of the checks.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { tablesOf } from '../../engine/tables/handle.ts';
+import { fingerprint, secretUses } from '../../webhooks/endpoint/webhooks.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { integerIn, record, settingsFile } from '../support/partners.ts';
 import { exchange, type Node, secondNode } from '../support/people.ts';
@@ -77,6 +79,25 @@ onBothDrivers(
         assert.equal((await lead(integerIn(answer, 'id'))).last_name, name);
       });
     }
+
+    test('the last use of a secret replaces an earlier one', async () => {
+      const tables = tablesOf(instance().database);
+      const use = { endpoint: 'inbound_leads', fingerprint: fingerprint(secret) };
+      await tables
+        .insertInto('crm_secret_uses')
+        .values({ ...use, last_used_at: new Date('2026-03-01T09:30:00Z') })
+        .execute();
+      const start = Date.now();
+      const node = await secondNode(instance(), {
+        settingsFile: String(environment.CRM_CONFIG),
+        environment,
+      });
+      const answer = await node.call(request, { body: { last_name: 'Used' }, headers: withSecret });
+      assert.equal(answer.status, 201, answer.text);
+      await node.close();
+      const at = (await secretUses(tables)).get(`${use.endpoint} ${use.fingerprint}`);
+      assert.ok(at !== undefined && at.getTime() >= start, String(at));
+    });
 
     const bad: readonly [string, () => Record<string, string>][] = [
       ['none', () => ({})],

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
+import { fingerprint } from '../../webhooks/endpoint/webhooks.ts';
 import { administratorOf, readable, signIn } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import {
@@ -36,6 +37,7 @@ const file = settingsFile(
       payments: {
         ...entries,
         lost: { ...acme.entry, organization: 'unknown' },
+        idle: acme.entry,
         off: { ...acme.entry, verify: { header: 'X-Acme-Key', secrets: ['${OFF}', ''] } },
         picky: {
           ...acme.entry,
@@ -314,14 +316,22 @@ onBothDrivers(
       const [matched, unmatched] = [fresh('matched'), fresh('unmatched')];
       await pay({ id: matched, customer: { email } }, 'exact');
       await pay({ id: unmatched }, 'exact');
-      const pagesOf = async (owner: Organization) => {
+      await tablesOf(instance().database)
+        .insertInto('crm_secret_uses')
+        .values({
+          endpoint: 'payments.idle',
+          fingerprint: fingerprint(newSecret('acme')),
+          last_used_at: new Date('2026-03-01T09:30:59Z'),
+        })
+        .execute();
+      const pagesOf = async (owner: Organization, query = '') => {
         const { slug } = owner;
         const admin = await signIn(instance(), administratorOf(owner));
         const read = async (path: string) => readable((await admin.get(`/setup/o/${slug}${path}`)).text);
         return {
           home: await read(''),
           endpoints: await read('/partners'),
-          payments: await read('/partners?show=payments'),
+          payments: await read(`/partners?show=payments${query}`),
         };
       };
       const problem = 'booking_forms_whatsapp is misconfigured: messaging has no sender for "shop"';
@@ -331,6 +341,13 @@ onBothDrivers(
       assert.doesNotMatch(own.endpoints, /payments\.lost/, 'the entry of an unknown organization');
       assert.ok(own.payments.includes(unmatched));
       assert.ok(!own.payments.includes(matched));
+      assert.match(own.endpoints, /payments\.idle<[\s\S]*?#1: 2026-03-01 09:30 UTC, #2: never</);
+      for (const [q, isFound] of [
+        [unmatched, true],
+        ['exact', true],
+        ['lost', false],
+      ] as const)
+        assert.equal((await pagesOf(shop, `&q=${q}`)).payments.includes(unmatched), isFound, q);
       const foreign = await pagesOf(other);
       assert.ok(!foreign.home.includes('misconfigured'), foreign.home);
       assert.match(foreign.endpoints, /inbound_leads/);

@@ -17,6 +17,7 @@ import { inboxQueue, labeledInbox } from '../../webhooks/inbox/inbox.ts';
 import { removeIntegration, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
 import { partnerStatus } from '../../webhooks/partner-status/status.ts';
 import { itemRows, replayItem } from '../../webhooks/queue/items.ts';
+import { send } from '../../webhooks/sender/sender.ts';
 import { readSettings } from '../../webhooks/settings/load.ts';
 import { simulate } from '../../webhooks/simulate/run.ts';
 import { prepareSimulation } from '../../webhooks/simulate/simulate.ts';
@@ -236,6 +237,12 @@ onBothDrivers(
       const { status } = await admin.submit(form, `${path}/add`, fields);
       assert.ok(status < 400, String(status));
       assert.match((await admin.get(path)).text, /Front desk[\s\S]*SMS gateway/);
+      for (const [q, isFound] of [
+        ['desk', true],
+        ['gateway', true],
+        ['pigeon', false],
+      ] as const)
+        assert.equal((await admin.get(`${path}?q=${q}`)).text.includes('Front desk'), isFound, q);
     });
 
     test('deliveries and integrations have the label of the channel', async () => {
@@ -359,26 +366,41 @@ onBothDrivers(
         beta = await instance().organization('beta');
         broken = await integrate(instance(), beta, 'faulty');
       });
-      const send = (body: string, key = broken.secret, path = broken.path) =>
+      const post = (body: string, key = broken.secret, path = broken.path) =>
         instance().call(`POST ${path}`, { body, headers: { 'content-type': 'text/plain', 'x-key': key } });
 
       test('rejects deliveries unless verify returns true', async () => {
-        assert.equal((await send('a', 'wrong')).status, 401);
-        assert.equal((await send('a')).status, 200);
+        assert.equal((await post('a', 'wrong')).status, 401);
+        assert.equal((await post('a')).status, 200);
         const object = await integrate(instance(), beta, 'faulty-object');
-        assert.equal((await send('a', object.secret, object.path)).status, 401);
+        assert.equal((await post('a', object.secret, object.path)).status, 401);
+      });
+
+      test('cannot send, and the reason contains no details', async () => {
+        const { app, config, database } = instance();
+        const message = { to: '+15550107001', message: 'Hello', name: '', template: undefined };
+        const lines = await logged(() =>
+          assert.rejects(send(app.webhooks, channelsOf(config), beta.id, message), { code: 'send_failed' }),
+        );
+        assert.equal(lines.find(({ module }) => module === 'faulty')?.place, 'send');
+        const rows = await tablesOf(database)
+          .selectFrom('crm_messages')
+          .select(['status', 'error'])
+          .where('organization_id', '=', beta.id)
+          .execute();
+        assert.deepEqual(rows, [{ status: 'failed', error: 'the module faulty failed: TypeError' }]);
       });
 
       test('responds with 400 to a body that is not JSON, and with 500 to an event without an ID', async () => {
-        assert.equal((await send('syntax')).status, 400);
-        assert.equal((await send('nameless')).status, 500);
+        assert.equal((await post('syntax')).status, 400);
+        assert.equal((await post('nameless')).status, 500);
       });
 
       test('is called again after an error, which is logged, and receives its variables', async () => {
         const stateOf = async () =>
           (await inboxOf(instance(), broken)).find(({ event_id }) => event_id === 'type error');
         const lines = await logged(async () => {
-          assert.equal((await send('type error')).status, 200);
+          assert.equal((await post('type error')).status, 200);
           await until(async () => (await stateOf())?.error !== '', 'fail');
         });
         assert.equal(lines.find(({ module }) => module === 'faulty')?.place, 'process');

@@ -132,6 +132,16 @@ onBothDrivers(
         { first_name: 'Ann', last_name: 'O' },
       ],
       [
+        'a first name takes precedence over a full name',
+        { full_name: 'X Y', first_name: 'Ann' },
+        { first_name: 'Ann', last_name: '' },
+      ],
+      [
+        'a last name takes precedence over a full name',
+        { full_name: 'X Y', last_name: 'O' },
+        { first_name: '', last_name: 'O' },
+      ],
+      [
         'the first of several values is used',
         { email: ['a@example.com', 'b@example.com'] },
         { email: 'a@example.com' },
@@ -219,19 +229,19 @@ onBothDrivers(
         assert.equal((await leadOf(id)).email, 'ann@example.com');
       });
 
-    test('a batch of 1,000 with invalid entries', async () => {
+    test('a batch of 2,000, the maximum, with invalid entries', async () => {
       const integration = await integrate(
         instance(),
         await instance().organization('thousand'),
         'meta-lead-ads',
       );
       graph.behave('failing');
-      const good = Array.from({ length: 1000 }, () => ({ leadgen: `"${freshId()}"` }));
+      const good = Array.from({ length: 2000 }, () => ({ leadgen: `"${freshId()}"` }));
       const bad = ['""', '"../me"', '"1?x=1"', 'null', '{}', '[]', '-5', '1.5', '"١٢"'].map((leadgen) => ({
         leadgen,
       }));
       await send(leadgenBody(...good, ...bad), integration);
-      assert.equal((await inboxOf(instance(), integration)).length, 1000);
+      assert.equal((await inboxOf(instance(), integration)).length, 2000);
       await tablesOf(instance().database)
         .deleteFrom('crm_integrations')
         .where('id', '=', integration.id)

@@ -319,19 +319,6 @@ onBothDrivers(
       );
       await setEnabled(busy, true);
     });
-
-    test('events of one delivery count immediately, before the number is read again', async () => {
-      const page = await integrate(instance(), await instance().organization(fresh('many')), 'meta-lead-ads');
-      graph.behave('slow');
-      const lead = (id: number) => ({ leadgen: `"${id}"` });
-      const full = Array.from({ length: maxWaiting }, (_, n) => lead(730_000_000_000 + n));
-      assert.equal((await deliver(instance(), page, leadgenBody(...full))).status, 200);
-      assert.equal((await deliver(instance(), page, leadgenBody(...full))).status, 503);
-      await setEnabled(page, false);
-      graph.behave('fine');
-      await empty(page);
-    });
-
     /** Sends deliveries until one is rejected, because the count is cached briefly. */
     const until503 = async (call: () => ReturnType<typeof deliver>) => {
       let answer = await call();

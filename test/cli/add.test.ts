@@ -29,6 +29,16 @@ describe('entries and items', () => {
       'extends: leads\n',
       'extends: leads\nfields:\n  n: { type: date }\nfilters: [n]\n',
     ],
+    [
+      'a map without entries',
+      'fields:\nsort: { by: id }\n',
+      'fields:\n  n: { type: date }\nsort: { by: id }\nfilters: [n]\n',
+    ],
+    [
+      'changes to a list of another file, which stay as they are',
+      'fields: {}\nfilters: { remove: [a] }\n',
+      'fields: { n: { type: date } }\nfilters: { remove: [a] }\n',
+    ],
     ['empty maps and lists', 'fields: {}\nfilters: []\n', 'fields: { n: { type: date } }\nfilters: [n]\n'],
     [
       'a map on one line',

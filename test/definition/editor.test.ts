@@ -99,6 +99,107 @@ describe("an instance's schemas", () => {
     );
   });
 
+  test('accept every key in a place where it is valid', () => {
+    const files = {
+      'common.yaml': `fields:
+  id: { type: int64, read_only: true, set: id }
+  organization_id: { type: int64, read_only: true, set: organization }
+  owner_id: { type: int64, read_only: true, set: creator }
+  editor_id: { type: int64, read_only: true, set: editor }
+  created_at: { type: timestamp, read_only: true, set: created }
+`,
+      'things.yaml': `singular: thing
+description: Things.
+label: { one: Thing, many: Things }
+help: What they are.
+common: all
+renamed_from: items
+alias: true
+deprecated: 2026-11-22
+sunset: 2027-06-30
+fields:
+  owner_id: { assignable: true }
+  name: { type: string, required: true, unique: true, max_length: 40, min_length: 2, pattern: "^x", message: No. }
+  kind: { type: string, enum: [a, b], closed: true, default: a, initial: [b], transitions: { a: [b], b: { a: own } } }
+  mood: { type: string, suggested: [x], lookup: caseless }
+  email: { type: string, format: email, nullable: true, label: Mail, help: Where., description: An address. }
+  tags: { type: list, enum: [x], closed: true, max_items: 3 }
+  numbers: { type: list, of: integer }
+  price: { type: money, currency: any, nullable: true, min: 0, max: 9 }
+  cost: { type: money, currency: EUR, default: { amount: 0, currency: EUR } }
+  details: { type: json, nullable: true, schema: { type: object } }
+  more: { type: json, default: {} }
+  number: { type: string, sequence: "T-{year}-{0000}" }
+  boss_id: { type: user, nullable: true, default_from: me }
+  due: { type: date, nullable: true, default_from: today }
+  at: { type: timestamp, required: true }
+  size: { type: integer, min: 1, max: 3, default: 2 }
+  isDone: { type: boolean }
+  parent_id: { type: reference, to: things, nullable: true, unique: true }
+  pet_id: { type: reference, to: pets, required: true, on_delete: cascade }
+  about: { type: reference, to: [things, pets], nullable: true, on_delete: restrict }
+  pet_ids: { type: references, to: pets, on_delete: restrict }
+  parent_name: { type: joined, through: parent_id, show: [name, mood] }
+  doubled: { type: number, computed: size * 2, group: inner }
+  worth: { type: money, currency: EUR, computed: cost.amount * 2 }
+  count: { type: integer, rollup: { count: true, of: pets, by: thing_id, where: weight > 1, stored: true } }
+  oldest: { type: date, rollup: { min: born, of: pets, by: thing_id } }
+  total: { type: number, rollup: { sum: weight, of: pets, by: thing_id, unscoped: true } }
+  secret: { type: string, sensitive: true, group: inner }
+  phase: { type: string, renamed_from: stage, alias: true, deprecated: 2026-11-22, sunset: 2027-06-30 }
+  old_id: { type: reference, to: olds, nullable: true, retired: true }
+filters: [kind, { field: due, operators: [gte, is_null] }, price.currency, { field: tags, operators: [eq] }]
+search: [name, email]
+sort: { by: due, direction: desc }
+unique: [[mood, kind], [boss_id, due]]
+scopes: { own: owner_id == me, team: boss_id in my_team }
+checks: [{ that: due == null || size > 1, fields: [due, size], message: No. }]
+locked: { when: kind == "b", message: Locked. }
+trash: 30 days
+custom_fields: true
+aggregates: { group_by: [kind, due, price.currency], measures: [size, cost] }
+children: { beasts: { of: pets, by: thing_id, sort: { by: born, direction: desc }, writable: true }, parts: { of: things, by: parent_id, sort: due } }
+screen: { section: Main, icon: target, title: [name, due], columns: [kind, boss_id], board: kind }
+`.replace('isDone', 'is_done'),
+      'pets.yaml': `singular: pet
+common: [id, organization_id]
+fields:
+  thing_id: { type: reference, to: things, nullable: true }
+  keeper_id: { type: reference, to: things, nullable: true, read_only: true }
+  born: { type: date, nullable: true }
+  weight: { type: number }
+`,
+      'olds.yaml': `common: none
+retired: true
+fields:
+  other_id: { type: reference, to: olds, nullable: true }
+`,
+      'bare.yaml': `common: []
+fields:
+  id: { type: int64, read_only: true, set: id }
+  organization_id: { type: int64, read_only: true, set: organization }
+  custom: { type: string }
+  trashed: { type: string }
+`,
+    };
+    checkSources(Object.entries(files).map(([file, text]) => ({ file, text })));
+    assert.equal(isMarked(files), false);
+    const { 'common.yaml': common, 'things.yaml': things, ...others } = files;
+    const overlay =
+      'extends: things\nlabel: Stuff\nfields:\n  name: { message: Too short. }\n  count: { label: Beasts }\n  kind: { transitions: { b: [] } }\n  number: { description: Counts. }\n  more: { retired: true }\nfilters: { remove: [due], add: [mood] }\nsearch: [email]\nscreen: { columns: [mood] }\n';
+    const sources = [
+      ...Object.entries({ 'common.yaml': common, 'things.yaml': things }).map(([file, text]) => ({
+        ...{ file, text },
+        isShipped: true,
+      })),
+      ...Object.entries({ ...others, 'own/things.yaml': overlay }).map(([file, text]) => ({ file, text })),
+    ];
+    checkSources(sources);
+    const schema = editorSchemas(sources).get('things') ?? false;
+    const accepts = validator.compile(schema);
+    assert.ok(accepts(parseYaml({ file: '', text: overlay }, [])?.data), JSON.stringify(accepts.errors));
+  });
+
   test("are written next to the files, which reference them; this project's schemas are up to date", async () => {
     const { path, remove } = temporaryFolder();
     try {

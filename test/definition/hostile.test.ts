@@ -194,9 +194,23 @@ describe('the resources folder', () => {
       'invalid UTF-8. Save the file as UTF-8.',
     ],
     [
+      'in Latin-1, in a later line',
+      'a.yaml',
+      Buffer.from(things('# Größe'), 'latin1'),
+      '4:5',
+      'invalid UTF-8. Save the file as UTF-8.',
+    ],
+    [
       'in UTF-16',
       'a.yaml',
       Buffer.from(`\ufeff${text}`, 'utf16le'),
+      '1:1',
+      'the file is UTF-16. Save it as UTF-8.',
+    ],
+    [
+      'in big-endian UTF-16',
+      'a.yaml',
+      Buffer.from(`\ufeff${text}`, 'utf16le').swap16(),
       '1:1',
       'the file is UTF-16. Save it as UTF-8.',
     ],
@@ -228,6 +242,19 @@ describe('the resources folder', () => {
       }
     });
   }
+
+  test('reads a file of 1 MiB', async () => {
+    const { path, remove } = temporaryFolder();
+    try {
+      writeFileSync(join(path, 'a.yaml'), text.padEnd(1024 * 1024, '#'));
+      assert.deepEqual(
+        (await readSources(path)).map(({ issue, text: { length } }) => [issue, length]),
+        [[undefined, 1024 * 1024]],
+      );
+    } finally {
+      remove();
+    }
+  });
 
   test('subfolders whose names start with a dot are ignored', async () => {
     const { path, remove } = temporaryFolder();

@@ -1148,6 +1148,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:6:18  "p" belongs to the group "g", and "b" does not, so the check would reveal the values of "p"',
   ],
   [
+    things('  a: { type: date, nullable: true }\nchecks: [{ that: a > today, fields: [a], message: No. }]'),
+    'things.yaml:5:22  the value cannot depend on the current date ("today")',
+  ],
+  [
     things('  a: { type: int64 }\nchecks: [{ that: 1 == 1, fields: [a], message: No. }]'),
     'things.yaml:5:18  the condition must read a field',
   ],

@@ -63,6 +63,120 @@ describe('defaults are validated like values in a body', () => {
   });
 });
 
+describe('values at a limit are valid', () => {
+  const numbered = (count: number, line: (index: number) => string) =>
+    Array.from({ length: count }, (_, index) => line(index));
+  for (const lines of [
+    ['  a: { type: integer, min: 2, max: 2, default: 2 }'],
+    ['  a: { type: integer, min: 0 }', '  b: { type: integer, max: 0 }'],
+    ['  a: { type: string, min_length: 2, max_length: 2, nullable: true }'],
+    ['  a: { type: string, max_length: 1000000 }', `  b: { type: string, pattern: ${'x'.repeat(500)} }`],
+    ['  a: { type: int64, max: 9007199254740991, min: -9007199254740991, default: 9007199254740991 }'],
+    ['  a: { type: list, max_items: 1000 }'],
+    ['  a: { type: string, sequence: "{000000000000}" }'],
+    ['  a: { type: string, renamed_from: b, alias: true, deprecated: 2026-11-22, sunset: 2026-11-22 }'],
+    [`  a${'x'.repeat(39)}: { type: string }`],
+    ['trash: 1 day'],
+    ['trash: 3650 days'],
+    ['scopes:', ...numbered(20, (index) => `  s${index}: id == 1`)],
+    numbered(1597, (index) => `  f${index}: { type: string }`),
+    [...numbered(1596, (index) => `  f${index}: { type: string }`), 'trash: 1 day'],
+  ])
+    test(`${lines[0]}${lines.length > 2 ? ` and ${lines.length - 1} more lines` : ''}`, () =>
+      assert.deepEqual(messagesOf(things(...lines)), []));
+
+  test('a column name of 63 characters', () =>
+    assert.deepEqual(
+      messagesOf({
+        ...things(`  ${'a'.repeat(40)}: { type: reference, to: [things, quotes], nullable: true }`),
+        'quotes.yaml': `singular: ${'q'.repeat(19)}\n${head.join('\n')}\n`,
+      }),
+      [],
+    ));
+
+  test('the columns of a table include the time of removal in a resource with a trash', () =>
+    assert.deepEqual(
+      messagesOf(things(...numbered(1597, (index) => `  f${index}: { type: string }`), 'trash: 1 day')),
+      [
+        'things.yaml:1:1  the fields need 1599 columns, but a PostgreSQL table can have only 1598. Split the resource.',
+      ],
+    ));
+});
+
+describe('long values and lists are shortened in messages', () => {
+  const long = 'x'.repeat(60);
+  for (const [lines, message] of [
+    [
+      [`  a: { type: string, unique: ${long} }`],
+      `4:30  unique must be true or false, not "${long.slice(0, 38)}…`,
+    ],
+    [
+      [`  a: { type: string, description: @${long} }`],
+      `4:35  text that starts with "@" needs quotes: "@${long.slice(0, 38)}…"`,
+    ],
+    // Only a few names are listed.
+    [
+      [...'abcdefgh'].map((name) => `  ${name}: { type: string }`).concat('scopes: { x: zz == "1" }'),
+      '12:14  unknown field "zz"',
+    ],
+  ] as const)
+    test(message, () => assert.deepEqual(messagesOf(things(...lines)), [`things.yaml:${message}`]));
+
+  test('at most ten syntax errors of a file are reported', () => {
+    const lines = Array.from({ length: 11 }, (_, index) => `  f${index}: { type: string, type: text }`);
+    const messages = messagesOf(things(...lines));
+    assert.equal(messages.length, 10);
+    assert.match(messages.at(-1) ?? '', /^things\.yaml:13:\d+ {2}"type" is a duplicate key/);
+  });
+});
+
+describe('an issue is reported once, and not where its file or field is used', () => {
+  const invalid = 'things.yaml:4:14  unknown type "strin". Did you mean "string"?';
+  for (const [name, files, ...messages] of [
+    [
+      'shared fields',
+      { 'common.yaml': 'fields: []\n', 'a.yaml': 'common: [id, organization_id]\nfields: {}\n' },
+      'common.yaml:1:9  fields must be a map of fields, for example name: { type: string }, not a list',
+    ],
+    [
+      'a field of a computed field',
+      things('  a: { type: strin }', '  b: { type: number, computed: a + 1 }'),
+      invalid,
+    ],
+    [
+      'a field of a joined field',
+      {
+        ...things('  a: { type: strin }'),
+        'pets.yaml': [
+          ...head,
+          '  thing_id: { type: reference, to: things, nullable: true }',
+          '  thing: { type: joined, through: thing_id, show: [a] }',
+        ].join('\n'),
+      },
+      invalid,
+    ],
+    [
+      'a resource of a reference, a rollup and a list of children',
+      {
+        ...things('  pet_id: { type: reference, to: pets, nullable: true }', 'colour: red'),
+        'pets.yaml': [
+          ...head,
+          '  thing_id: { type: reference, to: things, nullable: true }',
+          '  count: { type: integer, rollup: { count: true, of: things, by: pet_id } }',
+          'children: { rows: { of: things, by: pet_id } }',
+        ].join('\n'),
+      },
+      'things.yaml:5:1  unknown key "colour"',
+    ],
+    [
+      'an extended resource',
+      { ...things('colour: red'), 'own/more.yaml': 'extends: things\nfields:\n  a: { type: string }\n' },
+      'things.yaml:4:1  unknown key "colour"',
+    ],
+  ] as const satisfies readonly (readonly [string, Files, ...string[]])[])
+    test(name, () => assert.deepEqual(messagesOf(files), messages));
+});
+
 describe('resource names derived from file names', () => {
   for (const file of [
     'My Things.yaml',

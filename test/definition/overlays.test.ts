@@ -117,6 +117,12 @@ test('scopes are added or replaced', () => {
   );
 });
 
+test('a resource can have up to 20 scopes together with those that it extends', () => {
+  const scopes = Array.from({ length: 18 }, (_, index) => `  s${index}: zone == "N"\n`).join('');
+  const [leads] = check({ 'own/leads.yaml': `extends: leads\nscopes:\n${scopes}` });
+  assert.equal(leads?.scopes.length, 20);
+});
+
 test('lists of children are added or replaced', () => {
   const text = `common: all
 fields:

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fastify from 'fastify';
 import { backgroundWork, repeatedWork } from '../../engine/modules/background.ts';
+import { until } from '../support/process.ts';
 
 /** Work whose runs last until they are ended. */
 function slowWork() {
@@ -51,6 +52,21 @@ describe('periodic tasks', () => {
     await closed;
     background.run('sweep');
     assert.equal(started(), 2);
+  });
+
+  test('are repeated at their interval until the app closes', async () => {
+    const app = fastify();
+    let runs = 0;
+    backgroundWork().every(app, 'tick', 1, () => void runs++);
+    await app.ready();
+    await until(() => runs >= 3, 'three runs');
+    await app.close();
+    const before = runs;
+    let later = 0;
+    const timer = setInterval(() => void later++, 1);
+    await until(() => later >= 3, 'other timers');
+    clearInterval(timer);
+    assert.equal(runs, before);
   });
 
   test('pause while the app is read-only', async () => {

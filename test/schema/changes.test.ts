@@ -18,6 +18,7 @@ import { difference } from '../../engine/schema/difference.ts';
 import { listedChanges } from '../../engine/schema/migration-log.ts';
 import { type Model, shapesOf } from '../../engine/schema/model.ts';
 import { changeOf, type Intent } from '../../engine/schema/model-change.ts';
+import { planChanges } from '../../engine/schema/plan.ts';
 import { storedModel } from '../../engine/schema/stored-model.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -174,6 +175,67 @@ describe('schema changes', { concurrency: 1 }, () => {
       file = String((await createMigration(own, modelWith(fields, name), `m${index}`, { drop })).file);
     for (const path of [file, file.replace('.ts', '.json')]) copyFileSync(path, path.replace('.', '_again.'));
     await assert.rejects(changeOf(own, modelWith()), /adds items\.fax, which \w+_m10 already adds/);
+    migrations.remove();
+  });
+
+  test('a plan names the tables, the dropped fields, and the modules that need a name which no longer works', async () => {
+    const migrations = temporaryFolder();
+    const own = { ...config, migrations: migrations.path };
+    const fields = {
+      title: 'title: { type: string }',
+      code: 'code: { type: string }',
+      due: 'due: { type: timestamp, nullable: true }',
+    };
+    const string = { types: ['string'] } as const;
+    const needs = [
+      { file: 'titles.ts', resource: 'things', fields: { title: string } },
+      { file: 'codes.ts', resource: 'things', fields: { title: string, code: string } },
+      { file: 'leads.ts', resource: 'leads', fields: { code: string } },
+    ];
+    const plan = (
+      changed: Readonly<Record<string, string>>,
+      more = '',
+      name?: string,
+      intent: Intent = {},
+    ) => {
+      const lines = Object.values({ ...fields, ...changed }).filter((line) => line !== '');
+      const model = modelWith(`${more}fields: { ${lines.join(', ')} }`, name);
+      return planChanges(own, model, needs, intent, undefined);
+    };
+    await createMigration(own, modelWith(), 'shipped');
+    assert.deepEqual((await plan({})).tables, { created: ['things'], changed: [], dropped: [] });
+    await createMigration(own, modelWith(`fields: { ${Object.values(fields).join(', ')} }`), 'things');
+    const gone = await planChanges(own, modelWith(), needs, { drop: ['things'] }, undefined);
+    assert.deepEqual(gone.tables, { created: [], changed: [], dropped: ['things'] });
+    assert.deepEqual(gone.partners, [
+      { file: 'titles.ts', name: 'things' },
+      { file: 'codes.ts', name: 'things' },
+    ]);
+    const withoutDue = await plan({ due: '' }, '', undefined, { drop: ['things.due'] });
+    assert.deepEqual(withoutDue.tables, { created: [], changed: ['things'], dropped: [] });
+    assert.deepEqual(
+      withoutDue.statements.flatMap(({ drops }) => drops.map(({ name }) => name)),
+      ['things.due'],
+      'the column with the offset belongs to the field',
+    );
+    const alias = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
+    const renamed = (keys = '') => ({ code: `key: { type: string, renamed_from: code${keys} }` });
+    const { partners } = await plan(renamed());
+    assert.deepEqual(partners, [{ file: 'codes.ts', name: 'things.code' }]);
+    assert.deepEqual((await plan(renamed(`, ${alias}`))).partners, []);
+    const { partners: ofItems } = await plan({}, 'renamed_from: things\n', 'items');
+    assert.deepEqual(ofItems, gone.partners);
+    migrations.remove();
+  });
+
+  test('the name of a migration has up to 61 letters, digits and hyphens, which become underscores', async () => {
+    const migrations = temporaryFolder();
+    const own = { ...config, migrations: migrations.path };
+    for (const name of ['-a', 'a b', '', 'x'.repeat(62)])
+      await assert.rejects(createMigration(own, modelWith(), name), /is not a valid migration name/);
+    const name = `2nd-Try_${'x'.repeat(53)}`;
+    const { file } = await createMigration(own, modelWith(), name);
+    assert.ok(file?.endsWith(`_2nd_Try_${'x'.repeat(53)}.ts`), file);
     migrations.remove();
   });
 

@@ -238,6 +238,16 @@ const edits: readonly (readonly [
     ['added things filter code[eq] is new'],
     ['removed things filter code[eq] was removed (breaks clients)'],
   ],
+  [
+    amount('any'),
+    `${amount('any')}\nfilters: [code.currency]\naggregates: { group_by: [code.currency] }`,
+    ['added things filter code.currency[eq] is new'],
+    [
+      'removed things filter code.currency[eq] was removed (breaks clients)',
+      'removed things aggregate group code.currency was removed (breaks clients)',
+      'removed things aggregate measure count() was removed (breaks clients)',
+    ],
+  ],
   // A new or removed field is reported instead of its filters.
   ['', filtered, ['added things.code is new'], ['removed things.code was removed (breaks clients)']],
   [
@@ -315,6 +325,25 @@ test('a renamed resource breaks clients unless it has an alias, and so does the 
   assert.deepEqual(changesBetween(old, definitionsOf(text, 'items')), [
     'removed things the path /things was removed (breaks clients)',
     'added items the path /items is new',
+  ]);
+});
+
+test('a field that is removed from a renamed resource is lost under the former name of the resource', () => {
+  const items = definitionsOf('renamed_from: things', 'items');
+  const changes = apiChanges(apiOf(definitionsOf(text)), apiOf(items), items);
+  assert.deepEqual(
+    changes.map(({ name, loses }) => [name, loses]),
+    [
+      ['things', { resource: 'things' }],
+      ['items.code', { resource: 'things', field: 'code' }],
+    ],
+  );
+});
+
+test('a resource that existed next to its former name is not renamed when the other one is removed', () => {
+  const both = [...definitionsOf(text), ...definitionsOf(text, 'items')];
+  assert.deepEqual(changesBetween(both, definitionsOf(`${text}\nrenamed_from: things`, 'items')), [
+    'removed things the path /things was removed (breaks clients)',
   ]);
 });
 

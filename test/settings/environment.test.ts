@@ -40,6 +40,31 @@ describe('blank variables', () => {
   });
 });
 
+test('numbers are accepted from the lowest to the highest, in the unit of the variable', () => {
+  const config = readConfig({
+    PORT: '65535',
+    TRUSTED_PROXIES: ' 10 ',
+    IMPORT_MAX_MB: '1',
+    DATABASE_POOL: '1',
+  });
+  assert.deepEqual(
+    [config.port, config.trustedProxies, config.importBytes, config.pool],
+    [65_535, 10, 1024 * 1024, 1],
+  );
+  assert.equal(readConfig({ PORT: '0', DATABASE_POOL: '1000' }).port, 0);
+  assert.throws(
+    () => readConfig({ PORT: '65536', TRUSTED_PROXIES: '11', DATABASE_POOL: '0', LOG_LEVEL: 'toString' }),
+    {
+      message: [
+        'PORT must be an integer from 0 to 65535',
+        'DATABASE_POOL must be an integer from 1 to 1000',
+        'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent',
+        'TRUSTED_PROXIES must be an integer from 0 to 10',
+      ].join('\n'),
+    },
+  );
+});
+
 describe('misspelled variables', () => {
   const refused = (environment: Record<string, string>) => assertEnvironment(readConfig(environment));
   for (const [name, meant] of [

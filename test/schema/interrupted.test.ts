@@ -8,6 +8,7 @@ import { assertCompatible } from '../../engine/schema/compatibility.ts';
 import { contract } from '../../engine/schema/contract.ts';
 import { finishMigrations } from '../../engine/schema/finish.ts';
 import { migrationNames, readMigrationLog } from '../../engine/schema/migration-log.ts';
+import { listNodes, nodesIn, registerNode } from '../../engine/schema/nodes.ts';
 import { stateOf } from '../../engine/schema/plan.ts';
 import type { SessionRow } from '../../engine/schema/session.ts';
 import { drivers } from '../support/instance.ts';
@@ -74,6 +75,30 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     });
     await own.close();
     await migrate();
+    assert.deepEqual(await model.drift(), []);
+  });
+
+  test('waits for a step without ending the idle session that holds the lock', async () => {
+    write('  name: { type: string, nullable: true }\n', 'filters: [name, created_at]\n');
+    await model.create();
+    const own = await openDatabase({ ...model.config, statementTimeoutMs: 0, lockTimeoutMs: 0, pool: 2 }, []);
+    const inTransaction = (work: () => Promise<unknown>) =>
+      own.orm.em.fork().transactional(async (em) => {
+        await work();
+        await em
+          .getConnection()
+          .execute('set idle_in_transaction_session_timeout = 500', [], 'run', em.getTransactionContext());
+      });
+    // Both connections.
+    await inTransaction(() => inTransaction(async () => {}));
+    let migrated: Promise<readonly string[]> | undefined;
+    await beforeWriterEnds(async () => {
+      migrated = applyPending(own, model.config);
+      const idle = `select from pg_stat_activity where state = 'idle in transaction' and query like 'set local idle%' and state_change < clock_timestamp() - interval '1 second'`;
+      await Promise.race([migrated, until(async () => (await model.sql(idle)).length > 0, 'be idle')]);
+    });
+    assert.equal((await migrated)?.length, 1);
+    await own.close();
     assert.deepEqual(await model.drift(), []);
   });
 
@@ -189,11 +214,25 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await migrate();
     await grant('update');
     await model.sql(`delete from crm_grants where object in ('things', 'things.inner') and action = 'read'`);
+    // The older node also writes the change log, and stores responses: one to a request that an updated node has answered, too.
+    await model.sql(
+      `insert into crm_ledger (organization_id, actor_kind, action, object) values (1, 'key', 'create', 'things')`,
+    );
+    assert.deepEqual(await model.sql(`select object from crm_ledger where actor_kind = 'key'`), [['wares']]);
+    await model.sql(
+      `insert into crm_idempotency (organization_id, caller, path, key, body_hash, record, record_id, tag)
+       select 1, 'key 1', path, key, path, '', 1, '' from (values ('wares', 'a'), ('things', 'a'), ('things/batch', 'b'), ('thingses', 'c')) v (path, key)`,
+    );
     assert.equal(await grants(), 'items,update,things,update,wares,update');
     assert.equal(await grants(inner), 'items.inner,update,things.inner,update,wares.inner,update');
     await finished();
     assert.equal(await grants(), 'wares,update');
     assert.equal(await grants(inner), 'wares.inner,update');
+    assert.deepEqual(await model.sql('select path, body_hash from crm_idempotency order by 1'), [
+      ['thingses', 'thingses'],
+      ['wares', 'wares'],
+      ['wares/batch', 'things/batch'],
+    ]);
   });
 
   test('finishes the steps of a migration before the next one changes the same table', async () => {
@@ -234,11 +273,118 @@ export class ${name} extends Migration {
   const coded = (type: string) =>
     model.write({ wares: `common: all\nfields:\n  code: { type: ${type}, nullable: true }\n` });
 
-  test("shows an older node a converted timestamp in UTC, whatever the session's time zone", async () => {
-    coded('string');
+  test('finishes a change of types before the next migration renames the table to which a field then refers', async () => {
+    const shelved = (shelf: string, name: string, more = '') =>
+      model.write({
+        wares: `common: all\nfields:\n  code: { type: string }\n  shelf_id: { type: ${shelf}, nullable: true }\n`,
+        [name]: `common: all\n${more}fields:\n  name: { type: string }\n`,
+      });
+    shelved('string', 'shelves');
     await model.create({ drop: ['wares.telefax'] });
     await migrate();
+    await model.sql(
+      `insert into shelves (organization_id, id, created_at, updated_at) values (1, 7, now(), now())`,
+    );
+    await model.sql(`update wares set shelf_id = '7'`);
+    shelved('reference, to: shelves', 'shelves');
+    await model.create();
+    shelved('reference, to: racks', 'racks', 'renamed_from: shelves\n');
+    await model.create();
+    assert.equal((await migrate()).length, 2);
+    assert.deepEqual(await model.drift(), []);
+    assert.deepEqual(await model.sql('select distinct shelf_id::text from wares'), [['7']]);
+  });
+
+  test('lets updated nodes delete records to which a removed resource refers', async () => {
+    const racks = 'common: all\nrenamed_from: shelves\nfields:\n  name: { type: string }\n';
+    const boxes =
+      'common: all\nfields:\n  rack_id: { type: reference, to: racks, required: true, on_delete: restrict }\n';
+    const wares = 'common: all\nfields:\n  code: { type: string }\n';
+    model.write({ wares, racks, boxes });
+    await model.create({ drop: ['wares.shelf_id'] });
+    await migrate();
+    await model.sql(
+      `insert into boxes (organization_id, rack_id, created_at, updated_at) values (1, 7, now(), now())`,
+    );
+    await withOldNode();
+    model.write({ wares, racks });
+    await model.create({ drop: ['boxes'] });
+    await migrate();
+    assert.deepEqual(await model.sql('select rack_id::text from boxes'), [['7']]);
+    await model.sql('delete from racks');
+    await finished();
+    assert.deepEqual(await model.sql(`select to_regclass('boxes')::text`), [[null]]);
+  });
+
+  test('an older node that cannot see views prevents a change of types, before anything is migrated', async () => {
+    coded('string');
+    await model.create({ drop: ['racks'] });
+    await migrate();
+    await withOldNode();
+    await model.sql('update crm_nodes set sees_views = false');
+    coded('integer');
+    await model.create();
+    await assert.rejects(migrate(), /converts a table or column, and node old .* Nothing was migrated\./);
+    await model.discard();
+    await stopOldNode();
+  });
+
+  test('a rename alone is visible in the views of older nodes, which are dropped after they have stopped', async () => {
+    await withOldNode();
+    await model.sql('update crm_nodes set sees_views = true');
+    model.write({
+      wares: 'common: all\nfields:\n  number: { type: string, nullable: true, renamed_from: code }\n',
+    });
+    await model.create();
+    await migrate();
+    await model.sql(`update crm_views_old.wares set code = '5'`);
+    assert.deepEqual(await model.sql('select distinct number from wares'), [['5']]);
+    await finished();
+  });
+
+  test('older and updated nodes each store values that the others cannot see, and nobody waits for their end', async () => {
+    const typed = (code: string, size: string, seen: string) =>
+      model.write({
+        wares: `common: all\nfields:\n  code: { type: ${code}, required: true }\n  size: { type: ${size} }\n  seen: { type: ${seen}, nullable: true }\n`,
+      });
     await model.sql('delete from wares');
+    typed('date', 'string', 'timestamp');
+    await model.create({ drop: ['wares.number'] });
+    await migrate();
+    await withOldNode();
+    typed('string', 'integer', 'string');
+    await model.create();
+    await migrate();
+    await model.sql(
+      `insert into wares (organization_id, code, size, seen, created_at, updated_at) values (1, 'soon', 5, '2026-03-01T12:00:00+02:00', now(), now())`,
+    );
+    assert.deepEqual(
+      await model.sql(
+        `select code::text, size, (seen at time zone 'UTC')::text, seen_offset from crm_views_old.wares`,
+      ),
+      [[null, '5', '2026-03-01 10:00:00', '+02:00']],
+    );
+    await model.sql(`update crm_views_old.wares set size = 'large'`);
+    assert.deepEqual(await model.sql('select code::text, size::text, seen from wares'), [
+      ['soon', '0', '2026-03-01T12:00:00+02:00'],
+    ]);
+    await stopOldNode();
+    // Contraction does not wait for a lock, because other statements would queue behind it.
+    await connected(String(model.environment.DATABASE_URL), async (client) => {
+      await client.query('begin');
+      await client.query('select from wares');
+      assert.equal(await contract(model.config, model.database), false);
+      await client.query('commit');
+    });
+    assert.equal(await contract(model.config, model.database), true);
+    await finished();
+  });
+
+  test("shows an older node a converted timestamp in UTC, whatever the session's time zone", async () => {
+    await model.sql('delete from wares');
+    coded('string');
+    await model.create({ drop: ['wares.size', 'wares.seen'] });
+    await migrate();
     await model.sql(
       `insert into wares (organization_id, code, created_at, updated_at) values (1, '2026-03-01T10:00:00Z', now(), now())`,
     );
@@ -300,7 +446,7 @@ export class ${name} extends Migration {
       ['drop priority, drop sla_due_date', 'the column cases.priority is missing, and 1 more'],
     ];
     const migrations = migrationNames(model.config);
-    const code = { model: modelOf(model.resources()), migrations: migrations.slice(0, -1) };
+    const code = { model: modelOf(model.resources()), migrations: migrations.slice(0, -2) };
     for (const [change, problem] of changes)
       await connected(String(model.environment.DATABASE_URL), async (client) => {
         await client.query('begin');
@@ -315,5 +461,46 @@ export class ${name} extends Migration {
           });
         await client.query('rollback');
       });
+  });
+
+  test('nodes are considered running for 15 seconds, and register only after a migration that depends on them', async () => {
+    const age = (name: string, age: string) =>
+      `insert into crm_nodes (name, migrations, views, sees_views, seen_at) values ('${name}', '["m1"]', 'crm_views_x', true, now() - interval '${age}')`;
+    const namesOf = async () => (await model.sql('select name from crm_nodes')).flat().sort();
+    await connected(String(model.environment.DATABASE_URL), async (client) => {
+      const execute = async (sql: string) => (await client.query<SessionRow>(sql)).rows;
+      // Within a transaction, the time does not change.
+      await client.query('begin');
+      await client.query(age('running', '14.9 seconds'));
+      await client.query(age('stopped', '15 seconds'));
+      for (const list of [listNodes, nodesIn, listNodes])
+        assert.deepEqual(
+          (await list(execute)).map(({ name, migrations }) => [name, migrations]),
+          [['running', ['m1']]],
+        );
+      assert.deepEqual(await execute('select name from crm_nodes'), [{ name: 'running' }]);
+      await client.query('rollback');
+      await client.query('begin');
+      await nodesIn(execute);
+      const register = () =>
+        registerNode(model.database, ['m1', 'm2'], { check: async () => {}, lost: assert.fail });
+      const registered = register();
+      for (let times = 0; times < 50; times++) assert.deepEqual(await namesOf(), []);
+      await client.query('rollback');
+      const node = (await registered) ?? assert.fail();
+      const [own, ...others] = await listNodes(execute);
+      assert.deepEqual([own?.migrations, own?.seesViews, others], [['m1', 'm2'], false, []]);
+      assert.match(own?.description ?? '', /^node \S+ \(latest migration: m2, running since /);
+      // Rows of nodes that stopped long ago are removed.
+      await client.query(age('a day ago', '23 hours'));
+      await client.query(age('two days ago', '25 hours'));
+      const next = (await register()) ?? assert.fail();
+      assert.equal((await namesOf()).length, 3);
+      assert.ok(!(await namesOf()).includes('two days ago'));
+      await next.leave();
+      assert.deepEqual(await namesOf(), ['a day ago', own?.name].sort());
+      await node.leave();
+      assert.deepEqual(await namesOf(), ['a day ago']);
+    });
   });
 });

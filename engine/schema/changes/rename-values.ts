@@ -12,15 +12,37 @@ export const renameValues: Kind<RenameValues> = {
   risk: () => changeEffects('ROW EXCLUSIVE', 'writes', 'blocking'),
   describe: () => 'updates the rows that match its condition; concurrent writes to these rows wait',
   compatibility: (change) =>
-    change.paths === true ? { now: [change], contract: [change] } : syncNames(change),
+    change.paths === true ? { now: [change], contract: [raw(mergeSql(change))] } : syncNames(change),
 };
 
-function updateSql({ table, column, from, to, paths }: RenameValues): string {
-  const name = quote(column);
-  const [value, current] = paths
-    ? [`${literal(to)} || substr(${name}, ${from.length + 1})`, `split_part(${name}, '/', 1)`]
-    : [literal(to), name];
-  return `update ${quote(table)} set ${name} = ${value} where ${current} = ${literal(from)}`;
+/** Returns SQL expressions for the new value of a row's column and for the resource's name in it. */
+function expressions({ column, from, to, paths }: RenameValues): { value: string; name: string } {
+  return paths
+    ? {
+        value: `${literal(to)} || substr(${quote(column)}, ${from.length + 1})`,
+        name: `split_part(${quote(column)}, '/', 1)`,
+      }
+    : { value: literal(to), name: quote(column) };
+}
+
+function updateSql(change: RenameValues): string {
+  const { value, name } = expressions(change);
+  return `update ${quote(change.table)} set ${quote(change.column)} = ${value} where ${name} = ${literal(change.from)}`;
+}
+
+/** Returns SQL that copies rows with another value in a column, unless such rows exist. @param rows FROM clause with rows `r` */
+const copySql = ({ table, column }: RenameValues, value: string, rows: string): string =>
+  `insert into ${quote(table)} select (jsonb_populate_record(null::${quote(table)}, to_jsonb(r) || jsonb_build_object('${column}', ${value}))).* from ${rows} on conflict do nothing`;
+
+/** Returns SQL that replaces the old name, and drops the rows that exist under the new name, too. */
+function mergeSql(change: RenameValues): string {
+  const { value, name } = expressions(change);
+  const table = quote(change.table);
+  const condition = `${name} = ${literal(change.from)}`;
+  return `do $names$ begin ${updateSql(change)}; exception when unique_violation then
+        ${copySql(change, `(${value})::text`, `${table} r where ${condition}`)};
+        delete from ${table} where ${condition};
+      end $names$`;
 }
 
 /**
@@ -34,9 +56,8 @@ function syncNames(change: RenameValues): Expansion {
   const [tableName, name] = [quote(table), quote(column)];
   const routine = quote(identifier(`${table}_${to}_names_fn`));
   const trigger = quote(identifier(`${to}_names`));
-  const copy = (newName: string, row: string) =>
-    `insert into ${tableName} select (jsonb_populate_record(null::${tableName}, to_jsonb(r) || jsonb_build_object('${column}', ${newName}))).* from (select ${row}) s(r) on conflict do nothing`;
-  const copyAll = copy(`'${to}'::text`, `o from ${tableName} o where o.${name} = '${from}'`);
+  const copy = (newName: string, rows: string) => copySql(change, newName, rows);
+  const copyAll = copy(`'${to}'::text`, `${tableName} r where r.${name} = '${from}'`);
   return {
     now: [
       raw(`create function ${routine}() returns trigger language plpgsql as $fn$ declare other text; begin
@@ -47,7 +68,7 @@ function syncNames(change: RenameValues): Expansion {
             using to_jsonb(old) || jsonb_build_object('${column}', other);
         else
           other := case new.${name} when '${from}' then '${to}' else '${from}' end;
-          ${copy('other', 'new')};
+          ${copy('other', '(select new) s(r)')};
         end if;
         return null;
       end $fn$`),
@@ -62,12 +83,6 @@ function syncNames(change: RenameValues): Expansion {
         end if;
       end $names$`),
     ],
-    contract: [
-      raw(`drop function ${routine}() cascade`),
-      raw(`do $names$ begin ${update}; exception when unique_violation then
-        ${copyAll};
-        delete from ${tableName} where ${name} = '${from}';
-      end $names$`),
-    ],
+    contract: [raw(`drop function ${routine}() cascade`), raw(mergeSql(change))],
   };
 }

@@ -2,9 +2,11 @@
 // reports them.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { modelOf } from '../../app/instance.ts';
 import { UserError } from '../../engine/errors.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import type { Intent } from '../../engine/schema/model-change.ts';
+import { planChanges } from '../../engine/schema/plan.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 
@@ -312,6 +314,35 @@ for (const driver of drivers) {
       await assert.rejects(insert(text('ADA')), /things_value_unique/);
       await change(unique(', lookup: caseless, max_length: 9'));
       assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('names the first ten records, of which a plan shows the first characters and the number', async () => {
+      await begin(string);
+      const long = 'ä'.repeat(61);
+      await insert(text(long), ...Array.from({ length: 11 }, (_, index) => text(`x${index}`)));
+      // The first record is now stored after the others.
+      await model.sql('update things set updated_at = now() where id = 1');
+      const ids = Array.from({ length: 10 }, (_, index) => String(index + 1));
+      model.write({ things: things('{ type: integer }') });
+      const plan = () => planChanges(model.config, modelOf(model.resources()), [], {}, model.database);
+      const { checks, statements } = await plan();
+      assert.deepEqual(
+        checks.map(({ count, examples }) => [count, examples.map(({ id }) => id), examples[0]?.value]),
+        [[12, ids, long.slice(1)]],
+      );
+      assert.ok(statements.some(({ rows }) => rows?.count === 12 && !rows.isEstimate));
+      await assert.rejects(change('{ type: integer }'), (error: Error) =>
+        error.message.startsWith(
+          `things.value is not a 32-bit integer in 12 records, for example ${ids.map((id) => `${id} of organization 1`).join(', ')}. Nothing was migrated.`,
+        ),
+      );
+      await model.discard();
+      // The rows of large tables are not counted.
+      await model.sql(`update pg_class set reltuples = 100001 where oid = 'things'::regclass`);
+      const estimates = (await plan()).statements.flatMap(({ rows }) => rows ?? []);
+      assert.ok(estimates.length > 0);
+      for (const rows of estimates) assert.deepEqual(rows, { count: 100_001, isEstimate: true });
       await end();
     });
 

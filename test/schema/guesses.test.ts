@@ -140,6 +140,18 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
 describe('a removed field of each type', () => {
   let model: Model;
   const types = ['string', 'integer', 'int64', 'number', 'boolean', 'timestamp', 'date'];
+  /** The keys of fields whose types have other keys, too. */
+  const others = [
+    'type: text',
+    'type: list',
+    'type: list, of: integer',
+    'type: list, of: number',
+    'type: json, nullable: true',
+    'type: money, currency: EUR, nullable: true',
+    'type: money, currency: any, nullable: true',
+    'type: reference, to: leads, nullable: true',
+    'type: references, to: leads',
+  ];
   const file = (fields: readonly string[]) => ({ things: `common: all\nfields:\n${fields.join('\n')}` });
   before(async () => {
     model = await modelWith(drivers.at(-1) ?? 'postgresql');
@@ -147,6 +159,7 @@ describe('a removed field of each type', () => {
       file([
         '  name: { type: string }',
         ...types.map((type) => `  f_${type}: { type: ${type}, nullable: true }`),
+        ...others.map((keys, index) => `  g_${index}: { ${keys} }`),
       ]),
     );
     await model.create();
@@ -162,23 +175,26 @@ describe('a removed field of each type', () => {
         `${type}: ${refused}`,
       );
     }
+    for (const [index, keys] of others.entries())
+      assert.ok(String(refused).includes(`  g_${index}: { ${keys}, retired: true }`), `${keys}: ${refused}`);
   });
 
   test("suggests the field's group, and says when its values are visible again", async () => {
     const note = '  note: { type: text, group: consent';
-    const others = [
+    const kept = [
       '  name: { type: string }',
       ...types.map((type) => `  f_${type}: { type: ${type}, nullable: true }`),
+      ...others.map((keys, index) => `  g_${index}: { ${keys} }`),
     ];
-    model.write(file([...others, `${note} }`]));
+    model.write(file([...kept, `${note} }`]));
     await model.create();
-    model.write(file(others));
+    model.write(file(kept));
     await assert.rejects(model.create(), ({ message }: UserError) =>
       message.includes('  note: { type: text, group: consent, retired: true }'),
     );
-    model.write(file([...others, `${note}, retired: true }`]));
+    model.write(file([...kept, `${note}, retired: true }`]));
     await model.create();
-    model.write(file([...others, '  note: { type: text }']));
+    model.write(file([...kept, '  note: { type: text }']));
     const { api } = await model.change();
     assert.deepEqual(
       api.map(({ name, text }) => [name, text]),

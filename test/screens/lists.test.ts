@@ -46,6 +46,45 @@ test('a page has fifty rows, and links to the next one keep order and search', a
     assert.equal(rowsOf(await admin.get(`${keys}?${odd}`)).length > 0, true, odd);
 });
 
+test('a search finds up to ten words in every alphabet and case, and no text that cannot be stored', async () => {
+  const rename = (from: string, to: string) =>
+    tablesOf(instance.database)
+      .updateTable('crm_api_keys')
+      .set({ name: to })
+      .where('name', '=', from)
+      .execute();
+  await rename('Robot 69', 'ÄRGER mit Яблоко');
+  const found = async (...words: string[]) =>
+    rowsOf(await admin.get(`${keys}?q=${encodeURIComponent(words.join(' '))}`));
+  assert.deepEqual(await found('ärger', 'ЯБЛОКО'), ['ÄRGER mit Яблоко']);
+  await rename('ÄRGER mit Яблоко', 'Robot 69');
+  const many = Array.from({ length: 10 }, () => 'robot');
+  assert.equal((await found(...many, 'missing')).length, 50);
+  assert.deepEqual(await found(...many.slice(1), 'missing'), []);
+  assert.deepEqual(await found('robot\0'), []);
+});
+
+test('rows with the same value in the chosen order are in the default order', async () => {
+  const tables = tablesOf(instance.database);
+  const { id: _id, ...key } = await tables
+    .selectFrom('crm_api_keys')
+    .selectAll()
+    .where('name', '=', 'Robot 42')
+    .executeTakeFirstOrThrow();
+  const endings = ['twn2', 'twn9', 'twn4', 'twn1'];
+  for (const ending of endings)
+    await tables
+      .insertInto('crm_api_keys')
+      .values({ ...key, public_id: ending, last_four: ending, name: 'Twin' })
+      .execute();
+  const orderOf = async (more: string) =>
+    [...(await admin.get(`${keys}?q=twin${more}`)).text.matchAll(/twn\d/g)].map(String);
+  const byDefault = await orderOf('');
+  assert.deepEqual(byDefault.toSorted(), endings.toSorted());
+  for (const dir of ['asc', 'desc']) assert.deepEqual(await orderOf(`&sort=Name&dir=${dir}`), byDefault, dir);
+  await tables.deleteFrom('crm_api_keys').where('name', '=', 'Twin').execute();
+});
+
 test('a search starts on the first page, and keeps the order', async () => {
   const { text } = await admin.get(`${keys}?q=robot&sort=Name&dir=desc&page=2`);
   const forms = [...text.matchAll(/<form[^>]* method="get"[^>]* action="([^"]*)"[^>]*>(.*?)<\/form>/gs)]

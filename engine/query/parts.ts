@@ -150,8 +150,9 @@ export function queryClauses<Input extends { readonly parsedQuery: ParsedQuery }
   const { equal, sort, scan } = queryCost(parsed);
   return Object.assign({}, ...clauses, {
     where: clauses.flatMap(({ where = [] }) => where),
-    // If all sort values are equal, the order depends only on the ID, and an index provides it.
-    order: !scan && equal.includes(sort) ? order.slice(-1) : order,
+    // If all sort values are equal, the order depends only on the ID, and an index provides it. Values whose comparison ignores
+    // differences, for example in case, can have another order.
+    order: !scan && equal.includes(sort) && sort.comparison === undefined ? order.slice(-1) : order,
   });
 }
 

@@ -188,6 +188,24 @@ onBothDrivers(
       }
     });
 
+    test('values that a filter compares without case are sorted as they are, on every page', async () => {
+      const { key } = await instance().organization('notations');
+      const emails = ['ADA@x.example', 'ada@x.example'];
+      const made: (readonly [email: string, id: string])[] = [];
+      for (let number = 0; number < 25; number++) {
+        const email = emails[number % 3 === 0 ? 0 : 1] ?? '';
+        made.push([email, await post('/api/v1/leads', JSON.stringify({ email }), key)]);
+      }
+      const sorted = emails.flatMap((email) => made.flatMap(([value, id]) => (value === email ? [id] : [])));
+      for (const [dir, expected] of [
+        ['asc', sorted],
+        ['desc', sorted.toReversed()],
+      ] as const) {
+        const path = `/api/v1/leads?email=ada@x.example&sort=email&dir=${dir}`;
+        assert.deepEqual(ids(await follow(path, undefined, key)), expected, dir);
+      }
+    });
+
     describe('prev', () => {
       /** Follows the links of a list from its last page back to its first. */
       const back = async (path: string) => {

@@ -1,7 +1,7 @@
 import { formatCount } from '../errors.ts';
 import { documentFormats, documentText } from './documents.ts';
 import { type CsvFormat, textCell, verbatim } from './encode.ts';
-import { ExactNumber, parseExactJson } from './exact-json.ts';
+import { parseExactJson } from './exact-json.ts';
 import type { Field } from './field.ts';
 import type { FieldType } from './type.ts';
 
@@ -60,7 +60,7 @@ export function customCells(fields: readonly Pick<Field, 'custom'>[]): Pick<CsvF
         if (index > 0) target[next++] = comma;
         const value = values[key] ?? null;
         if (value === null) continue;
-        const bytes = Buffer.from(value instanceof ExactNumber ? value.source : String(value));
+        const bytes = Buffer.from(String(value));
         const encode = typeof value === 'string' ? textCell : verbatim;
         next = encode(bytes, 0, bytes.length, target, next);
       }

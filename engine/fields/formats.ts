@@ -34,10 +34,7 @@ const isListed = (codes: ReadonlySet<string>, text: string): boolean =>
   /^[a-z]+$/i.test(text) && codes.has(text.toUpperCase());
 
 /** Returns whether a URL starts with http:// or https:// and contains no spaces. */
-function isWebUrl(text: string): boolean {
-  const url = /^https?:\/\/\S+$/i.test(text) ? URL.parse(text) : null;
-  return url !== null && url.hostname !== '';
-}
+const isWebUrl = (text: string): boolean => /^https?:\/\/\S+$/i.test(text) && URL.canParse(text);
 
 /** Returns whether the engine's time zone database contains a name. */
 export function isTimeZone(text: string): boolean {

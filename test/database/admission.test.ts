@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import { type Admission, type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
+import type { Trace } from '../../engine/database/database.ts';
 import { embeddedLimits, postgresLimits } from '../../engine/database/limits.ts';
 import { RequestScope, runInRequest } from '../../engine/database/requests.ts';
 import { HttpError } from '../../engine/errors.ts';
@@ -61,17 +62,23 @@ describe('the limits of a service', () => {
   for (const pool of [8, 20, 32, 64]) {
     const config = { ...readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm' }), pool };
     const organizations = Array.from({ length: 20 }, (_, index) => `o${index}`);
-    for (const lane of ['batch', 'export', 'scan', 'list', 'write', 'read'] as const) {
+    for (const lane of [
+      ...(['batch', 'export', 'scan', 'aggregate', 'list', 'write', 'module', 'read'] as const),
+      ...(['short read', 'short list', 'short write'] as const),
+    ]) {
       test(`${pool} connections: leaves room for others, however many ${lane} statements wait`, () => {
         const { ask, names } = works(createAdmission(postgresLimits(config)));
         const running = (name: string) =>
           names()
             .split(' ')
             .filter((each) => each === name).length;
-        for (let count = 0; count < pool; count++) ask(lane, 'greedy');
-        if (lane === 'batch' || lane === 'export') assert.equal(running('greedy'), 1);
+        for (let count = 0; count < Math.max(pool, 100); count++) ask(lane, 'greedy');
+        const most = { 'short read': 64, 'short list': 4, 'short write': 32 };
+        const greedy = { batch: 1, export: 1, aggregate: 1, ...most }[lane as string];
+        if (greedy !== undefined) assert.equal(running('greedy'), greedy);
         ask(lane, 'modest');
-        assert.equal(running('modest'), pool === 8 && ['batch', 'scan'].includes(lane) ? 0 : 1);
+        const hasOne = pool === 8 && ['batch', 'scan', 'aggregate'].includes(lane);
+        assert.equal(running('modest'), hasOne ? 0 : 1);
         // Batches, which are slow, never occupy all connections for writes, and writes never occupy all
         // connections for reads.
         for (const each of organizations) ask(lane, each);
@@ -87,6 +94,9 @@ describe('the limits of a service', () => {
           ask('list', 'lister');
           assert.equal(running('lister'), 1);
         }
+        // Nobody can prevent others from logging in.
+        for (let count = 0; count < 3; count++) ask('lookup', 'lookup');
+        assert.equal(running('lookup'), 2);
       });
     }
   }
@@ -172,6 +182,20 @@ describe('the limits of a service', () => {
   }
 });
 
+test('the embedded database runs one statement at a time, besides exports and imports', async () => {
+  const { ask, names, end } = works(createAdmission(embeddedLimits(readConfig({}))));
+  ask('stream', 'a', 'export');
+  ask('list', 'a', 'list');
+  ask('read', 'b', 'read');
+  ask('stream', 'b', 'import');
+  ask('lookup', '', 'lookup');
+  assert.equal(names(), 'export list import');
+  await end(1);
+  assert.equal(names(), 'export list import read');
+  await end(3);
+  assert.equal(names(), 'export list import read lookup');
+});
+
 test('the page of an organization does not wait behind its writes', async () => {
   const config = readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm' });
   const { ask, names, end } = works(createAdmission(postgresLimits(config)));
@@ -247,6 +271,10 @@ describe('admission', () => {
       ...full,
       ...{ running: 3, waiting: 1, organizations: 1, limited: 0, longestQueue: 1 },
     });
+    admission.hold('a', bounds.bytes.perOrganization);
+    assert.equal(load()?.limited, 1, 'its unread responses have reached their limit');
+    const { lanes } = admission.load();
+    assert.equal(lanes.find(({ lane }) => lane === 'write')?.limit, 2, 'the lowest of several limits');
   });
 
   test('rejects a statement that waited too long and does not run it later', async () => {
@@ -333,6 +361,24 @@ describe('admission', () => {
     assert.ok(
       made.load().lanes.every(({ running, waiting }) => running === 0 && waiting === 0),
       'all slots are free',
+    );
+  });
+
+  test('cancels every kind of waiting read when its client disconnects', async () => {
+    const admission = createAdmission(bounds);
+    const release = admission.hold('a', bounds.bytes.perOrganization);
+    const client = new RequestScope(() => 'a');
+    const lanes = Object.keys(bounds.lanes) as (keyof AdmissionLimits['lanes'])[];
+    const outcomes = lanes.map(async (lane) => {
+      const run = runInRequest(client, () => admission.run(lane, 'a', async () => 'run'));
+      return [lane, await run.catch(({ status }: HttpError) => status)] as const;
+    });
+    client.disconnect();
+    release();
+    const cancelled = (await Promise.all(outcomes)).filter(([, outcome]) => outcome === 400);
+    assert.deepEqual(
+      cancelled.map(([lane]) => lane),
+      ['short read', 'short list', 'read', 'list', 'scan', 'aggregate', 'export'],
     );
   });
 
@@ -435,6 +481,20 @@ onBothDrivers(
       await other;
       const rows = await database.run({ name: '', text: 'select name from accounts', values: [] });
       assert.deepEqual(rows, [['outside']]);
+    });
+
+    test('traces the first hundred statements of a request, and the duration of all', async () => {
+      const { database } = instance();
+      const { id: organization } = await instance().organization('traced');
+      const trace: Trace = { lane: undefined, statementMs: 0, statements: [] };
+      const select = { name: '', lane: 'list' as const, text: 'select 1', values: [] };
+      for (let count = 0; count < 100; count++)
+        await database.run(select, { organization, access: 'read', trace });
+      assert.equal(trace.statements?.length, 100);
+      const { statementMs } = trace;
+      await database.run({ ...select, lane: 'scan' }, { organization, access: 'read', trace });
+      assert.deepEqual([trace.statements?.length, trace.lane], [100, 'scan']);
+      assert.ok(trace.statementMs > statementMs);
     });
 
     test("runs a second organization's statement among the first, behind fifty of another", async () => {

@@ -62,6 +62,22 @@ test('a failed lookup is not cached', async () => {
   assert.deepEqual(await values.get('a'), { count: 2 });
 });
 
+test('a key without a value is looked up once, until it is forgotten', async () => {
+  let count = 0;
+  const values = ttlCache('test_unknown', async () => {
+    count++;
+    return undefined;
+  });
+  const { misses = 0 } = cacheCounts().get('test_unknown') ?? {};
+  for (let calls = 0; calls < 3; calls++) assert.equal(await values.get('a'), undefined);
+  assert.deepEqual([count, cacheCounts().get('test_unknown')], [1, { hits: 2, misses: misses + 1 }]);
+  values.forget('b');
+  assert.equal(values.get('a'), undefined);
+  values.forget('a');
+  await values.get('a');
+  assert.equal(count, 2);
+});
+
 test('a value that was looked up slowly is cached for less time, because it can have changed since', async () => {
   let count = 0;
   const values = ttlCache('test_slow', async () => {

@@ -27,6 +27,16 @@ const cases: readonly (readonly [source: string, ...issues: Issue[]])[] = [
     [0, 'active (true or false) cannot be compared with "true" (text). Write true without quotes.'],
   ],
   [
+    'amount == "-5.5"',
+    [0, 'amount (a number) cannot be compared with "-5.5" (text). Write -5.5 without quotes.'],
+  ],
+  ['amount == "5,5"', [0, 'amount (a number) cannot be compared with "5,5" (text)']],
+  ['active == "yes"', [0, 'active (true or false) cannot be compared with "yes" (text)']],
+  [
+    'seen_at < "2026-03-01"',
+    [0, 'seen_at (a timestamp) cannot be compared with "2026-03-01" (text). Write timestamp("2026-03-01").'],
+  ],
+  [
     'due_on < "2026-03-01"',
     [0, 'due_on (a date) cannot be compared with "2026-03-01" (text). Write date("2026-03-01").'],
   ],
@@ -87,6 +97,14 @@ const cases: readonly (readonly [source: string, ...issues: Issue[]])[] = [
   ['big == 9223372036854775808', [7, '9223372036854775808 is not a 64-bit integer']],
   ['big == -9223372036854775809', [7, '-9223372036854775809 is not a 64-bit integer']],
   ['amount == 1e5', [10, 'write the number without an exponent and with at most 100 digits']],
+  [
+    `amount == 0.${'1'.repeat(101)}`,
+    [10, 'write the number without an exponent and with at most 100 digits'],
+  ],
+  [
+    `amount == ${'1'.repeat(101)}.0`,
+    [10, 'write the number without an exponent and with at most 100 digits'],
+  ],
   ['amount == 1e400', [10, 'this is not a valid number']],
   ['score == 5u', [9, '5u is not supported. Write a text in quotes or a number.']],
   ['title == b"x"', [9, 'b"x" is not supported. Write a text in quotes or a number.']],
@@ -192,6 +210,7 @@ describe('expressions at a limit', () => {
         .concat(''),
     ],
     ['20 levels', `${'('.repeat(20)}active${')'.repeat(20)}`],
+    ['100 digits before and after the decimal point', `amount == ${'1'.repeat(100)}.${'1'.repeat(100)}`],
     ['10 decimals', 'round(amount, 10) > 1.5'],
     ['200 items', `score in [${Array.from({ length: 200 }, () => '1').join()}]`],
     ['the lowest integer', 'big == -9223372036854775808'],

@@ -466,7 +466,7 @@ onBothDrivers(
 
     test('CSV has a column for every custom field', async () => {
       const csv = { 'content-type': 'text/csv' };
-      const body = 'name,custom.score,custom.note,custom.open\nK1,7,"a, ""b""",true\nK2,,x,\nK3,x,,\n';
+      const body = 'name,custom.score,custom.note,custom.open\nK1,7,"a, ""b""",TRUE\nK2,,x,\nK3,x,,\n';
       const report = await instance().call('POST /api/v1/shops/import', {
         key: alpha.key,
         body,

@@ -1,7 +1,7 @@
 // Which dates exist, compared with JavaScript's calendar, and how timestamps are stored and compared.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isDate, isTimestamp, timestampType } from '../../engine/fields/temporal.ts';
+import { completeTimestamp, isDate, isTimestamp, timestampType } from '../../engine/fields/temporal.ts';
 
 const padded = (value: number, length = 2) => String(value).padStart(length, '0');
 
@@ -90,4 +90,21 @@ test('timestamps that do not exist', () => {
     '2026-03-01 00:00:00Z',
   ])
     assert.equal(isTimestamp(text), false, text);
+});
+
+test('timestamps without seconds or an offset, as people write them', () => {
+  for (const [text, expected] of [
+    ['2026-03-01', '2026-03-01T00:00:00Z'],
+    ['2026-03-01 09:30', '2026-03-01T09:30:00Z'],
+    [' 2026-03-01T09:30:15 ', '2026-03-01T09:30:15Z'],
+    ['2026-03-01 09:30:15.25 utc', '2026-03-01T09:30:15.25Z'],
+    ['2026-03-01 09:30 +05:30', '2026-03-01T09:30:00+05:30'],
+    ['2026-03-01 -08:00', '2026-03-01T00:00:00-08:00'],
+    ['2026-03-01T09:30:00.123456-08:00', '2026-03-01T09:30:00.123456-08:00'],
+    ['2026-03-01 09', undefined],
+    ['2026-03-01 09:30 CET', undefined],
+    ['01.03.2026', undefined],
+    ['', undefined],
+  ] as const)
+    assert.equal(completeTimestamp(text), expected, text);
 });

@@ -1,0 +1,64 @@
+// Errors of the database: the rule that rejected a write, and the reason for a failure.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { databaseFailure, failureReason, isDatabaseError } from '../../engine/database/failures.ts';
+
+test('only rules that the operator added reject a write', () => {
+  const trigger = 'PL/pgSQL function leads_before() line 2 at RAISE';
+  for (const [properties, rule] of [
+    [{ code: '23514', table: 'leads', constraint: 'leads_no_check' }, 'leads_no_check'],
+    [{ code: '23502', table: 'leads', column: 'company' }, 'NOT NULL constraint on company'],
+    [{ code: 'P0001', where: trigger }, 'leads_before'],
+    [{ code: 'P0004', where: trigger }, 'leads_before'],
+    [{ code: '45ABC', where: trigger }, 'leads_before'],
+    [{ code: '27000', where: trigger }, 'leads_before'],
+    [{ code: 'P0001', where: 'PL/pgSQL function inline_code_block line 1 at RAISE' }, 'a trigger'],
+    [{ code: '45000' }, 'a trigger'],
+    // Only the innermost function counts.
+    [{ code: 'P0001', where: `SQL statement "select 1"\n${trigger}` }, 'a trigger'],
+    // Errors of the engine or the server.
+    [{ code: '23514', table: 'crm_ledger', constraint: 'ledger_check' }, undefined],
+    [{ code: '23514', table: 'leads', constraint: 'crm_check' }, undefined],
+    [{ code: '23505', table: 'leads', constraint: 'leads_pkey' }, undefined],
+    [{ code: '23503', table: 'leads', constraint: 'leads_account_id_foreign' }, undefined],
+    [{ code: '23514', table: 'leads', constraint: 'leads_name_filled' }, undefined],
+    [{ code: '23514' }, undefined],
+    [{ code: 'P0002', where: trigger }, undefined],
+    [{ code: '22012', where: trigger }, undefined],
+  ] as const) {
+    const { status, extra } = databaseFailure(Object.assign(new Error('failed'), properties));
+    const expected = rule === undefined ? [500, undefined] : [400, rule];
+    assert.deepEqual([status, extra.constraint], expected, JSON.stringify(properties));
+  }
+  for (const code of ['57014', '55P03']) assert.equal(databaseFailure({ code }).status, 503, code);
+});
+
+test('the reason for a failure is one word', () => {
+  for (const [error, reason] of [
+    [{ code: '53300', message: 'sorry, too many clients already' }, '53300'],
+    [{ code: 'ECONNREFUSED', message: 'connect ECONNREFUSED' }, 'ECONNREFUSED'],
+    [{ code: 'EPIPE' }, 'EPIPE'],
+    [{ code: 'EHOSTUNREACH' }, 'EHOSTUNREACH'],
+    [{ code: 'ENETUNREACH' }, 'ENETUNREACH'],
+    [{ code: 'ETIMEDOUT' }, 'ETIMEDOUT'],
+    [{ code: 'ECONNRESET' }, 'ECONNRESET'],
+    [{ message: 'timeout exceeded when trying to connect' }, 'no_connection_in_time'],
+    [{ message: 'timeout expired' }, 'connect_timeout'],
+    [{ message: 'Connection terminated due to connection timeout' }, 'connect_timeout'],
+    [{ message: 'Connection terminated: no response in time' }, 'no_response_in_time'],
+    [{ message: 'Connection terminated: the server is read-only' }, 'read_only'],
+    [
+      { message: 'Connection terminated: the password file /p cannot be read: it does not exist' },
+      'password_file_unreadable',
+    ],
+    [{ message: 'Connection terminated unexpectedly' }, 'connection_lost'],
+    [{ message: 'Client was closed and is not queryable' }, 'connection_lost'],
+  ] as const) {
+    assert.equal(failureReason(error), reason);
+    assert.ok(isDatabaseError(error), reason);
+  }
+  for (const error of [{ code: 'ENOENT', message: 'no such file' }, { message: 'timeout' }, undefined]) {
+    assert.equal(failureReason(error), 'unknown');
+    assert.ok(!isDatabaseError(error));
+  }
+});

@@ -20,18 +20,20 @@ import { restoreMethod, substituteMethod } from './methods.ts';
 import type { HttpConfig } from './variables.ts';
 
 declare module 'fastify' {
+  interface FastifyInstance {
+    /** Maximum time for receiving a request body, in milliseconds, except on routes that stream their bodies. */
+    bodyTimeoutMs: number;
+  }
   interface FastifyContextConfig {
     /** Whether the route streams its body and enforces its own time limit. */
     isStreamed?: true;
   }
 }
 
-/** Maximum time for receiving a request body, in milliseconds. */
-const limitMs = 15_000;
-
 /** Rejects bodies that take too long to arrive. Node's `requestTimeout` cannot be set per route. */
 const bodyTimeout = fastifyPlugin(
   async (app: FastifyInstance) => {
+    app.decorate('bodyTimeoutMs', 15_000);
     app.addHook('onRequest', ({ raw, routeOptions }, _reply, done) => {
       const { 'content-length': length = '0', 'transfer-encoding': encoding } = raw.headers;
       const hasBody = encoding !== undefined || length !== '0';
@@ -41,7 +43,7 @@ const bodyTimeout = fastifyPlugin(
             code: 'ERR_HTTP_REQUEST_TIMEOUT',
           });
           app.server.emit('clientError', error, raw.socket);
-        }, limitMs);
+        }, app.bodyTimeoutMs);
         // Emitted when the body is complete or the connection is closed.
         raw.once('close', () => clearTimeout(timer));
       }

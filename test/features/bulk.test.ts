@@ -109,6 +109,10 @@ onBothDrivers(
       const first = await send(`PATCH ${path}?area=${area}`, { score: 7, custom: { color: 'red' } });
       const confirm = confirmOf(first, 3);
       assert.equal(first.headers.get('preference-applied'), 'bulk');
+      const strict = await send(`PATCH ${path}?area=${area}`, { score: 7 }, acme.key, {
+        prefer: 'handling=strict, bulk',
+      });
+      assert.equal(strict.headers.get('preference-applied'), 'handling=strict, bulk');
       assert.equal((await read(ids[0])).score, null);
       const second = await send(`PATCH ${path}?area=${area}&confirm=${confirm}`, {
         score: 7,

@@ -4,14 +4,29 @@ import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { before, describe, test } from 'node:test';
 import { parse } from 'csv-parse/sync';
+import fastify from 'fastify';
+import { authorize } from '../../engine/http/index.ts';
+import { everyGrant } from '../../engine/records/index.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey, setGrants } from '../support/limited.ts';
 import { activityOf } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { type Scenario, scenarios } from '../support/scenario.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const [csv, ndjson] = ['text/csv', 'application/x-ndjson'];
 /** Number of records, which does not fit into one batch of an indexed list. */
 const many = 1150;
+
+const linked = {
+  file: 'resources/linked-leads.yaml',
+  text: `extends: leads
+fields:
+  account_id: { type: reference, to: accounts, nullable: true }
+scopes:
+  hot: rating == "Hot"
+`,
+};
 
 onBothDrivers(
   'exports of lists',
@@ -246,23 +261,23 @@ onBothDrivers(
        * Opens an export and reads only the response head. On a busy machine, an export can wait too long for the
        * organization's other one.
        */
-      async function open(key = alpha.key): Promise<IncomingMessage> {
-        let reader = await request(key);
+      async function open(key = alpha.key, query = 'sort=id'): Promise<IncomingMessage> {
+        let reader = await request(key, query);
         await until(async () => {
           if (reader.statusCode !== 503) return true;
           reader.destroy();
-          reader = await request(key);
+          reader = await request(key, query);
           return false;
         }, 'open an export');
         return reader;
       }
-      async function request(key: string): Promise<IncomingMessage> {
+      async function request(key: string, query: string): Promise<IncomingMessage> {
         const headers = {
           authorization: `Bearer ${key}`,
           accept: ndjson,
           'accept-encoding': 'identity',
         };
-        const outgoing = httpRequest(`${instance().url}/api/v1/leads?sort=id`, {
+        const outgoing = httpRequest(`${instance().url}/api/v1/leads?${query}`, {
           headers,
           agent: false,
         });
@@ -304,6 +319,33 @@ onBothDrivers(
         await until(async () => (await get('?status=Neither', csv)).status === 200, 'a free slot');
       });
 
+      const running = () =>
+        instance()
+          .database.status()
+          .lanes.find(({ lane }) => lane === 'stream')?.running;
+      /** Opens an export, and asserts that it ends midway after a change. */
+      async function assertEnds(key: string, query: string, change: () => Promise<unknown>): Promise<void> {
+        await until(() => running() === 0, 'the previous exports to end');
+        const reader = await open(key, query);
+        assert.deepEqual([reader.statusCode, running()], [200, 1]);
+        await change();
+        await until(() => running() === 0, 'the export to end');
+        assert.deepEqual(await endOf(reader), { code: 'ECONNRESET', some: true });
+      }
+      for (const [what, query, grants, left] of [
+        ['its grant is limited', 'sort=id', ['leads:list'], ['leads:list:hot']],
+        [
+          'its grant on the expanded records is revoked',
+          'sort=id&expand=account_id',
+          ['leads:list', 'accounts:read'],
+          ['leads:list'],
+        ],
+      ] as const)
+        test(`an export ends when ${what}`, async () => {
+          const { key, profile } = await limitedKey(instance(), alpha, grants);
+          await assertEnds(key, query, () => setGrants(instance(), alpha, profile, left));
+        });
+
       test('a failure midway closes the connection without completing the response', async () => {
         const reader = await open();
         const { database } = instance();
@@ -329,5 +371,23 @@ onBothDrivers(
       });
     }
   },
-  { environment: { DATABASE_CONNECT_TIMEOUT_MS: '300' } },
+  { sources: await sourcesWith(linked), environment: { DATABASE_CONNECT_TIMEOUT_MS: '300' } },
 );
+
+test('a request does not continue if its credentials belong to another organization by now', async () => {
+  const app = fastify();
+  app.decorateRequest('principal', null);
+  let organization = '1';
+  app.decorate('authenticate', () => ({
+    ...{ kind: 'user' as const, actor: '3', name: null, organization, user: '3', grants: everyGrant },
+  }));
+  let again: () => Promise<unknown> = async () => assert.fail();
+  app.get('/', { onRequest: authorize(app, 'leads', 'list') }, async ({ assertAllowed }) => {
+    again = assertAllowed ?? again;
+    return 'read';
+  });
+  await app.inject('/');
+  await again();
+  organization = '2';
+  await assert.rejects(again(), { status: 403, code: 'not_a_member' });
+});

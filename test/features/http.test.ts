@@ -138,11 +138,12 @@ onBothDrivers(
 
     describe('compressed responses', () => {
       /** Returns the bytes as sent. fetch would decompress them. */
-      const raw = (path: string, accept: string | undefined, method = 'GET', as = key) =>
+      const raw = (path: string, accept: string | undefined, method = 'GET', as = key, body = '') =>
         new Promise<{ headers: Record<string, unknown>; bytes: Buffer }>((resolve, reject) => {
           const headers = {
             authorization: `Bearer ${as}`,
             ...(accept !== undefined && { 'accept-encoding': accept }),
+            ...(body !== '' && { 'content-type': 'application/json' }),
           };
           httpRequest(instance().url + path, { method, headers }, (response) => {
             const chunks: Buffer[] = [];
@@ -150,7 +151,7 @@ onBothDrivers(
             response.on('end', () => resolve({ headers: response.headers, bytes: Buffer.concat(chunks) }));
           })
             .on('error', reject)
-            .end();
+            .end(body);
         });
       for (const path of ['/api/v1/leads', '/docs/openapi.json']) {
         test(`${path}: uses the client's preferred coding, and decodes to the same bytes`, async () => {
@@ -196,6 +197,19 @@ onBothDrivers(
           assert.deepEqual(isCompressed ? brotliDecompressSync(bytes) : bytes, plain.bytes);
         }
         assert.ok(all.some(({ headers }) => headers['content-encoding'] === 'br'));
+      });
+      test('compresses pages, but neither errors nor responses to other methods than GET', async () => {
+        const page = await raw('/setup/login', 'gzip');
+        assert.equal(page.headers['content-encoding'], 'gzip');
+        assert.match(String(gunzipSync(page.bytes)), /^<!doctype html>/i);
+        const unknown = Array.from({ length: 5 }, (_, index) => `x${index}[eq]=1`).join('&');
+        for (const { headers, bytes } of [
+          await raw(`/api/v1/leads?${unknown}`, 'gzip'),
+          await raw('/api/v1/leads/query', 'gzip', 'POST', key, '{}'),
+        ]) {
+          assert.ok(bytes.length > 1024, String(bytes));
+          assert.equal(headers['content-encoding'], undefined);
+        }
       });
       test('does not compress small or huge responses, single records or responses without a body', async () => {
         for (const [path, method] of [

@@ -10,11 +10,17 @@ import { transaction } from '../../engine/tables/handle.ts';
 import { changeProfile, createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { problemOf, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey, setGrants } from '../support/limited.ts';
 import { command, makePerson } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
+
+const adults = {
+  file: 'resources/adult-people.yaml',
+  text: 'extends: people\nscopes:\n  adult: age >= 18\n',
+};
 
 /** Unique fields whose values are compared by their meaning. */
 const cards = {
@@ -115,6 +121,29 @@ onBothDrivers(
         [1, 2, 0],
         'the first record exists by now',
       );
+    });
+
+    test('a grant that is limited in the middle ends it, because it began without the limit', async () => {
+      const { call, url } = instance();
+      const { key, profile } = await limitedKey(instance(), acme, ['people:list', 'people:create']);
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/x-ndjson' };
+      const sending = request(`${url}/api/v1/people/import`, { method: 'POST', headers, agent: false });
+      const responded = once(sending, 'response');
+      const batch = (from: number) =>
+        emails(from, 1000)
+          .map((each) => `${JSON.stringify({ ...each, name: 'limited' })}\n`)
+          .join('');
+      sending.write(batch(5000));
+      const listed = async (caller: string) =>
+        (await call('GET /api/v1/people?sort=name&dir=asc', { key: caller })).json.data as { name: string }[];
+      await until(async () => (await listed(acme.key))[0]?.name === 'limited', 'write the first batch');
+      await setGrants(instance(), acme, profile, ['people:list:adult', 'people:create']);
+      await until(async () => (await listed(key)).length === 0, 'know the limit');
+      sending.end(batch(6000));
+      const [response] = await responded;
+      const { code, error, report } = JSON.parse(await text(response));
+      assert.deepEqual([response.statusCode, code, report.created], [403, 'forbidden', 1000]);
+      assert.match(error, /have changed during the request/);
     });
 
     for (const [revoked, left] of [
@@ -223,5 +252,5 @@ onBothDrivers(
       }
     }
   },
-  { sources: await sourcesWith(people, cards) },
+  { sources: await sourcesWith(people, adults, cards) },
 );

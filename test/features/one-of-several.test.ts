@@ -219,7 +219,13 @@ onBothDrivers(
         assert.deepEqual(await found('subject[is_null]=false'), about.slice(0, 2));
         // The same ID in another resource is another record.
         assert.deepEqual(await found(`subject=opportunities/${lead}`), []);
-        for (const value of [String(lead), `accounts/${lead}`, 'leads/', 'leads/x']) {
+        for (const value of [
+          String(lead),
+          `accounts/${lead}`,
+          'leads/',
+          'leads/x',
+          'leads/9223372036854775808',
+        ]) {
           const { status, json } = await send(`GET /memos?subject=${value}`);
           assert.equal(status, 400);
           assert.equal(

@@ -4,7 +4,7 @@ import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { clientSource, type Document } from '../../app/commands/client-command.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { administratorOf, signIn } from '../support/forms.ts';
+import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -115,6 +115,20 @@ onBothDrivers(
           'details',
           'details must not contain U+0000, lone surrogates or numbers with more than 100 digits',
         ],
+        [
+          // More bytes than characters.
+          { details: { text: 'ü'.repeat(32_768) } },
+          'details',
+          'details must be a JSON object or array of at most 64 KiB',
+        ],
+        ...[{ a: ['\ud800'] }, { a: { b: JSON.rawJSON('1'.repeat(101)) } }].map(
+          (details) =>
+            [
+              { details },
+              'details',
+              'details must not contain U+0000, lone surrogates or numbers with more than 100 digits',
+            ] as const,
+        ),
         [{ plan: {} }, 'plan', 'plan must contain "floors"'],
         [{ plan: { floors: [1, 'b'] } }, 'plan', 'plan.floors[1] must be an integer'],
         [{ plan: { floors: [], other: 1 } }, 'plan', 'plan must not contain "other"'],
@@ -126,6 +140,13 @@ onBothDrivers(
           const { status, json } = await send('POST /lofts', values);
           assert.deepEqual([status, json.fields], [400, [{ field, message }]]);
         });
+
+      test('accepts documents of 64 KiB, and numbers of any length that a schema allows', async () => {
+        const details = { text: 'x'.repeat(65_536 - '{"text":""}'.length) };
+        assert.deepEqual((await create({ details })).json.details, details);
+        const { text } = await create({ plan: { floors: [JSON.rawJSON('12345678901234567890')] } });
+        assert.match(text, /"plan":\{"floors": \[12345678901234567890\]\}/);
+      });
 
       test('hand-written SQL cannot violate the rules', async () => {
         await create({ price: money(1), deposit: money(1) });
@@ -274,17 +295,29 @@ onBothDrivers(
           plan: { floors: [1] },
           ratios: [1.5, 2],
         });
+        await create({ name: 'E', tags: [' padded ', 'two\nlines'] });
+        await create({ name: 'F', tags: ['two', 'lines '] });
         const { text } = await send('GET /lofts?sort=name', undefined, { headers: { accept: 'text/csv' } });
         const bracketed = '"[""[VIP]"",""x""]"';
-        for (const part of ['red;sea view', '"[""a;b"",""""]"', bracketed, '1;2', ',9,', '7 USD', '1.5;2'])
-          assert.ok(text.includes(part), `${part} in ${text}`);
+        const spaced = ['"["" padded "",""two\\nlines""]"', '"[""two"",""lines ""]"'];
+        const parts = [
+          'red;sea view',
+          '"[""a;b"",""""]"',
+          bracketed,
+          ...spaced,
+          '1;2',
+          ',9,',
+          '7 USD',
+          '1.5;2',
+        ];
+        for (const part of parts) assert.ok(text.includes(part), `${part} in ${text}`);
         const copy = await instance().organization('copy');
         const imported = await send('POST /lofts/import', undefined, {
           key: copy.key,
           body: text,
           headers: { 'content-type': 'text/csv' },
         });
-        assert.deepEqual([imported.json.created, imported.json.failed], [4, 0], imported.text);
+        assert.deepEqual([imported.json.created, imported.json.failed], [6, 0], imported.text);
         const again = await send('GET /lofts?sort=name', undefined, {
           key: copy.key,
           headers: { accept: 'text/csv' },
@@ -295,6 +328,7 @@ onBothDrivers(
           'red;sea view',
           '"[""a;b"",""""]"',
           bracketed,
+          ...spaced,
           ',9,',
           '7 USD',
           '1.5;2',
@@ -318,21 +352,52 @@ onBothDrivers(
       });
       const { text: page } = await browser.get(`${path}/${id}`);
       assert.match(page, /1,234\.5 EUR/);
+      assert.match(page, /<pre[^>]*>x\ny<\/pre>/);
       assert.match(page, /&quot;value&quot;: 1|"value": 1/);
       const edit = `${path}/${id}/edit`;
       await browser.submit(edit, edit, {
         name: 'Form',
         tags: 'x\r\nnew one',
-        price: '20',
-        deposit: '5 USD',
+        price: ' 0020 ',
+        deposit: '-005.50 USD',
         details: '{"b":2}',
         kinds: 'rent',
       });
       const { json } = await send(`GET /lofts/${id}`);
       assert.deepEqual(
         [json.tags, json.price, json.deposit, json.details, json.kinds],
-        [['x', 'new one'], money(20), money(5, 'USD'), { b: 2 }, ['rent']],
+        [['x', 'new one'], money(20), money(-5.5, 'USD'), { b: 2 }, ['rent']],
       );
+    });
+
+    test('a form that is sent back unchanged keeps every value', async () => {
+      const browser = await signIn(instance(), administratorOf(acme));
+      for (const tags of [['two\nlines', 'x'], [' padded '], ['[x]'], ['a', ''], ['a;b', '"c"']]) {
+        const { id, text } = await create({
+          name: 'Unchanged',
+          tags,
+          rooms: [1, -2],
+          ratios: [0.5, JSON.rawJSON('12345678901234567890.25')],
+          price: { amount: JSON.rawJSON('12345.678901234567890123'), currency: 'EUR' },
+          deposit: { amount: JSON.rawJSON('-0.12345678901234567890123'), currency: 'JPY' },
+          details: { n: [JSON.rawJSON('12345678901234567890.25')], text: 'a\n  b' },
+        });
+        const edit = `/setup/o/${acme.slug}/data/lofts/${id}/edit`;
+        const page = await browser.get(edit);
+        const form = formsOf(page).find(({ action }) => action === edit);
+        // Browsers send line breaks as CR LF.
+        const areas = Object.fromEntries(
+          [...page.text.matchAll(/<textarea[^>]* name="(\w+)"[^>]*>([^<]*)<\/textarea>/g)].map(
+            ([, name = '', value = '']) => [name, readable(value).replaceAll('\n', '\r\n')],
+          ),
+        );
+        const sent = await browser.post(edit, { ...form?.values, ...areas, name: 'Changed' });
+        assert.equal(sent.status, 303, problemOf(sent));
+        const changed = await send(`GET /lofts/${id}`);
+        assert.equal(changed.json.name, 'Changed');
+        const valuesOf = (record: string) => /"tags".*/.exec(record)?.[0];
+        assert.equal(valuesOf(changed.text), valuesOf(text));
+      }
     });
 
     test('absent values get their defaults, also in the database and in forms', async () => {

@@ -314,6 +314,40 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
     }
   });
 
+  test('an incomplete body gets 408 within the timeout for bodies, unless it is an import', async () => {
+    const { app, url } = instance;
+    const { bodyTimeoutMs } = app;
+    assert.equal(bodyTimeoutMs, 15_000);
+    app.bodyTimeoutMs = 300;
+    try {
+      const statusLines = (text: string) => text.match(/HTTP\/1\.1 \d{3}/g) ?? [];
+      const [upload, kept] = [await opened(url), await opened(url)];
+      const type = 'Content-Type: text/csv';
+      upload.send(
+        `${head('POST /api/v1/leads/import HTTP/1.1', type, 'Transfer-Encoding: chunked', close)}${chunk('last_name\n')}`,
+      );
+      kept.send(`${head(post, json, `Content-Length: ${lead.length}`)}${lead}`);
+      await until(() => statusLines(kept.text()).length === 1, 'the first response');
+      for (const [framing, part] of [
+        [`Content-Length: ${lead.length}`, '{'],
+        ['Transfer-Encoding: chunked', chunk('{')],
+      ] as const) {
+        const [answer] = await exchanged(`${head(post, json, framing)}${part}`, { limitMs: 20_000 });
+        assert.ok(answer);
+        assertError(answer, 408);
+      }
+      // The timeouts of earlier requests have passed.
+      upload.send(`${chunk('imported\n')}0${crlf}${crlf}`);
+      await upload.ended;
+      assert.deepEqual(statusLines(upload.text()), ['HTTP/1.1 200']);
+      kept.send(head(list, close));
+      await kept.ended;
+      assert.deepEqual(statusLines(kept.text()), ['HTTP/1.1 201', 'HTTP/1.1 200']);
+    } finally {
+      app.bodyTimeoutMs = bodyTimeoutMs;
+    }
+  });
+
   test('answers pipelined requests in order', async () => {
     const socket = await opened(instance.url);
     const requests = ['/api/v1/leads', '/api/v1/nothing', '/api/v1/leads'];

@@ -80,6 +80,8 @@ const cases: readonly Case[] = [
     to: '{ type: boolean }',
     values: [
       [text('TRUE'), true],
+      [text('1'), true],
+      [text('False'), false],
       [text('0'), false],
       [text(''), false],
     ],
@@ -163,6 +165,14 @@ for (const driver of drivers) {
     };
     const shown = async () =>
       ((await model.records('things')) as { value: unknown }[]).map(({ value }) => value);
+    /** Adds another organization while the work runs. */
+    const withOther = async (work: (organization: string) => Promise<void>) => {
+      const [[other] = []] = await model.sql(
+        `insert into crm_organizations (slug, name) values ('beta', 'Beta') returning id::text`,
+      );
+      await work(String(other));
+      await model.sql(`delete from crm_organizations where id = ${other}`);
+    };
     const end = async () => {
       model.write({});
       await model.create({ drop: ['things'] });
@@ -222,7 +232,16 @@ for (const driver of drivers) {
       );
       await insert(text('7'), text(''), text('8'));
       const link = '{ type: reference, to: accounts, nullable: true }';
-      await assert.rejects(change(link), /things\.value is not the ID of a record in 1 record, for example/);
+      await withOther(async (other) => {
+        await model.sql(
+          `insert into accounts (organization_id, id, name, created_at, updated_at) values (${other}, 8, 'x', now(), now())`,
+        );
+        await assert.rejects(
+          change(link),
+          /things\.value is not the ID of a record in 1 record, for example/,
+        );
+        await model.sql('delete from accounts where id = 8');
+      });
       await model.discard();
       await change(link, { using: new Map([['things.value', 'null']]) });
       assert.deepEqual(await shown(), [7, null, null]);
@@ -242,7 +261,17 @@ for (const driver of drivers) {
       const [[ann] = []] = await model.sql(`select ${idOf('ann')}`);
       await insert(idOf('ann'), 'null', idOf('eve'));
       const user = '{ type: user, nullable: true }';
-      await assert.rejects(change(user), /things\.value is not the ID of a member in 1 record, for example/);
+      await withOther(async (other) => {
+        await model.sql(
+          `with p as (insert into crm_profiles (organization_id, name) values (${other}, 'Some') returning id) insert into crm_memberships (organization_id, user_id, profile_id) select ${other}, ${idOf('eve')}, id from p`,
+        );
+        await assert.rejects(
+          change(user),
+          /things\.value is not the ID of a member in 1 record, for example/,
+        );
+        for (const table of ['crm_memberships', 'crm_profiles'])
+          await model.sql(`delete from ${table} where organization_id = ${other}`);
+      });
       await model.discard();
       await change(user, { using: new Map([['things.value', 'null']]) });
       assert.deepEqual((await shown()).map(String), [String(ann), 'null', 'null']);

@@ -252,7 +252,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a connection limit',
-    /^connection limit of the database: it allows 20 connections, but each node uses up to \d+/,
+    /^connection limit of the database: it allows 20 connections, but each node uses up to 32\b/,
     'postgresql',
   ],
   ['a forgotten replication slot', /^replication slot forgotten: it has no consumer/, 'postgresql'],

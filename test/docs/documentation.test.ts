@@ -5,6 +5,7 @@ import { describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { buildProgram } from '../../app/commands/program.ts';
 import { variables } from '../../app/variables.ts';
+import { effectiveVariables } from '../../engine/config/index.ts';
 import { checkSources } from '../../engine/definition/check-sources.ts';
 import { resourceSchema } from '../../engine/definition/sources.ts';
 import { errorCodes } from '../../engine/errors.ts';
@@ -71,6 +72,21 @@ describe('correct pages', () => {
     ];
     assert.deepEqual(Object.fromEntries(rows.map(([, code, , meaning]) => [code, meaning])), errorCodes);
     for (const [row, code] of rows) assert.ok(row.includes(`id="${code}"`), 'a code links to itself');
+  });
+
+  test('the page for administrators has the default of each variable', () => {
+    const rows = [...read('docs/administrators.md').matchAll(/^\| `([A-Z_]+)` *\| (.*?) *\|/gm)];
+    const documented = new Map(rows.map(([, name, text]) => [name, text]));
+    const folders = ['DATA_DIR', 'CRM_CONFIG', 'SAMPLES_DIR'];
+    const defaults = effectiveVariables(variables, {}).filter(
+      ({ name }) => documented.has(name) && !folders.includes(name),
+    );
+    assert.ok(defaults.length > 30);
+    for (const { name, value } of defaults) {
+      const text = documented.get(name) ?? '';
+      if (value === 'not set') assert.doesNotMatch(text, /^`[^`]*`$/, name);
+      else assert.equal(text, `\`${value}\``, name);
+    }
   });
 
   test("the README's resource is a valid definition", async () => {

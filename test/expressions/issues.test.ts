@@ -1,7 +1,8 @@
 // Each issue in an expression is reported at its offset, with a suggestion if one is known.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compile, type Issue } from '../support/expressions.ts';
+import { copiedField, equality, nullTestedFields } from '../../engine/expressions/index.ts';
+import { compile, fields, type Issue } from '../support/expressions.ts';
 
 const functions = 'Available: timestamp, date, duration, round';
 const duration =
@@ -256,6 +257,53 @@ describe('an expression', () => {
     ]);
     const findIssue = ({ name }: { name: string }) => (name === 'title' ? 'no titles' : undefined);
     assert.deepEqual(compile('score == 1 || title == "x"', { findIssue }).issues, [[14, 'no titles']]);
+  });
+
+  test('reads a field that is called like the date or the team', () => {
+    const title = fields.get('title') ?? assert.fail();
+    for (const name of ['today', 'my_team']) {
+      const { expression, issues } = compile(`${name} == "x"`, {
+        fields: new Map([...fields, [name, { ...title, name }]]),
+        ...{ allowsCaller: false, allowsNow: false },
+      });
+      assert.deepEqual(
+        [issues, expression?.fields, expression?.usesNow, expression?.usesTeam],
+        [[], [name], false, false],
+      );
+    }
+  });
+
+  test('can be an equality, a copy of a field, or a test for null', () => {
+    const compiled = (source: string) => compile(source).expression ?? assert.fail(source);
+    for (const [source, field] of [
+      ['title == "x"', 'title'],
+      ['"x" == title', 'title'],
+      ['owner_id == me', 'owner_id'],
+      ['me == owner_id', 'owner_id'],
+      ['title != "x"', undefined],
+      ['title == note', undefined],
+      ['score + 1 == 2', undefined],
+      ['title == "x" && active', undefined],
+      ['!(title == "x")', undefined],
+    ] as const)
+      assert.equal(equality(compiled(source))?.field, field, source);
+    const copied = (source: string) => {
+      const { expression } = compile(source, { expected: 'number' });
+      return copiedField(expression ?? assert.fail(source));
+    };
+    assert.deepEqual(['amount', 'amount + 0', 'round(amount, 2)'].map(copied), [
+      'amount',
+      undefined,
+      undefined,
+    ]);
+    for (const [source, ...names] of [
+      ['title == null', 'title'],
+      ['active && !(score != null || note == "x")', 'score'],
+      ['-(score + big) == null && owner_id in [1] && title in ["x"]', 'big', 'score'],
+      ['(active ==  (due_on + duration("24h") == null)) && seen_at != null', 'due_on', 'seen_at'],
+      ['round(amount, 1) > 1 && seen_at < now', ...[]],
+    ] as const)
+      assert.deepEqual([...nullTestedFields(compiled(source))].sort(), names, source);
   });
 
   test('that fails to compile does not affect the next one', () => {

@@ -152,6 +152,34 @@ onBothDrivers(
       });
     });
 
+    test('a batch has no tags, because it applies to several records', async () => {
+      const { key } = await instance().organization('batches');
+      const made = await instance().call('POST /api/v1/leads', { key, body: { last_name: 'before' } });
+      const { id } = made.json;
+      for (const [request, body] of [
+        ['POST /api/v1/leads/batch', { records: [{ last_name: 'new' }] }],
+        ['PATCH /api/v1/leads/batch', { records: [{ id, last_name: 'after' }] }],
+        ['DELETE /api/v1/leads/batch', { ids: [id] }],
+      ] as const)
+        for (const name of ['If-Match', 'If-None-Match']) {
+          const headers = { [name]: '"x"' };
+          const { status, json } = await instance().call(request, { key, body, headers });
+          assert.deepEqual(
+            [status, json.code, json.error],
+            [
+              400,
+              'invalid_header',
+              `${name} cannot be sent with a batch because it applies to a single record`,
+            ],
+          );
+        }
+      const list = await instance().call('GET /api/v1/leads', { key });
+      assert.deepEqual(
+        (list.json.data as { last_name: string }[]).map(({ last_name }) => last_name),
+        ['before'],
+      );
+    });
+
     test('errors are checked in the order 401, 403, 400, 404, 400 for a reference, 412', async () => {
       const { path, tag } = await create('contacts');
       const put = (headers: Record<string, string>, body: unknown, to = path, as?: string) =>

@@ -318,6 +318,23 @@ onBothDrivers(
       assert.deepEqual(await among('custom.score=21'), []);
     });
 
+    test('filters ignore the values of a record of another resource with the same ID', async () => {
+      const { key, id: organization } = await instance().organization('same-ids');
+      const id = 900_000_001;
+      for (const [resource, name, height] of [
+        ['shops', 'name', 1],
+        ['shelves', 'label', 2],
+      ] as const) {
+        await succeeds(`POST /fields/${resource}`, { key, body: { name: 'height', type: 'integer' } });
+        const text = `insert into ${resource} (organization_id, id, ${name}, custom, created_at, updated_at)
+          values (${organization}, ${id}, 'Same', '{"height": ${height}}', now(), now())`;
+        await instance().database.run({ name: '', text, values: [] });
+      }
+      assert.deepEqual(await namesOf('custom.height=1', key), ['Same']);
+      assert.deepEqual(await namesOf('custom.height=2', key), []);
+      assert.deepEqual(await namesOf('custom.height[ne]=2', key), ['Same']);
+    });
+
     test('the history contains values', async () => {
       const { id } = await succeeds('POST /shops', { body: { name: 'H', custom: { score: 1 } } });
       await succeeds(`PATCH /shops/${id}`, { body: { custom: { score: 2 } } });

@@ -4,8 +4,10 @@ import { request as httpRequest } from 'node:http';
 import { before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
 import fastify from 'fastify';
+import { readConfig } from '../../app/config.ts';
 import { acceptedCoding, compression } from '../../engine/http/compression.ts';
 import { cors, parseOrigins } from '../../engine/http/cors.ts';
+import { httpServer } from '../../engine/http/index.ts';
 import { cpuOf } from '../support/clock.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { definitions, pathOf } from '../support/records.ts';
@@ -70,6 +72,12 @@ onBothDrivers(
     test('a request can last longer than the highest time limit of a statement', () => {
       const highestMs = 600_000;
       assert.ok(instance().app.server.timeout > highestMs);
+    });
+
+    test('idle connections are kept longer than load balancers keep them, and heads have little time', () => {
+      const { server } = instance().app;
+      assert.ok(server.keepAliveTimeout > 60_000);
+      assert.ok(server.headersTimeout <= 10_000);
     });
 
     describe('pages of other origins', () => {
@@ -330,6 +338,14 @@ test('accepts * or exact origins', () => {
   ]) {
     assert.equal(parseOrigins(text), undefined, text);
   }
+});
+
+test('each worker accepts its share of the connections, and LOG_SLOW_MS=0 logs no statement as slow', async () => {
+  const config = readConfig({ MAX_CONNECTIONS: '1000', LOG_SLOW_MS: '0' });
+  const app = await httpServer({ ...config, workers: 4 }, { hold: () => () => {} }, []);
+  // Ten percent more are accepted and receive a 503.
+  assert.deepEqual([app.server.maxConnections, app.slowMs], [275, Number.POSITIVE_INFINITY]);
+  await app.close();
 });
 
 test("selects the client's preferred coding", () => {

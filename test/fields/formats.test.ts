@@ -17,7 +17,7 @@ const cases: readonly (readonly [
   [
     'phone',
     ['110', '123456789012345', '00123456789012345'],
-    ['11', '0011', '1234567890123456', '001234567890123456'],
+    ['11', '0011', '1234567890123456', '001234567890123456', '030+1234'],
   ],
   // Spaces can separate digits, but not the letters of the country. The check digits of all lengths are valid.
   [

@@ -94,11 +94,25 @@ describe('labels', () => {
     ]);
   });
 
+  const field: Field = {
+    ...{ name: 'x_id', location: '', type: fieldTypes.reference, description: '', typeName: 'reference' },
+    ...{ readOnly: false, nullable: true, required: false, default: null, unique: false, sensitive: false },
+  };
+
+  test('labels of references and users do not end with "ID"', () => {
+    const { references, user, int64, string } = fieldTypes;
+    for (const [part, label] of [
+      [{ name: 'tag_ids', type: references }, 'Tags'],
+      [{ name: 'owner_id', type: user }, 'Owner'],
+      [{ name: 'editor_id', type: int64, set: 'editor' }, 'Editor'],
+      [{ name: 'external_id', type: int64 }, 'External ID'],
+      [{ name: 'vat_ids', type: string }, 'VAT IDs'],
+      [{ name: 'about_id_lead_id', alternativeOf: 'about_id' }, 'About'],
+    ] as const)
+      assert.equal(fieldLabel({ ...field, ...part }), label);
+  });
+
   test('a declared label replaces the derived one', () => {
-    const field: Field = {
-      ...{ name: 'x_id', location: '', type: fieldTypes.reference, description: '', typeName: 'reference' },
-      ...{ readOnly: false, nullable: true, required: false, default: null, unique: false, sensitive: false },
-    };
     assert.deepEqual([fieldLabel(field), fieldLabel({ ...field, label: 'Y' })], ['X', 'Y']);
   });
 });

@@ -1,6 +1,7 @@
 // Environment variables: a misspelled or unusable variable is an error at startup instead of being ignored.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { assertEnvironment } from '../../app/commands/config-command.ts';
@@ -106,6 +107,42 @@ describe('misspelled variables', () => {
         await crm([command], { DATABSE_URL: 'postgres://crm@db/crm' }),
         /^crm: DATABSE_URL is not a known variable\. /,
       ));
+});
+
+for (const [name, min, max] of [
+  ['PORT', 0, 65_535],
+  ['ADMIN_PORT', 0, 65_535],
+  ['STOP_DELAY_MS', 0, 600_000],
+  ['WORKERS', 1, 128],
+  ['WORKER_TIMEOUT_MS', 1000, 600_000],
+  ['DATABASE_POOL', 1, 1000],
+  ['DATABASE_REPLICA_LAG_MS', 300, 600_000],
+  ['DATABASE_CONNECT_TIMEOUT_MS', 1, 600_000],
+  ['DATABASE_STATEMENT_TIMEOUT_MS', 1, 600_000],
+  ['DATABASE_LIST_TIMEOUT_MS', 1, 600_000],
+  ['DATABASE_LOCK_TIMEOUT_MS', 1, 600_000],
+  ['RESPONSE_BUFFER_MB', 1, 65_536],
+  ['MAX_CONNECTIONS', 1, 1_000_000],
+  ['LOG_SLOW_MS', 0, 600_000],
+  ['IMPORT_MAX_MB', 1, 1_048_576],
+  ['TRUSTED_PROXIES', 0, 10],
+  ['SESSION_IDLE_MINUTES', 1, 525_600],
+  ['SESSION_HOURS', 1, 8760],
+] as const)
+  test(`${name} is an integer from ${min} to ${max}`, () => {
+    for (const value of [min, max]) assert.doesNotThrow(() => readConfig({ [name]: String(value) }));
+    for (const value of [min - 1, max + 1, `${min}.5`, `${max}x`])
+      assert.throws(() => readConfig({ [name]: String(value) }), {
+        message: new RegExp(`^${name} must be an integer from ${min} to ${max}\\b`),
+      });
+  });
+
+test('sizes are in MiB, and WORKERS=auto is one worker per core', () => {
+  const { responseBytes, importBytes, workers } = readConfig({
+    ...{ RESPONSE_BUFFER_MB: '3', IMPORT_MAX_MB: '5', WORKERS: 'auto' },
+  });
+  assert.deepEqual([responseBytes, importBytes], [3 * 1024 * 1024, 5 * 1024 * 1024]);
+  assert.equal(workers, Math.min(availableParallelism(), 128));
 });
 
 test('DATABASE_POOL with the embedded database', () =>

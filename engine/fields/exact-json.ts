@@ -94,8 +94,15 @@ const [maxDepth, defaultMaxValues] = [200, 40_000];
  * @throws SyntaxError for invalid JSON
  * @throws RangeError if a limit is exceeded. The message completes "it …".
  */
-export function parseExactJson(text: string, maxValues = defaultMaxValues): unknown {
-  const numbers = inexactNumbers(text, maxValues);
+export const parseExactJson = (text: string, maxValues = defaultMaxValues): unknown =>
+  parseWithin(text, maxValues, maxDepth);
+
+/** Parses JSON that the service itself has written, like {@link parseExactJson} but without limits. */
+export const parseOwnJson = (text: string): unknown =>
+  parseWithin(text, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
+
+function parseWithin(text: string, valueLimit: number, depthLimit: number): unknown {
+  const numbers = inexactNumbers(text, valueLimit, depthLimit);
   if (numbers.length === 0) return JSON.parse(text);
   let markedText = '';
   let copiedEnd = 0;
@@ -208,7 +215,7 @@ function isEqual(a: Parts, b: Parts): boolean {
 }
 
 /** Finds, in one pass, the numbers that a double would change. Leaves invalid JSON to JSON.parse. */
-function inexactNumbers(text: string, maxValues: number): Span[] {
+function inexactNumbers(text: string, maxValues: number, depthLimit: number): Span[] {
   const spans: Span[] = [];
   let values = 1;
   let tokens = 0;
@@ -220,7 +227,7 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
       tokens++;
     } else if (charCode === comma || charCode === openList || charCode === openObject) {
       values++;
-      if (charCode !== comma && ++depth > maxDepth) throw new RangeError('is nested too deeply');
+      if (charCode !== comma && ++depth > depthLimit) throw new RangeError('is nested too deeply');
     } else if (charCode === closeList || charCode === closeObject) {
       depth--;
     } else if (charCode === minus || (charCode >= zero && charCode <= nine)) {

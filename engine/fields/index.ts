@@ -32,7 +32,15 @@ export {
 } from './derived.ts';
 export { documentIssue, documentText, parseDocument, schemaIssue } from './documents.ts';
 export { type Encoder, maxJsonBytesPerByte, textCell, verbatim } from './encode.ts';
-export { decimalText, ExactNumber, int64, integerText, isRowId, parseExactJson } from './exact-json.ts';
+export {
+  decimalText,
+  ExactNumber,
+  int64,
+  integerText,
+  isRowId,
+  parseExactJson,
+  parseOwnJson,
+} from './exact-json.ts';
 export {
   type Computation,
   type Deprecation,

@@ -1,6 +1,6 @@
 import type { Database, TextRows } from '../database/index.ts';
 import { errors, type FieldIssue, HttpError } from '../errors.ts';
-import { integerText, parseExactJson } from '../fields/index.ts';
+import { integerText, parseOwnJson } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
 import { cell, type Prepared, prepare, record, rowDecoder } from '../sql/index.ts';
 import { allows } from './access.ts';
@@ -271,7 +271,7 @@ async function writeChildren(
       createPlan,
       await execute(executor, operations.create, createPlan),
     );
-    const { results } = parseExactJson(String(json), Number.POSITIVE_INFINITY) as {
+    const { results } = parseOwnJson(String(json)) as {
       readonly results: readonly { readonly id: unknown }[];
     };
     return results.map(({ id }) => String(integerText(id)));

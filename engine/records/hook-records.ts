@@ -1,5 +1,5 @@
 import { errors, HttpError } from '../errors.ts';
-import { parseExactJson } from '../fields/index.ts';
+import { parseOwnJson } from '../fields/index.ts';
 import { filterHint } from '../query/index.ts';
 import { type Action, allows, everyGrant } from './access.ts';
 import type { Body } from './body.ts';
@@ -179,7 +179,7 @@ export function hookRecords({ module, caller, customFields, run, hooks, isSystem
       };
       const input = { caller, body, strict: true, customFields, signing: cursors };
       const { json, next } = await view.query(executor, input);
-      const records = parseExactJson(`[${String(json)}]`, Number.POSITIVE_INFINITY) as readonly Body[];
+      const records = parseOwnJson(`[${String(json)}]`) as readonly Body[];
       const fields = fieldsOf(view);
       return { records: records.map((record) => toHookValues(fields, record)), next };
     });

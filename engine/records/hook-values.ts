@@ -5,7 +5,7 @@ import {
   type Field,
   integerText,
   type JsonSchema,
-  parseExactJson,
+  parseOwnJson,
   refersToMany,
 } from '../fields/index.ts';
 import type { Body } from './body.ts';
@@ -34,7 +34,7 @@ export const toHookValues = (fields: FieldsByName, body: Body): HookValues =>
 
 /** Returns a record's values as hooks see them. @param json the record as JSON */
 export const parseHookValues = (fields: FieldsByName, json: string): HookValues =>
-  toHookValues(fields, parseExactJson(json, Number.POSITIVE_INFINITY) as Body);
+  toHookValues(fields, parseOwnJson(json) as Body);
 
 function toHookValue(field: Field | undefined, value: unknown): unknown {
   if (value === null) return null;

@@ -1,6 +1,6 @@
 import type { Generated } from 'kysely';
 import { errorJson, errors, type HttpError } from '../errors.ts';
-import { parseExactJson } from '../fields/index.ts';
+import { parseOwnJson } from '../fields/index.ts';
 import { cell, prepare, rowDecoder } from '../sql/index.ts';
 import {
   bigintColumn,
@@ -153,8 +153,7 @@ export function jobJson(job: JobStatus): string {
 }
 
 /** Returns the ID in the JSON of a job, as decimal text. */
-export const idOfJob = (json: string): string =>
-  String((parseExactJson(json, Number.POSITIVE_INFINITY) as { readonly id: unknown }).id);
+export const idOfJob = (json: string): string => String((parseOwnJson(json) as { readonly id: unknown }).id);
 
 /** Returns an error as the JSON of a job. @param requestId ID of the request that started the job */
 export const jobErrorJson = (error: HttpError, requestId: string): string =>

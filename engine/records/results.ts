@@ -1,4 +1,4 @@
-import { parseExactJson } from '../fields/index.ts';
+import { parseOwnJson } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 
 /** JSON, as text or bytes. */
@@ -107,11 +107,11 @@ export type RecordValues = Readonly<Record<string, unknown>>;
 
 /** Returns a record's values. */
 export const recordValues = ({ json }: { readonly json: EncodedJson }): RecordValues =>
-  parseExactJson(String(json)) as RecordValues;
+  parseOwnJson(String(json)) as RecordValues;
 
 /** Returns the values of a page's records. */
 export const pageValues = ({ json }: PageResult): readonly RecordValues[] =>
-  parseExactJson(`[${String(json)}]`) as readonly RecordValues[];
+  parseOwnJson(`[${String(json)}]`) as readonly RecordValues[];
 
 /** The values of a change to a record. */
 export interface ChangeValues {
@@ -130,7 +130,7 @@ export interface ChangeValues {
 
 /** Returns the values of changes. */
 export const changeValues = ({ changes }: HistoryResult): readonly ChangeValues[] =>
-  parseExactJson(`[${changes.join(',')}]`) as readonly ChangeValues[];
+  parseOwnJson(`[${changes.join(',')}]`) as readonly ChangeValues[];
 
 // Response headers that several operations share, for the OpenAPI document and CORS.
 

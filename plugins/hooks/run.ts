@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
-import { parseExactJson } from '../../engine/fields/index.ts';
+import { parseOwnJson } from '../../engine/fields/index.ts';
 import {
   type Body,
   type CommittedChange,
@@ -190,7 +190,7 @@ export function commitRunner(
         await sql`update crm_hook_places set leased_until = now() where ${keyOf(place)}`.execute(tables);
         return;
       }
-      const change = parseExactJson(json, Number.POSITIVE_INFINITY) as FeedChange;
+      const change = parseOwnJson(json) as FeedChange;
       const hook = own.byResource.get(change.resource);
       if (hook !== undefined && Date.parse(change.at) >= place.since) {
         try {

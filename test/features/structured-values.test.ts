@@ -89,6 +89,7 @@ onBothDrivers(
         [{ tags: ['a', 'b', 'c', 'd'] }, 'tags', 'tags must contain at most 3 values'],
         [{ rooms: [2147483648] }, 'rooms[0]', 'rooms[0] must be an integer from -2147483648 to 2147483647'],
         [{ ratios: [null] }, 'ratios[0]', 'ratios[0] must be a number'],
+        [{ rooms: Array.from({ length: 101 }, () => 1) }, 'rooms', 'rooms must contain at most 100 values'],
         [{ kinds: ['sale', 'lease'] }, 'kinds', 'kinds must contain only sale, rent'],
         [{ price: 5 }, 'price', 'price must be an object such as {"amount":12.5,"currency":"EUR"}'],
         [
@@ -98,6 +99,11 @@ onBothDrivers(
         ],
         [{ price: money(-1) }, 'price', 'price must be at least 0'],
         [{ price: money(1000001) }, 'price', 'price must be at most 1000000.5'],
+        [
+          { price: { amount: JSON.rawJSON('1000000.50000000000000000001'), currency: 'EUR' } },
+          'price',
+          'price must be at most 1000000.5',
+        ],
         [
           { deposit: money(5, 'eur') },
           'deposit',
@@ -132,6 +138,7 @@ onBothDrivers(
         [{ plan: {} }, 'plan', 'plan must contain "floors"'],
         [{ plan: { floors: [1, 'b'] } }, 'plan', 'plan.floors[1] must be an integer'],
         [{ plan: { floors: [], other: 1 } }, 'plan', 'plan must not contain "other"'],
+        [{ plan: { floors: [], ['x'.repeat(61)]: 1 } }, 'plan', `plan must not contain "${'x'.repeat(60)}"`],
         [{ plan: { floors: [], note: 'c' } }, 'plan', 'plan.note must be one of "a", "b"'],
         [{ tree: { children: [{ children: 5 }] } }, 'tree', 'tree.children[0].children must be a list'],
         [{ tree: { 'a/b~c': 1 } }, 'tree', 'tree.a/b~c must be a string'],
@@ -140,6 +147,19 @@ onBothDrivers(
           const { status, json } = await send('POST /lofts', values);
           assert.deepEqual([status, json.fields], [400, [{ field, message }]]);
         });
+
+      test('accepts lists and amounts at the limits', async () => {
+        const values = {
+          tags: ['😀'.repeat(500), '', 'c'],
+          rooms: Array.from({ length: 100 }, () => -2147483648),
+          price: { amount: JSON.rawJSON('1000000.50000000000000000000'), currency: 'EUR' },
+        };
+        const { json } = await create(values);
+        assert.deepEqual(
+          [json.tags, json.rooms, json.price],
+          [values.tags, values.rooms, money(1_000_000.5)],
+        );
+      });
 
       test('accepts documents of 64 KiB, and numbers of any length that a schema allows', async () => {
         const details = { text: 'x'.repeat(65_536 - '{"text":""}'.length) };
@@ -426,6 +446,29 @@ onBothDrivers(
         }
       ).components.schemas;
       assert.equal(LoftInput?.properties.fee?.description, 'Default: `{"amount":12.5,"currency":"EUR"}`.');
+    });
+
+    test('pages and the history show documents that exceed the limits of a request together', async () => {
+      const large = await instance().organization('large');
+      const browser = await signIn(instance(), administratorOf(large));
+      const call = { key: large.key };
+      const values = Array.from({ length: 30_000 }, () => 1);
+      const nested = JSON.parse('['.repeat(199) + ']'.repeat(199));
+      for (const [first, second] of [
+        [{ name: 'Large', details: values }, { options: values }],
+        [{ name: 'Deep', details: nested }, { name: 'Deeper' }],
+      ]) {
+        const { status, json } = await send('POST /lofts', first, call);
+        assert.equal(status, 201, String(first?.name));
+        const { status: patched } = await send(`PATCH /lofts/${json.id}`, second, call);
+        assert.equal(patched, 200);
+        for (const path of [`lofts/${json.id}`, `lofts/${json.id}/edit`, 'lofts'])
+          assert.equal(
+            (await browser.get(`/setup/o/large/data/${path}`)).status,
+            200,
+            `${first?.name}: ${path}`,
+          );
+      }
     });
 
     test('the API description contains the types', async () => {

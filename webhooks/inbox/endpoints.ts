@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { CompiledQuery } from 'kysely';
 import { sqlState } from '../../engine/database/index.ts';
 import { errors, HttpError, UserError } from '../../engine/errors.ts';
-import { documentText, parseExactJson } from '../../engine/fields/index.ts';
+import { documentText, parseOwnJson } from '../../engine/fields/index.ts';
 import { rejectOtherMethods } from '../../engine/http/index.ts';
 import { statementOf, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import {
@@ -107,7 +107,7 @@ async function passToChannel(
   const [secret, token] = await Promise.all([open(row.secret), open(row.token)]);
   const { provider, endpoint } = row;
   await channel.process(
-    { id: eventId, data: parseExactJson(row.payload, Number.POSITIVE_INFINITY) },
+    { id: eventId, data: parseOwnJson(row.payload) },
     {
       webhooks,
       integration: { id: owner, provider, endpoint, organization, secret, token },

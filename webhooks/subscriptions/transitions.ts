@@ -1,6 +1,6 @@
 import type { ResourceView } from '../../engine/compile/index.ts';
 import type { FieldIssue } from '../../engine/errors.ts';
-import { ExactNumber, parseExactJson } from '../../engine/fields/index.ts';
+import { ExactNumber, parseOwnJson } from '../../engine/fields/index.ts';
 import { type ChangeStates, loggedFieldNames, type RecordValues } from '../../engine/records/index.ts';
 
 /** A value of a field, which a transition compares. */
@@ -83,7 +83,7 @@ export function containsTransitions(
 ): boolean {
   if (action !== 'update' || previous === null || after === null) return false;
   const changedNames = JSON.parse(changed) as readonly string[];
-  const [before, now] = [previous, after].map((json) => parseExactJson(json) as RecordValues);
+  const [before, now] = [previous, after].map((json) => parseOwnJson(json) as RecordValues);
   return Object.entries(transitions).every(
     ([name, { from, to }]) =>
       changedNames.includes(name) &&

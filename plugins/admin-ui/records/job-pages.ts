@@ -1,6 +1,6 @@
 import { resourceLabel } from '../../../engine/definition/index.ts';
 import { errors } from '../../../engine/errors.ts';
-import { documentText, humanize, parseExactJson } from '../../../engine/fields/index.ts';
+import { documentText, humanize, parseOwnJson } from '../../../engine/fields/index.ts';
 import { type Body, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
 import { jobsTexts, progressOfJob, stateOfJob, type VisibleJob } from '../../jobs/index.ts';
 import { type Link, redirectDone } from '../shell/index.ts';
@@ -133,12 +133,10 @@ interface JobParts {
 
 /** Returns the parts of the page of an action: the properties of its result, and its error. */
 const actionParts = ({ t }: DataRequest, { result, error }: VisibleJob): JobParts => ({
-  values: Object.entries(result === '' ? {} : (parseExactJson(result, Number.POSITIVE_INFINITY) as Body)).map(
-    ([name, value]) => ({
-      label: humanize(name),
-      text: typeof value === 'string' ? value : documentText(value),
-    }),
-  ),
+  values: Object.entries(result === '' ? {} : (parseOwnJson(result) as Body)).map(([name, value]) => ({
+    label: humanize(name),
+    text: typeof value === 'string' ? value : documentText(value),
+  })),
   problem: error === '' ? t('actionFailed') : (JSON.parse(error) as { readonly error: string }).error,
 });
 

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
-import { parseExactJson } from '../../../engine/fields/index.ts';
+import { parseOwnJson } from '../../../engine/fields/index.ts';
 import type { ChangeValues } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { type InstanceSecrets, signing } from '../../access/secrets/index.ts';
@@ -98,7 +98,7 @@ export function prepareUndo(
       return rows.flatMap(({ record, ...change }) => {
         const view = views.get(change.resource);
         if (view === undefined) return [];
-        const values = record === null ? {} : (parseExactJson(record) as DataRecord);
+        const values = record === null ? {} : (parseOwnJson(record) as DataRecord);
         return [{ ...change, title: titles.of(view, { ...values, id: change.id }) }];
       });
     };

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, HttpError } from '../../../engine/errors.ts';
-import { parseExactJson } from '../../../engine/fields/index.ts';
+import { parseOwnJson } from '../../../engine/fields/index.ts';
 import {
   allows,
   approverName,
@@ -89,8 +89,7 @@ export const grantOf = (
 ): string | undefined => (tool === 'act' ? actions.find(({ name }) => name === action)?.grant : tool);
 
 /** Returns the values or the action's input of a proposal. */
-export const proposedBody = ({ body }: Pick<Proposal, 'body'>): Body =>
-  parseExactJson(body, Number.POSITIVE_INFINITY) as Body;
+export const proposedBody = ({ body }: Pick<Proposal, 'body'>): Body => parseOwnJson(body) as Body;
 
 /** Why a proposal was not approved: another decision, its key, its record, or an error of the write, which can be tried again. */
 export type ApprovalFailure = 'decided' | 'expired' | 'key' | 'outdated' | HttpError;

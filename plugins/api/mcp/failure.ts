@@ -1,6 +1,6 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { errorJson, type HttpError } from '../../../engine/errors.ts';
-import { parseExactJson } from '../../../engine/fields/index.ts';
+import { parseOwnJson } from '../../../engine/fields/index.ts';
 import type { Tool, ToolResult } from './tool.ts';
 
 /**
@@ -16,7 +16,7 @@ export function failureResult(
     requestId,
   }: { readonly tool: Tool; readonly view: ResourceView | undefined; readonly requestId: string },
 ): ToolResult {
-  const error = parseExactJson(errorJson(failure, { request_id: requestId })) as ToolResult;
+  const error = parseOwnJson(errorJson(failure, { request_id: requestId })) as ToolResult;
   const teaches = failure.status === 400 && failure.extra.fields !== undefined && view !== undefined;
   return teaches ? { ...error, example: { tool: tool.name, arguments: tool.example(view) } } : error;
 }

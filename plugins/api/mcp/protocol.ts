@@ -1,7 +1,7 @@
 import type { Server } from '@modelcontextprotocol/server';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { errors, HttpError } from '../../../engine/errors.ts';
-import { documentText, ExactNumber, parseExactJson } from '../../../engine/fields/index.ts';
+import { documentText, ExactNumber, parseOwnJson } from '../../../engine/fields/index.ts';
 import { assertWritable, httpErrorOf, json, rejectOtherMethods } from '../../../engine/http/index.ts';
 import { isLoopback } from '../../../engine/loopback.ts';
 import { type Body, type Caller, type Principal, readBody } from '../../../engine/records/index.ts';
@@ -140,7 +140,7 @@ const rpcError = (code: number, message: string): string =>
 /** Returns a JSON-RPC response with the error for a method that does not exist instead of its own error. */
 const withMethodNotFound = (response: string): string =>
   documentText({
-    ...(parseExactJson(response) as Body),
+    ...(parseOwnJson(response) as Body),
     error: { code: methodNotFound, message: 'Method not found' },
   });
 

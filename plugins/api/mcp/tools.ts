@@ -1,6 +1,6 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
 import { errors } from '../../../engine/errors.ts';
-import { ExactNumber, parseExactJson } from '../../../engine/fields/index.ts';
+import { ExactNumber, parseOwnJson } from '../../../engine/fields/index.ts';
 import type { Query } from '../../../engine/query/index.ts';
 import {
   type Body,
@@ -232,7 +232,7 @@ export const tools: readonly Tool[] = [
         body,
       });
       const compact = compactor(call, textLengths.many);
-      const records = parseExactJson(`[${String(page.json)}]`) as readonly RecordValues[];
+      const records = parseOwnJson(`[${String(page.json)}]`) as readonly RecordValues[];
       return withNote(
         {
           records: records.map((record) => compact.record(view, record, fields)),
@@ -295,7 +295,7 @@ export const tools: readonly Tool[] = [
         query,
         where: conditions,
       });
-      return { groups: parseExactJson(`[${String(json)}]`) };
+      return { groups: parseOwnJson(`[${String(json)}]`) };
     },
   },
   {
@@ -484,7 +484,7 @@ export const tools: readonly Tool[] = [
         };
       }
       const { json, isReplayed } = await compiled.run(call.database, input);
-      const result = parseExactJson(json);
+      const result = parseOwnJson(json);
       return { [action.job ? 'job' : 'result']: result, ...(isReplayed && { replayed: true }) };
     },
   },

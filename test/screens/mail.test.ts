@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { disableUser, findUserBy } from '../../plugins/access/identity/operator-users.ts';
-import { type MailSettings, mailer, transportOf } from '../../plugins/operations/mail/mail.ts';
+import { type MailSettings, mailer, mailTemplate, transportOf } from '../../plugins/operations/mail/mail.ts';
 import {
   administratorOf,
   optionOf,
@@ -347,6 +347,49 @@ describe('email after configuration changes', () => {
   });
 });
 
+test('a rejected email is logged without addresses and secrets', async () => {
+  const settings: MailSettings = {
+    ...{ from: 'crm@people.example', url: server.url, host: '', port: 587, user: '', password: '' },
+    allow_plaintext: false,
+  };
+  const lines: unknown[] = [];
+  const log = { warn: (...line: readonly unknown[]) => void lines.push(line) };
+  const { send, sendsLinks } = mailer(
+    () => settings,
+    () => '',
+    log,
+  );
+  assert.equal(sendsLinks(), false);
+  const message = { to: 'log@people.example', subject: 'One\r\nBcc: two@people.example', text: 'Three' };
+  server.mode = 'refuse';
+  const refused = await send(message).finally(() => {
+    server.mode = 'accept';
+  });
+  assert.deepEqual(
+    [refused, lines],
+    [false, [[{ code: 'EENVELOPE', response_code: 451 }, 'email rejected by the server']]],
+  );
+  assert.equal(await send(message), true);
+  const mail = server.arrived.find(({ to }) => to === message.to);
+  assert.deepEqual([mail?.subject, mail?.text.trim()], ['One Bcc: two@people.example', 'Three']);
+  assert.equal(lines.length, 1);
+});
+
+test('values in emails are single lines without HTML', () => {
+  const folder = temporaryFolder();
+  const path = join(folder.path, 'mail.hbs');
+  writeFileSync(path, '{{t "hello" name=name}}\n\n{{#each links}}{{url}}\n{{/each}}{{name}}\n');
+  const render = mailTemplate<'en'>(path, (_language, name, { name: to }) => `${name} ${to}`);
+  const links = [{ url: 'https://a.example/?b=1&c\nd' }, { url: 'e\u2028f' }];
+  assert.deepEqual(render('a@b.example', 'en', { name: 'A <b>\r\nB', links }), {
+    to: 'a@b.example',
+    subject: 'hello A <b> B',
+    text: 'https://a.example/?b=1&c d\ne f\nA <b> B\n',
+  });
+  assert.throws(() => render('a@b.example', 'en', { links }), /"name" not defined/);
+  folder.remove();
+});
+
 test('mail is sent to the configured server, over TLS unless it is on this machine', async () => {
   const none: MailSettings = {
     ...{ from: 'crm@people.example', url: '', host: '', port: 587, user: '', password: '' },
@@ -359,6 +402,10 @@ test('mail is sent to the configured server, over TLS unless it is on this machi
     [
       { url: 'smtp://crm%40people:p%3Aw%2F@mail.example', host: 'ignored.example', user: 'ignored' },
       ['mail.example', 587, false, true, { user: 'crm@people', pass: 'p:w/' }],
+    ],
+    [
+      { url: 'smtp://crm:100%@mail.example' },
+      ['mail.example', 587, false, true, { user: 'crm', pass: '100%' }],
     ],
     [{ url: 'smtps://mail.example' }, ['mail.example', 465, true, true, undefined]],
     [{ url: 'smtps://[2001:db8::1]:10465' }, ['2001:db8::1', 10465, true, true, undefined]],

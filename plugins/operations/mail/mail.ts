@@ -121,10 +121,16 @@ function serverOf({ url, host, port, user, password }: MailSettings) {
   return { host, port, secure: port === 465, ...(user === '' ? {} : { auth: { user, pass: password } }) };
 }
 
-const credentials = ({ username, password }: URL) => ({
-  user: decodeURIComponent(username),
-  pass: decodeURIComponent(password),
-});
+const credentials = ({ username, password }: URL) => ({ user: decoded(username), pass: decoded(password) });
+
+/** Decodes a part of a URL. Returns it unchanged if it contains a "%" that is not part of an escape. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
 
 /** Returns a text of a catalogue in a language. */
 type TextOf<Language> = (

@@ -2,9 +2,9 @@
 // process dies.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { tablesOf } from '../../engine/tables/index.ts';
+import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
-import { removeExpired } from '../../plugins/tenants/erasure/erasure-requests.ts';
+import { changeState, claimErasure, confirmErasure } from '../../plugins/tenants/erasure/erasure-requests.ts';
 import { settled } from '../support/erasures.ts';
 import { administratorOf, formsOf, problemOf, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -163,15 +163,65 @@ onBothDrivers('erasures in the background', (instance) => {
       changed_at: new Date(Date.now() - minutes * 60_000),
     }));
     await tables.insertInto('crm_erasures').values(rows).execute();
-    await removeExpired(tables);
-    const left = await erasures()
-      .select('error')
-      .where('organization_id', '=', old.id)
-      .orderBy('id')
-      .execute();
-    assert.deepEqual(
-      left.map(({ error }) => error),
-      cases.filter(({ isKept }) => isKept).map(({ state, minutes }) => `${state} ${minutes}`),
-    );
+    const kept = cases.filter(({ isKept }) => isKept).map(({ state, minutes }) => `${state} ${minutes}`);
+    const left = async () =>
+      (await erasures().select('error').where('organization_id', '=', old.id).orderBy('id').execute()).map(
+        ({ error }) => error,
+      );
+    // Any request wakes the worker.
+    const browser = await signIn(instance(), administratorOf(acme));
+    await browser.submit(find, find, { texts: 'nobody@example.com' });
+    await until(async () => (await left()).length <= kept.length, 'the deletion');
+    assert.deepEqual(await left(), kept);
+  });
+
+  /** Runs work in a transaction that is rolled back, so that the service does not see its rows. */
+  const undone = async (work: (tables: Tables) => Promise<void>) => {
+    const end = new Error('the end');
+    const run = transaction(instance().database, async (tables) => {
+      await work(tables);
+      throw end;
+    });
+    await assert.rejects(run, end);
+  };
+  const row = { request: '', result: '', error: '', searched: '0', claimed_until: null };
+
+  test('the oldest one is claimed first, and only one of an organization at a time', async () => {
+    const [one, two] = [await instance().organization('one'), await instance().organization('two')];
+    await undone(async (tables) => {
+      const rows = ([two, one, one] as const).map(({ id }, index) => ({
+        ...{
+          ...row,
+          organization_id: id,
+          state: index === 1 ? ('erasing' as const) : ('searching' as const),
+        },
+        changed_at: new Date(Date.now() - (index + 1) * 86_400_000),
+      }));
+      await tables.insertInto('crm_erasures').values(rows).execute();
+      const claim = async () => {
+        const claimed = await claimErasure(tables);
+        return claimed && [claimed.organization, claimed.state, claimed.id];
+      };
+      const first = await claim();
+      assert.deepEqual(first?.slice(0, 2), [one.id, 'searching']);
+      assert.deepEqual((await claim())?.slice(0, 2), [two.id, 'searching']);
+      assert.equal(await claim(), undefined, 'the other one of the first organization waits');
+      assert.ok(await changeState(tables, one.id, first?.[2] ?? '', 'searching', { state: 'found' }));
+      assert.deepEqual((await claim())?.slice(0, 2), [one.id, 'erasing']);
+    });
+  });
+
+  test('a result can be confirmed once', async () => {
+    const { id: organization } = await instance().organization('confirmed');
+    await undone(async (tables) => {
+      const { id } = await tables
+        .insertInto('crm_erasures')
+        .values({ ...row, organization_id: organization, state: 'found' })
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      const confirm = () => confirmErasure(tables, organization, id, 'sealed');
+      await confirm();
+      await assert.rejects(confirm(), { name: 'UserError' });
+    });
   });
 });

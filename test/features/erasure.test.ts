@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import { personalDataTables, tablesOf } from '../../engine/tables/index.ts';
+import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import { whatsappBody } from '../support/channels.ts';
 import { runCommand } from '../support/command-line.ts';
 import { settled } from '../support/erasures.ts';
@@ -133,7 +134,10 @@ onBothDrivers('erasure', (instance) => {
       ...['--text', 'Quillfeather'],
     ];
     const preview = await forget(acme, ...criteria);
-    assert.match(preview.text, /Nothing was erased/);
+    assert.match(
+      preview.text,
+      /^where +what\nleads +record \d+\n[\s\S]*\nSearched for: Quillfeather, [\s\S]*\nNothing was erased\. To erase this data permanently, pass --erase\.$/,
+    );
     const before = preview.json as Record<string, Record<string, unknown>>;
     assert.deepEqual(before.records, { leads: [ids.id], contacts: [ids.contact] });
     assert.deepEqual(before.rows, {
@@ -152,7 +156,9 @@ onBothDrivers('erasure', (instance) => {
     });
     assert.equal((await call(`GET /api/v1/leads/${ids.id}`)).email, email);
 
-    assert.deepEqual((await forget(acme, ...criteria, '--erase')).json, { ...before, erased: true });
+    const erasure = await forget(acme, ...criteria, '--erase');
+    assert.deepEqual(erasure.json, { ...before, erased: true });
+    assert.match(erasure.text, /^where +erased\nleads +record \d+\n[\s\S]*\nSearched for: [^\n]+$/);
     const history = await call(`GET /api/v1/leads/${ids.id}/history`);
     assert.deepEqual(
       (history.data as Record<string, unknown>[]).map(({ action, before: was, after }) => [
@@ -256,6 +262,36 @@ onBothDrivers('erasure', (instance) => {
     ]);
   });
 
+  test("a record's values of 5 to 200 characters are search terms", async () => {
+    const lengths = [4, 5, 200, 201];
+    const records = lengths.map((length) => ({
+      status: 'Lengths',
+      email: String(length).padEnd(length, 'x'),
+    }));
+    await call('POST /api/v1/leads/batch', { records });
+    const { texts } = (await forget(acme, '--records', 'leads?status=Lengths')).json as { texts: string[] };
+    assert.deepEqual(
+      texts.map(({ length }) => length),
+      [5, 200],
+    );
+  });
+
+  test('finds a deleted record whose changes follow many others in the same transaction', async () => {
+    const records = Array.from({ length: 150 }, (_, n) => ({ last_name: n === 149 ? 'Latecomer' : 'Other' }));
+    const { results } = await call('POST /api/v1/leads/batch', { records });
+    const { id } = (results as { id: number }[]).at(-1) ?? assert.fail();
+    await call(`DELETE /api/v1/leads/${id}`);
+    assert.equal((await forget(acme, '--text', 'Latecomer', '--erase')).json.changes, 2);
+    const { data } = await call(`GET /api/v1/leads/${id}/history`);
+    assert.deepEqual(
+      (data as Record<string, unknown>[]).map(({ before: was, after }) => [was, after]),
+      [
+        [null, null],
+        [null, null],
+      ],
+    );
+  });
+
   test("a record's values of fewer than five characters are not search terms", async () => {
     const email = 'short.phone@example.com';
     await call('POST /api/v1/leads', { email, phone: '1234' });
@@ -302,10 +338,39 @@ onBothDrivers('erasure', (instance) => {
     const { id } = await call('POST /api/v1/cases', { subject: 'About Wintermute and others' });
     const history = async () => (await call(`GET /api/v1/cases/${id}/history`)).data;
     const changes = await history();
-    const { json } = await forget(acme, '--text', 'wintermute', '--erase');
+    const { json, text } = await forget(acme, '--text', 'wintermute', '--erase');
     assert.deepEqual((json as Record<string, unknown>).mentions, { cases: [String(id)] });
+    assert.ok(text.endsWith(`\nAlso mentioned in records that are left unchanged: cases ${id}`), text);
     assert.equal((await call(`GET /api/v1/cases/${id}`)).subject, 'About Wintermute and others');
     assert.deepEqual(await history(), changes);
+  });
+
+  test('lists the first 20 records of a resource that mention the person', async () => {
+    const records = Array.from({ length: 21 }, () => ({ subject: 'About Mentionable' }));
+    const { results } = await call('POST /api/v1/cases/batch', { records });
+    const ids = (results as { id: number }[]).map(({ id }) => String(id));
+    const { mentions } = (await forget(acme, '--text', 'Mentionable')).json;
+    assert.deepEqual(mentions, { cases: ids.slice(0, 20) });
+  });
+
+  test('rejects records with more than 50 search terms', async () => {
+    const term = (n: number) => ({ status: 'Terms', email: `${n}@terms.example`, phone: `+49 170 2000${n}` });
+    await call('POST /api/v1/leads/batch', { records: Array.from({ length: 25 }, (_, n) => term(n + 100)) });
+    const search = () => forget(acme, '--records', 'leads?status=Terms');
+    assert.equal(((await search()).json.texts as string[]).length, 50);
+    await call('POST /api/v1/leads', { status: 'Terms', email: 'one.more@terms.example' });
+    await assert.rejects(
+      search(),
+      /the search would need more than 50 search terms\. Select fewer records\./,
+    );
+  });
+
+  test('accepts input of the maximum size, and terms of the minimum length', () => {
+    const { check } = createErasure(instance().resources);
+    const records = Array.from({ length: 20 }, () => 'leads?email=x'.padEnd(500));
+    const texts = [' abcde ', ...Array.from({ length: 19 }, () => 'x'.repeat(200))];
+    check({ organization: acme.id, records, texts });
+    assert.throws(() => check({ organization: acme.id, records, texts: ['abcd'] }), /"abcd" is too short/);
   });
 
   for (const [args, message] of [
@@ -351,12 +416,15 @@ onBothDrivers('erasure', (instance) => {
 
   test('counts a record once that several selections contain', async () => {
     const selected = { last_name: 'Twice', email: 'twice@example.com' };
-    await call('POST /api/v1/leads/batch', { records: Array.from({ length: 60 }, () => selected) });
+    await call('POST /api/v1/leads/batch', { records: Array.from({ length: 100 }, () => selected) });
     const selection = 'leads?email=twice@example.com';
     const { records } = (
       await forget(acme, '--records', selection, `${selection}&created_at[gte]=2000-01-01T00:00:00Z`)
     ).json as { records: Record<string, string[]> };
-    assert.equal(records.leads?.length, 60);
+    assert.equal(records.leads?.length, 100);
+    await call('POST /api/v1/contacts', selected);
+    const both = forget(acme, '--records', selection, 'contacts?email=twice@example.com');
+    await assert.rejects(both, /more than 100 records/, 'the limit applies to all resources together');
   });
 
   test('rejects more records than one person can have', async () => {
@@ -381,6 +449,7 @@ onBothDrivers('erasure', (instance) => {
       last_name: 'Browserly',
       email: 'browserly@example.com',
     });
+    await forget(acme, '--text', 'nobody@example.com', '--erase');
     const browser = await signIn(instance(), administratorOf(acme));
     const page = '/setup/o/acme/forgetting';
     const nobody = await settled(
@@ -412,7 +481,9 @@ onBothDrivers('erasure', (instance) => {
       [`user ${confirmer}`, 'forget person null'],
       'the member who confirmed it',
     );
-    assert.ok(readable((await browser.get(page)).text).includes(login.email));
+    const list = readable((await browser.get(page)).text);
+    assert.ok(list.includes(login.email));
+    assert.ok(list.indexOf(login.email) < list.indexOf('command line'), 'the newest erasure comes first');
     assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
     assert.doesNotMatch(await dump(instance()), /browserly/i);
   });

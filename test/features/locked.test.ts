@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { purgeValues } from '../../plugins/tenants/custom-fields/retention.ts';
 import { deleteOrganization } from '../../plugins/tenants/organizations/remove.ts';
 import { purgeStep } from '../../plugins/tenants/trash/purge.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -489,6 +490,21 @@ onBothDrivers(
       assert.equal((await send(`GET /invoices/${id}`)).json.buyer_id, buyer);
       assert.equal((await send(`PATCH /invoices/${id}`, { state: 'refunded' })).status, 200);
       assert.equal(await purged(), true);
+    });
+
+    test('values of deleted custom fields are also deleted in locked records', async () => {
+      const fields = (request: string, body?: object) =>
+        instance().call(request.replace(' ', ' /fields/invoices'), { key: acme.key, body });
+      assert.equal((await fields('POST ', { name: 'memo', type: 'string' })).status, 201);
+      const { id } = await paid({ custom: { memo: 'x' } });
+      assert.equal((await fields('DELETE /memo')).status, 200);
+      const tables = tablesOf(instance().database);
+      await sql`update crm_custom_fields set deleted_at = now() - interval '31 days' where name = 'memo'`.execute(
+        tables,
+      );
+      await purgeValues({ name: 'invoices' })(tables);
+      const { rows } = await sql`select custom::text from invoices where id = ${id}`.execute(tables);
+      assert.deepEqual(rows, [{ custom: '{}' }]);
     });
 
     test('an erasure deletes what locked records refer to', async () => {

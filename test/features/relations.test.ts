@@ -421,6 +421,20 @@ onBothDrivers(
         assert.equal(await status(path), 404, path);
     });
 
+    test('an erasure fails if it would delete too many records', async () => {
+      const folder_id = await create('folders', { name: 'Full' });
+      await instance().database.run({
+        name: '',
+        text: `insert into papers (organization_id, folder_id, name, created_at, updated_at)
+          select $1::bigint, $2::bigint, '', now(), now() from generate_series(1, 10001)`,
+        values: [alpha.id, String(folder_id)],
+      });
+      await assert.rejects(
+        runCommand(instance(), ['person', 'forget', '--org', 'alpha', '--records', 'folders?name=Full']),
+        new RegExp(`more than 10000 records would be deleted with folders ${folder_id}$`),
+      );
+    });
+
     test('the client throws an error with the referrers', async () => {
       const paper_id = await create('papers', { folder_id: await create('folders') });
       await create('clamps', { paper_id });

@@ -4,14 +4,14 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
-import { listRows, tablesOf } from '../../engine/tables/index.ts';
+import { listRows, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { keyRows } from '../../plugins/access/api-keys/keys.ts';
-import { deleteOrganization } from '../../plugins/tenants/organizations/index.ts';
+import { createOrganization, deleteOrganization } from '../../plugins/tenants/organizations/index.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
-import { makePerson } from '../support/people.ts';
+import { activityOf, command, makePerson } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -152,18 +152,18 @@ onBothDrivers(
     });
 
     test('lists organizations, including those without members, and renames them', async () => {
-      await run('org', 'create', 'vacant');
+      await run('org', 'create', 'abacus');
       const { json, text } = await run('org', 'list');
-      await run('org', 'delete', 'vacant', '--yes', 'vacant');
+      await run('org', 'delete', 'abacus', '--yes', 'abacus');
       assert.deepEqual(
         (json.organizations as { slug: string; members: number }[]).map(({ slug, members }) => [
           slug,
           members,
         ]),
         [
+          ['abacus', 0],
           ['acme', 1],
           ['globex', 1],
-          ['vacant', 0],
         ],
       );
       assert.match(text, /^id +slug +name +members +phone region +created\n/);
@@ -181,6 +181,27 @@ onBothDrivers(
         await assert.rejects(run(...args), message);
       }
     });
+
+    for (const [slug, isValid] of [
+      ['7', true],
+      ['a--b', true],
+      ['a'.repeat(63), true],
+      ['a'.repeat(64), false],
+      ['', false],
+      ['-a', false],
+      ['a-', false],
+      ['a_b', false],
+      ['a\n', false],
+      ['ä', false],
+    ] as const)
+      test(`the slug ${JSON.stringify(slug)} is ${isValid ? '' : 'not '}valid`, async () => {
+        const end = new Error('the end');
+        const created = transaction(instance().database, async (tables) => {
+          await createOrganization(tables, command(instance()), slug, 'A');
+          throw end;
+        });
+        await assert.rejects(created, isValid ? end : /is not a valid slug/);
+      });
 
     test('adds, shows and removes the grants of a profile', async () => {
       await run('profile', 'create', 'sales', '--org', 'acme', '--grant', 'leads:list,read');
@@ -294,6 +315,14 @@ onBothDrivers(
       const reader = await makePerson(instance(), [{ organization: acme, grants }], { verified: true });
       const other = await signIn(instance(), reader);
       assert.equal((await other.get(`${base}/new`)).status, 403, 'only administrators can create one');
+      const unverified = await signIn(instance(), administratorOf(acme));
+      const refused = await unverified.submit(`${base}/new`, `${base}/new`, { name: 'x', slug: 'x' });
+      assert.equal(refused.status, 400);
+      assert.match(
+        problemOf(refused),
+        /is unverified and can only belong to the organization that created it/,
+      );
+      await assert.rejects(run('org', 'rename', 'x', '--name', 'y'), /organization "x" does not exist/);
       await mayMake('nobody');
       assert.equal((await browser.post(`${base}/new`, { name: 'x', slug: 'x' })).status, 403);
       await deleteOrganization(instance().database, id);
@@ -346,6 +375,13 @@ onBothDrivers(
       const exported = await browser.get(`${base}/paged/export`);
       assert.match(exported.headers.get('content-disposition') ?? '', /filename="paged\.ndjson"/);
       assert.match(exported.text, /^\{"kind":"organization","organization":\{.*"Paged & Co"/);
+      assert.deepEqual(
+        (await activityOf(instance(), paged.id))
+          .filter(({ did }) => did.endsWith(` organization ${paged.id}`))
+          .slice(-2)
+          .map(({ actor, did }) => [actor, did]),
+        ['update', 'export'].map((action) => [`user ${paged.user}`, `${action} organization ${paged.id}`]),
+      );
       const remove = (slug: string) =>
         browser.submit(`${base}/paged/delete`, `${base}/paged/delete`, { slug });
       const response = await remove('acme');
@@ -363,6 +399,10 @@ onBothDrivers(
         const folder = temporaryFolder();
         const file = join(folder.path, 'acme.ndjson');
         const exact = await post('opportunities', { name: 'Zoë\n☃', amount: 0.1 });
+        await run('org', 'phone-region', 'acme', 'de');
+        assert.equal((await activityOf(instance(), acme.id)).at(-1)?.did, `update organization ${acme.id}`);
+        await sql`insert into crm_custom_fields (organization_id, resource, name, type, options, created_at, deleted_at)
+          values (${acme.id}, 'leads', 'hat_size', 'integer', '{}', now(), now())`.execute(tables());
         const { json } = await run('org', 'export', 'acme', file);
         const text = readFileSync(file, 'utf8');
         assert.deepEqual([json.bytes, statSync(file).mode & 0o777], [Buffer.byteLength(text), 0o600]);
@@ -374,6 +414,20 @@ onBothDrivers(
         assert.deepEqual(
           [...kinds.keys()],
           ['organization', 'profile', 'member', 'team', 'custom_field', 'record', 'note', 'change'],
+        );
+        const [{ organization } = assert.fail()] = kinds.get('organization') ?? [];
+        const { created_at, ...properties } = organization as Record<string, unknown>;
+        assert.match(String(created_at), /^\d{4}-/);
+        assert.deepEqual(properties, { id: acme.id, slug: 'acme', name: 'Acme Ltd', phone_region: 'DE' });
+        assert.deepEqual(
+          kinds.get('custom_field')?.map(({ custom_field: field }) => {
+            const { name, deleted_at } = field as Record<string, unknown>;
+            return [name, typeof deleted_at];
+          }),
+          [
+            ['shoe_size', 'object'],
+            ['hat_size', 'string'],
+          ],
         );
         const { text: recordText } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
           key: acme.key,
@@ -505,24 +559,46 @@ onBothDrivers(
         assert.equal(await deleteOrganization(instance().database, big.id), 0);
       });
 
+      test('reports that rows are still being written', async () => {
+        const busy = await instance().organization('busy');
+        // The search path does not include the table's schema, so the deletion does not find its rows.
+        await sql`create schema elsewhere`.execute(tables());
+        await sql`create table elsewhere.visits (organization_id bigint references crm_organizations)`.execute(
+          tables(),
+        );
+        await sql`insert into elsewhere.visits values (${busy.id})`.execute(tables());
+        const deletion = () => deleteOrganization(instance().database, busy.id);
+        await assert.rejects(deletion(), /the organization is still being written to\. Try again\./);
+        await sql`drop schema elsewhere cascade`.execute(tables());
+        assert.equal(await deletion(), 0);
+      });
+
       if (driver === 'postgresql')
-        test('deletes rows that requests write concurrently', async () => {
-          const late = await instance().organization('late');
-          const { environment } = instance().config;
-          await connected(String(environment.DATABASE_URL), async (client) => {
-            // The change log has no foreign key to the organization, whose row is deleted last, when its slug is reserved.
-            await client.query(`begin; lock table crm_former_slugs in share mode;
-              insert into crm_ledger (organization_id, actor_kind, action, object) values (${late.id}, 'command', 'create', 'x')`);
-            const deletion = deleteOrganization(instance().database, late.id);
-            await until(async () => {
-              const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-              return (await client.query(waiting)).rows.length > 0;
-            }, 'the deletion to wait');
-            await client.query('commit');
-            await deletion;
+        for (const [table, statements] of [
+          // The change log has no foreign key to the organization, whose row is deleted last, when its slug is reserved.
+          [
+            'crm_ledger',
+            (id: string) => `lock table crm_former_slugs in share mode;
+              insert into crm_ledger (organization_id, actor_kind, action, object) values (${id}, 'command', 'create', 'x')`,
+          ],
+          // The foreign key rejects the deletion of the organization's row.
+          ['crm_teams', (id: string) => `insert into crm_teams (organization_id, name) values (${id}, 'x')`],
+        ] as const)
+          test(`deletes rows that requests write to ${table} concurrently`, async () => {
+            const late = await instance().organization(`late-${table.replace('_', '-')}`);
+            const { environment } = instance().config;
+            await connected(String(environment.DATABASE_URL), async (client) => {
+              await client.query(`begin; ${statements(late.id)}`);
+              const deletion = deleteOrganization(instance().database, late.id);
+              await until(async () => {
+                const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+                return (await client.query(waiting)).rows.length > 0;
+              }, 'the deletion to wait');
+              await client.query('commit');
+              await deletion;
+            });
+            assert.deepEqual(new Set(Object.values(await rowsOf(late))), new Set([0]));
           });
-          assert.deepEqual(new Set(Object.values(await rowsOf(late))), new Set([0]));
-        });
     });
   },
   { sources, environment: file.environment },

@@ -5,6 +5,7 @@ import { sql } from 'kysely';
 import { maxCustomBytes } from '../../engine/fields/index.ts';
 import { forgetCustomFields } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { readChange, readNewField } from '../../plugins/tenants/custom-fields/input.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, formsOf, problemOf, signIn } from '../support/forms.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -47,6 +48,62 @@ filters: [shop_id]
 );
 
 type Json = Record<string, unknown>;
+
+const resource = { name: 'shops', fields: [] };
+/** Returns the fields with issues in a new custom field. */
+const issuesOf = (properties: Json): readonly string[] => {
+  const issues: { field: string; message: string }[] = [];
+  readNewField(resource, { name: 'one', type: 'string', ...properties }, issues);
+  return issues.map(({ field }) => field);
+};
+const texts = (count: number, length: number) =>
+  Array.from({ length: count }, (_, index) => String(index).padStart(length, 'x'));
+const safe = Number.MAX_SAFE_INTEGER;
+for (const [property, accepted, rejected, type = 'string'] of [
+  ['name', ['a', 'a_1', `a${'b'.repeat(39)}`], ['', 'A', '1a', 'a-b', 'ä', `a${'b'.repeat(40)}`, 7, null]],
+  ['label', ['x'.repeat(60)], ['x'.repeat(61), '', ' x', 'x ', 'a\nb', 'a\rb', 'a\0b', 7]],
+  ['help', ['x'.repeat(300)], ['x'.repeat(301)]],
+  ['message', ['x'.repeat(200)], ['x'.repeat(201)]],
+  ['pattern', [`[${'x'.repeat(298)}]`], [`[${'x'.repeat(299)}]`]],
+  ['enum', [texts(100, 100)], [texts(101, 3), texts(1, 101), ['a', 'a'], [], [7], 'a', ['']]],
+  ['min_length', [1, 10_000], [0, 10_001, 1.5, '1']],
+  ['max_length', [1, 10_000], [0, 10_001, 1.5, '1']],
+  ['min', [-safe, safe, 0], [-safe - 1, safe + 1, '1'], 'integer'],
+  ['max', [-safe, safe, 0], [-safe - 1, safe + 1, '1'], 'integer'],
+  ['default', ['x'.repeat(1000)], ['x'.repeat(1001), [], {}], 'text'],
+  ['required', [true, false], ['true', 1]],
+  ['format', ['email'], ['mail', 7]],
+] as const satisfies readonly (readonly [string, readonly unknown[], readonly unknown[], string?])[])
+  test(`${property} of a custom field has limits`, () => {
+    for (const value of accepted)
+      assert.deepEqual(issuesOf({ type, [property]: value }), [], JSON.stringify(value));
+    for (const value of rejected)
+      assert.ok(issuesOf({ type, [property]: value }).includes(property), JSON.stringify(value));
+  });
+
+test('texts have a maximum length by default, which is at least their minimum length', () => {
+  const lengthOf = (properties: Json) =>
+    readNewField(resource, { name: 'one', ...properties }, [])?.options.max_length;
+  assert.deepEqual(
+    [
+      lengthOf({ type: 'string' }),
+      lengthOf({ type: 'text' }),
+      lengthOf({ type: 'string', min_length: 300 }),
+      lengthOf({ type: 'string', max_length: 5 }),
+      lengthOf({ type: 'date' }),
+    ],
+    [255, 10_000, 300, 5, undefined],
+  );
+  const options = { type: 'string', max_length: 5, label: 'One' } as const;
+  const field = { name: 'one', options };
+  const change = (body: Json) => readChange(resource, field, body, [])?.options;
+  assert.deepEqual(change({ name: 'one', type: 'string', max_length: null }), {
+    ...options,
+    max_length: 255,
+  });
+  assert.deepEqual(change({ label: null }), { type: 'string', max_length: 5 });
+  assert.equal(change({ name: 'two' }), undefined);
+});
 
 onBothDrivers(
   'Rules of custom fields',

@@ -10,6 +10,9 @@ import { administratorOf, problemOf, readable, signIn } from '../support/forms.t
 import { assertGerman, namesIn } from '../support/german.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
+import { activityOf } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const field = 'description: A field.';
@@ -51,7 +54,7 @@ type Json = Record<string, unknown>;
 
 onBothDrivers(
   'Custom fields',
-  (instance) => {
+  (instance, driver) => {
     let alpha: Organization;
     let beta: Organization;
     const call = (request: string, { body, key = alpha.key, headers }: Call = {}) => {
@@ -185,6 +188,36 @@ onBothDrivers(
       assert.match(String(answer.json.error), /100/);
       await succeeds('POST /fields/shelves', field('of_another_resource'));
     });
+
+    if (driver === 'postgresql')
+      test('the limit includes fields that are created at the same time', async () => {
+        const { id, key } = await instance().organization('racing');
+        await tablesOf(instance().database)
+          .insertInto('crm_custom_fields')
+          .values(
+            Array.from({ length: 99 }, (_, index) => ({
+              ...{ organization_id: id, resource: 'shops', name: `f${index}`, type: 'text', options: '{}' },
+              ...{ field_group: null, created_at: new Date(), deleted_at: null },
+            })),
+          )
+          .execute();
+        await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+          await client.query(`begin; select from crm_organizations where id = ${id} for no key update;
+            insert into crm_custom_fields (organization_id, resource, name, type, options, created_at)
+            values (${id}, 'shops', 'last', 'text', '{}', now())`);
+          let isAnswered = false;
+          const answer = call('POST /fields/shops', {
+            key,
+            body: { name: 'one_more', type: 'text' },
+          }).finally(() => {
+            isAnswered = true;
+          });
+          const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+          await until(async () => isAnswered || (await client.query(waiting)).rows.length > 0, 'wait');
+          await client.query('commit');
+          assert.equal((await answer).status, 403);
+        });
+      });
 
     test('records contain a value for every custom field', async () => {
       const created = await succeeds('POST /shops', {
@@ -470,6 +503,46 @@ onBothDrivers(
       await succeeds('POST /shops', { key: other.key, body: { name: 'Z', custom: { score: 1 } } });
     });
 
+    test('each operation on definitions needs its own grant, and no response is cached', async () => {
+      const { id } = await define('granted', { type: 'string' });
+      const granted = { type: 'string', name: 'granted_too' };
+      const all = ['list', 'read', 'update', 'delete', 'create'];
+      for (const [action, request, body] of [
+        ['list', 'GET /fields/shops'],
+        ['read', 'GET /fields/shops/granted'],
+        ['update', 'PATCH /fields/shops/granted', { label: 'Granted' }],
+        ['delete', 'DELETE /fields/shops/granted'],
+        ['create', 'POST /fields/shops/granted/restore'],
+        ['create', 'POST /fields/shops', granted],
+      ] as const) {
+        const others = all.filter((each) => each !== action).map((each) => `fields:${each}`);
+        const limited = await limitedKey(instance(), alpha, others);
+        const refused = await call(request, { key: limited.key, body });
+        assert.deepEqual([refused.status, refused.json.grant], [403, `fields:${action}`], request);
+        const { key } = await limitedKey(instance(), alpha, [`fields:${action}`]);
+        const { status, headers } = await call(request, { key, body });
+        assert.ok(status < 300, `${request}: ${status}`);
+        assert.equal(headers.get('cache-control'), 'no-store', request);
+      }
+      const activity = await activityOf(instance(), alpha.id);
+      assert.deepEqual(
+        activity.flatMap(({ did }) => (did.endsWith(` custom field ${id}`) ? [did.split(' ')[0]] : [])),
+        ['create', 'update', 'delete', 'restore'],
+      );
+    });
+
+    test('other methods and large bodies are rejected', async () => {
+      for (const [path, methods] of [
+        ['', 'GET, HEAD, POST, OPTIONS'],
+        ['/score', 'GET, HEAD, PATCH, DELETE, OPTIONS'],
+        ['/score/restore', 'POST, OPTIONS'],
+      ]) {
+        const answer = await call(`PUT /fields/shops${path}`, { body: {} });
+        assert.deepEqual([answer.status, answer.headers.get('allow')], [405, methods]);
+      }
+      await fails(413, 'POST /fields/shops', { body: { name: 'x', type: 'text', help: 'x'.repeat(65_536) } });
+    });
+
     test('an import reads values from JSON lines', async () => {
       const lines = ['{"name":"I1","custom":{"score":1}}', '{"name":"I2","custom":{"score":"x"}}'].join('\n');
       const report = await instance().call('POST /api/v1/shops/import', {
@@ -580,6 +653,61 @@ onBothDrivers(
       assert.match(problemOf(rejected), /lowercase letter/);
     });
 
+    test('a field that is created, deleted or restored in the admin UI applies at once', async () => {
+      const { key, ...organization } = await instance().organization('quick');
+      const admin = await signIn(instance(), administratorOf({ key, ...organization }));
+      const at = '/setup/o/quick/custom-fields';
+      let count = 0;
+      const custom = async () =>
+        (await succeeds('POST /shops', { key, body: { name: `Quick ${++count}` } })).custom;
+      assert.deepEqual(await custom(), {});
+      const create = (values: Readonly<Record<string, string>>) =>
+        admin.submit(`${at}/create`, `${at}/create`, { resource: 'shops', ...values });
+      const isCreated = async (values: Readonly<Record<string, string>>) =>
+        assert.equal((await create(values)).status, 303);
+      await isCreated({ name: 'open', type: 'boolean', default: 'false' });
+      assert.deepEqual(await custom(), { open: false });
+      await isCreated({
+        ...{ name: ' kind ', type: 'string', enum: ' red \r\n\r\nblue', closed: 'true', default: 'red' },
+        ...{ max_length: '9', pattern: '^[a-z]+$', help: 'Its color.', message: 'Choose a color.' },
+      });
+      assert.deepEqual(await custom(), { open: false, kind: 'red' });
+      const { id, name, created_at, ...kind } = await succeeds('GET /fields/shops/kind', { key });
+      assert.deepEqual(kind, {
+        ...{ type: 'string', enum: ['red', 'blue'], closed: true, default: 'red', max_length: 9 },
+        ...{ pattern: '^[a-z]+$', help: 'Its color.', message: 'Choose a color.' },
+      });
+      for (const [values, problem] of [
+        [{ type: 'integer', max: 'many' }, /max must be a number/],
+        [{ type: 'integer', default: 'one' }, /the default must be an integer/],
+        [{ type: 'boolean', default: 'yes' }, /the default must be true or false/],
+      ] as const) {
+        const answer = await create({ name: 'wrong', ...values });
+        assert.equal(answer.status, 400);
+        assert.match(problemOf(answer), problem);
+        for (const value of Object.values(values)) assert.ok(answer.text.includes(`value="${value}"`), value);
+      }
+      const { id: open } = await succeeds('GET /fields/shops/open', { key });
+      const change = `${at}/change?id=${open}`;
+      assert.equal((await admin.submit(change, `${at}/change`, { default: 'true' })).status, 303);
+      assert.deepEqual(await custom(), { open: true, kind: 'red' });
+      assert.equal((await admin.submit(`${at}/delete?id=${open}`, `${at}/delete`)).status, 303);
+      assert.deepEqual(await custom(), { kind: 'red' });
+      const shown = async (page: string) => (await admin.get(page)).text.includes('custom.open');
+      assert.deepEqual([await shown(at), await shown(`${at}?show=deleted`)], [false, true]);
+      const restored = await admin.submit(`${at}?show=deleted`, `${at}/restore`, { id: String(open) });
+      assert.equal(restored.status, 303);
+      assert.deepEqual(await custom(), { open: true, kind: 'red' });
+      const activity = await activityOf(instance(), organization.id);
+      assert.deepEqual(
+        activity.flatMap(({ actor, did }) => (did.endsWith(` custom field ${open}`) ? [actor, did] : [])),
+        ['create', 'update', 'delete', 'restore'].flatMap((action) => [
+          `user ${organization.user}`,
+          `${action} custom field ${open}`,
+        ]),
+      );
+    });
+
     test('the pages for custom fields are in the browser’s language', async () => {
       const german = { 'accept-language': 'de' };
       const names = namesIn(instance(), [
@@ -665,10 +793,64 @@ onBothDrivers(
       const { data } = await succeeds('GET /fields/shops', { key: beta.key });
       const color = (data as Json[]).find(({ name }) => name === 'color');
       assert.deepEqual([color?.label, color?.enum, color?.closed], ['Color', ['red'], true]);
-      await assert.rejects(
-        () => fields('create', 'leads', 'x', 'string'),
-        /leads does not have custom fields/,
-      );
+      for (const [words, message] of [
+        [
+          ['create', 'leads', 'x', 'string'],
+          /^leads does not have custom fields\. Available: shelves, shops\.$/,
+        ],
+        [['create', 'shop', 'x', 'string'], /^shop does not have custom fields\. Did you mean "shops"\? /],
+        [['create', 'shops', 'color', 'string'], /already exists/],
+        [
+          ['create', 'shops', 'x', 'integer', '--properties', '{"min":3,"max":2}'],
+          /^"min" \(3\) is greater than "max" \(2\)$/,
+        ],
+        ...['[1]', 'null', '"x"', '{'].map(
+          (json) =>
+            [
+              ['create', 'shops', 'x', 'string', '--properties', json],
+              /^--properties must be a JSON object, for example \{"max": 100\}\.$/,
+            ] as const,
+        ),
+        [['change', 'shops', 'none', '--properties', '{}'], /^shops does not have a custom field "none"\.$/],
+        [['delete', 'shelves', 'color'], /^shelves does not have a custom field "color"\.$/],
+        [['restore', 'shops', 'color'], /^shops does not have a deleted custom field "color"\.$/],
+      ] as const)
+        await assert.rejects(fields(...words), { name: 'UserError', message });
+      await fields('delete', 'shops', 'color');
+      await assert.rejects(fields('delete', 'shops', 'color'), { name: 'UserError' });
+      const listed = await fields('list');
+      const [listedColor, ...more] = (listed.json.fields as Json[]).filter(({ name }) => name === 'color');
+      assert.deepEqual([listedColor?.resource, listedColor?.closed, more], ['shops', true, []]);
+      assert.match(String(listedColor?.deleted_at), /^\d{4}-/);
+      assert.match(listed.text, /^resource +name +type +deleted\n[\s\S]*^shops +color +string +\d{4}-/m);
+    });
+
+    test('prune deletes all values of fields that were deleted 30 days ago, however many there are', async () => {
+      const { id, key } = await instance().organization('pruned');
+      for (const name of ['one', 'two'])
+        await succeeds('POST /fields/shops', { key, body: { name, type: 'string' } });
+      for (let batch = 0; batch < 3; batch++) {
+        const records = Array.from({ length: 100 }, (_, index) => ({
+          name: `Pruned ${batch} ${index}`,
+          custom: { one: '1', two: '2' },
+        }));
+        await succeeds('POST /shops/batch', { key, body: { records } });
+      }
+      const tables = tablesOf(instance().database);
+      await tables
+        .updateTable('crm_custom_fields')
+        .set({ deleted_at: new Date(Date.now() - 31 * 86_400_000) })
+        .where('organization_id', '=', id)
+        .execute();
+      await runCommand(instance(), ['prune']);
+      for (const table of ['crm_custom_values', 'crm_custom_fields'] as const)
+        assert.deepEqual(
+          await tables.selectFrom(table).select('resource').where('organization_id', '=', id).execute(),
+          [],
+        );
+      await succeeds('POST /fields/shops', { key, body: { name: 'one', type: 'string' } });
+      const { data } = await succeeds('GET /shops?name=Pruned%200%200', { key });
+      assert.deepEqual((data as Json[])[0]?.custom, { one: null });
     });
   },
   { sources },

@@ -12,7 +12,7 @@ import {
   onBothDrivers,
   startInstance,
 } from '../support/instance.ts';
-import { makePerson } from '../support/people.ts';
+import { activityOf, makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const data = '/setup/o/acme/data';
@@ -205,6 +205,15 @@ onBothDrivers(
       const deleted = await submit(admin, `${url}/delete`);
       assert.match(deleted.text, /Note deleted\./);
       assert.deepEqual(await storedNotes(record), []);
+      const note = url.split('/').at(-1);
+      const activity = await activityOf(instance(), acme.id);
+      const [created, changed, ...removed] = activity.filter(({ did }) => did.endsWith(` note ${note}`));
+      assert.deepEqual([created?.did, changed?.did], [`create note ${note}`, `update note ${note}`]);
+      assert.equal(created?.actor, changed?.actor);
+      assert.deepEqual(
+        removed.map(({ actor, did }) => [actor, did]),
+        [[`user ${acme.user}`, `delete note ${note}`]],
+      );
     });
 
     test('notes are deleted with their record, also in batches and cascades, and kept in the trash', async () => {
@@ -248,11 +257,13 @@ onBothDrivers(
       const id = await create('sites', { name: '0' });
       const record = `sites/${id}`;
       for (let change = 1; change <= 24; change++) await call(`PATCH /${record}`, { name: String(change) });
-      // Notes between the changes: 120 in the period of the older changes and 3 after the last one.
+      // Notes between the changes: 120 in the period of the older changes and 3 after the last one. Some have the same time.
       await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text, created_at)
         select ${acme.id}::bigint, 'sites', ${id}::bigint, ${acme.user}::bigint, 'old ' || n, (select min(at) from crm_ledger
-          where object = 'sites' and object_id = ${id}::bigint) + n * interval '1 microsecond' from generate_series(1, 120) n
-        union all
+          where object = 'sites' and object_id = ${id}::bigint) + (1 + n / 7) * interval '1 microsecond' from generate_series(1, 120) n order by n`.execute(
+        tablesOf(instance().database),
+      );
+      await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text, created_at)
         select ${acme.id}::bigint, 'sites', ${id}::bigint, ${acme.user}::bigint, 'new ' || n, now() + n * interval '1 second'
         from generate_series(1, 3) n`.execute(tablesOf(instance().database));
       const notes: string[] = [];

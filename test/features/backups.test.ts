@@ -28,7 +28,11 @@ for (const driver of drivers) {
     let key = '';
     const signal = new AbortController().signal;
     const backupFiles = () => readdirSync(backups).filter((name) => name.endsWith('.backup'));
-    const make = (more: Partial<BackupSettings> = {}, environment: Partial<Served> = instance) =>
+    const make = (
+      more: Partial<BackupSettings> = {},
+      environment: Partial<Served> = instance,
+      stop: AbortSignal = signal,
+    ) =>
       backUpIfDue(
         {
           config: instance.config,
@@ -38,7 +42,7 @@ for (const driver of drivers) {
             current: { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30, ...more } },
           },
         },
-        signal,
+        stop,
       );
     const forget = () => tablesOf(instance.database).deleteFrom('crm_backups').execute();
 
@@ -152,6 +156,14 @@ for (const driver of drivers) {
           ],
           false,
         ],
+        [
+          'more than 24 hours after a success, during a manual backup',
+          [
+            ['25 hours', {}],
+            ['0 minutes', { ...manual, ...interrupted }],
+          ],
+          true,
+        ],
       ] as const) {
         test(name, async () => {
           const tables = tablesOf(opened.database);
@@ -178,6 +190,11 @@ for (const driver of drivers) {
             .where('ended_at', 'is', null)
             .execute();
           assert.ok(!isDue || unfinished.every(({ scheduled }) => !scheduled), 'an interruption is recorded');
+          assert.equal(
+            unfinished.filter(({ scheduled }) => !scheduled).length,
+            runs.filter(([, run]) => 'scheduled' in run && 'ended_at' in run).length,
+            'a manual backup continues',
+          );
         });
       }
     });
@@ -223,6 +240,17 @@ for (const driver of drivers) {
       );
     });
 
+    test('end without a file when the service stops', async () => {
+      await forget();
+      const files = readdirSync(backups).sort();
+      const stopped = make({}, instance, AbortSignal.abort());
+      await assert.rejects(stopped, { name: 'AbortError' });
+      assert.deepEqual(readdirSync(backups).sort(), files);
+      const { lastRun, lastSuccess } = await lastBackups(tablesOf(instance.database));
+      assert.match(lastRun?.error ?? '', /^it failed unexpectedly/);
+      assert.equal(lastSuccess, undefined);
+    });
+
     test('store and display a failure, and do not count it as a backup', async () => {
       await forget();
       const invalidFolder = join(settingsFile, 'folder');
@@ -244,15 +272,20 @@ for (const driver of drivers) {
       );
       const { email, password } = instance.demo ?? assert.fail();
       const admin = await signIn(instance, { email, password });
-      const home = async () => readable((await admin.get('/setup/o/demo')).text);
-      assert.match(await home(), /The backup started at 20.* failed\. No backup exists\./);
+      const home = async () =>
+        /<li class="(\w+)"><p>(?:(?!<\/p>).)*\bbackup(?:(?!<\/p>).)*<\/p>/i
+          .exec(readable((await admin.get('/setup/o/demo')).text))
+          ?.slice(0, 2)
+          .reverse()
+          .join(' ') ?? '';
+      assert.match(await home(), /^bad .*The backup started at 20.* failed\. No backup exists\./);
       assert.equal(await make(), undefined, 'the retry is delayed');
       await tablesOf(instance.database)
         .updateTable('crm_backups')
         .set({ started_at: new Date(Date.now() - 16 * 60_000) })
         .execute();
       assert.notEqual(await make(), undefined);
-      assert.match(await home(), /Last backup: 20/);
+      assert.match(await home(), /^good .*Last backup: 20/);
       assert.deepEqual(await findings(), []);
       const age = (hours: number) =>
         tablesOf(instance.database)
@@ -263,6 +296,7 @@ for (const driver of drivers) {
       assert.deepEqual(await findings(), []);
       await age(49);
       assert.match((await findings()).join(), /every 24 hours, but the last one is from 20/);
+      assert.match(await home(), /^warn .*Last backup: 20/);
       const unscheduled = { backups: { ...settings.backups, folder: '' } };
       assert.deepEqual(await findings(unscheduled), [], 'without a schedule, no backup is late');
     });

@@ -1,6 +1,7 @@
 // Labels, help, sections, icons, titles, columns and boards from the definitions, and retired resources.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import definitionSchema from '../../engine/definition/resource.schema.json' with { type: 'json' };
@@ -9,8 +10,10 @@ import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { fieldLabel, humanize, inSentence } from '../../engine/fields/labels.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { iconNames } from '../../plugins/admin-ui/shell/icon.ts';
-import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
-import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { runCommand } from '../support/command-line.ts';
+import { settled } from '../support/erasures.ts';
+import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { type Answer, type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -253,6 +256,33 @@ onBothDrivers(
       assert.equal(deleted.status, 200, deleted.text);
       const { rows } = await sql`select subject, account_id from cases`.execute(tablesOf(database));
       assert.deepEqual(rows, [{ subject: 'Kept', account_id: null }]);
+    });
+
+    test('the records of a retired resource are exported and erased, by commands and in the browser', async () => {
+      const tables = tablesOf(instance().database);
+      await sql`insert into cases (organization_id, id, subject, status, created_at, updated_at)
+        select ${acme.id}::bigint, 100 + n, 'About Ada', 'Retired ' || n, now(), now() from generate_series(1, 2) n`.execute(
+        tables,
+      );
+      const folder = temporaryFolder();
+      const file = join(folder.path, 'acme.ndjson');
+      await runCommand(instance(), ['org', 'export', 'acme', file]);
+      const page = await admin.get('/setup/organizations/acme/export');
+      for (const text of [readFileSync(file, 'utf8'), page.text])
+        assert.equal(text.match(/^\{"kind":"record","resource":"cases",.*"About Ada"/gm)?.length, 2);
+      folder.remove();
+      const forget = ['person', 'forget', '--org', 'acme', '--records', 'cases?status=Retired 1'];
+      await runCommand(instance(), [...forget, '--erase']);
+      const find = '/setup/o/acme/forgetting/find';
+      const found = await settled(
+        admin,
+        await admin.submit(find, find, { records: 'cases?status=Retired 2' }),
+      );
+      const form = formsOf(found).find(({ action }) => action.endsWith('/forget'));
+      assert.ok(form, readable(found.text));
+      await settled(admin, await admin.post(form.action, { ...form.values, word: 'erase' }));
+      const { rows } = await sql`select from cases where subject = 'About Ada'`.execute(tables);
+      assert.deepEqual(rows, []);
     });
   },
   { sources: await sourcesWith(lofts, hidden, beams) },

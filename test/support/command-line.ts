@@ -1,8 +1,7 @@
 // Test support: runs modules' commands on an open instance without starting a process for each command.
 import { Command } from '@commander-js/extra-typings';
 import { pruneCommand } from '../../app/commands/retention-command.ts';
-import { modules } from '../../app/modules.ts';
-import { buildService } from '../../app/serve/build.ts';
+import { buildService, divideResources } from '../../app/serve/build.ts';
 import type { CommandResult } from '../../engine/modules/command-line.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { configuredSlugs, readSettings } from '../../webhooks/settings/index.ts';
@@ -17,7 +16,7 @@ export async function runCommand(
   { config, resources, database }: Instance,
   args: readonly string[],
 ): Promise<CommandResult> {
-  const opened = { config, resources, database, secrets: instanceSecrets(config) };
+  const opened = { config, ...divideResources(resources), database, secrets: instanceSecrets(config) };
   const instance = {
     ...opened,
     service: () => buildService(opened),
@@ -25,7 +24,7 @@ export async function runCommand(
   };
   const results: Promise<CommandResult>[] = [];
   const program = new Command('crm');
-  for (const commands of [...modules.map((module) => module.commands), pruneCommand]) {
+  for (const commands of [...config.modules.map((module) => module.commands), pruneCommand]) {
     await commands?.({
       program,
       config: () => config,

@@ -1,7 +1,12 @@
 // Traces: requests and their statements, as received by an OpenTelemetry collector, and nothing without a collector.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
+import fastify from 'fastify';
 import { readConfig } from '../../app/config.ts';
+import { traceRequests } from '../../plugins/operations/tracing/spans.ts';
+import { tracingVariables } from '../../plugins/operations/tracing/variables.ts';
 import { administratorOf } from '../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
@@ -153,6 +158,103 @@ for (const driver of drivers) {
     });
   });
 }
+
+/** Returns an app that sends its traces to a collector. */
+const tracedApp = (environment: Readonly<Record<string, string>>) => {
+  const app = fastify({ requestIdHeader: 'x-request-id' });
+  app.decorateRequest('principal', null);
+  traceRequests(app, readConfig(environment), '1');
+  return app;
+};
+
+describe('samplers', () => {
+  let collector: Collector;
+  before(async () => {
+    collector = await startCollector();
+  });
+  after(() => collector.close());
+  const all = ['root', 'sampled', 'unsampled'];
+  for (const [sampler, ratio, traced] of [
+    ['always_on', '0', all],
+    ['always_off', '1', []],
+    ['traceidratio', '1', all],
+    ['traceidratio', '0.0', []],
+    ['parentbased_always_on', '0', ['root', 'sampled']],
+    ['parentbased_always_off', '1', ['sampled']],
+    ['parentbased_traceidratio', '1.0', ['root', 'sampled']],
+    ['parentbased_traceidratio', '.0', ['sampled']],
+  ] as const)
+    test(`${sampler}, ${ratio}`, async () => {
+      const app = tracedApp({
+        OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
+        OTEL_TRACES_SAMPLER: sampler,
+        OTEL_TRACES_SAMPLER_ARG: ratio,
+      });
+      app.get('/', async () => '');
+      const from = collector.spans.length;
+      for (const [id, flags] of [
+        ['root', undefined],
+        ['sampled', '01'],
+        ['unsampled', '00'],
+      ] as const) {
+        const traceparent = flags && { traceparent: `00-${parent}-00f067aa0ba902b7-${flags}` };
+        await app.inject({ url: '/', headers: { 'x-request-id': id, ...traceparent } });
+      }
+      // The last traces are sent before the app is closed.
+      await app.close();
+      const ids = collector.spans.slice(from).map(({ attributes }) => attributes['crm.request_id']);
+      assert.deepEqual(ids, traced);
+      assert.ok(collector.requests.every(({ path }) => path === '/v1/traces'));
+    });
+
+  test('accept ratios between 0 and 1', () => {
+    const ratioOf = (text: string) => readConfig({ OTEL_TRACES_SAMPLER_ARG: text }).otelSamplerRatio;
+    assert.deepEqual(['0', '1', '0.25', '.5', '1.0'].map(ratioOf), [0, 1, 0.25, 0.5, 1]);
+    for (const text of ['1.1', '2', '-0.1', '0.5x', '1e-1', '.'])
+      assert.throws(() => ratioOf(text), /^UserError: OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1/);
+  });
+});
+
+test('a request whose client disconnects has an error without a status, and is sent to the URL for traces', async () => {
+  const collector = await startCollector();
+  const app = tracedApp({
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/own`,
+  });
+  app.get('/slow', ({ raw }) => once(raw.socket, 'close'));
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = app.server.address() as { port: number };
+  const socket = connect(port, '127.0.0.1');
+  const received = once(app.server, 'request');
+  socket.write('GET /slow HTTP/1.1\r\nHost: crm\r\n\r\n');
+  const [{ socket: serverSocket }] = (await received) as [{ socket: typeof socket }];
+  const closed = once(serverSocket, 'close');
+  socket.destroy();
+  await closed;
+  await app.close();
+  assert.deepEqual(
+    collector.spans.map(({ name, status, attributes }) => [
+      name,
+      status,
+      attributes['http.response.status_code'],
+    ]),
+    [['GET /slow', 2, undefined]],
+  );
+  assert.deepEqual(
+    collector.requests.map(({ path }) => path),
+    ['/own'],
+  );
+  await collector.close();
+});
+
+test('credentials in the URL of the collector are hidden', () => {
+  const { otlpEndpoint, otlpTracesEndpoint } = tracingVariables;
+  for (const { show } of [otlpEndpoint, otlpTracesEndpoint]) {
+    assert.equal(show?.('https://crm:secret@collector:4318/v1'), 'https://…@collector:4318/v1');
+    assert.equal(show?.('https://crm:a@b@collector:4318/a@b'), 'https://…@collector:4318/a@b');
+    assert.equal(show?.(undefined), 'not set');
+  }
+});
 
 test('reports each invalid setting in one line', () => {
   const environment = {

@@ -11,7 +11,7 @@ const urlVariable = (name: string): Variable<string | undefined> => ({
   name,
   fallback: undefined,
   expected: 'an http or https URL, such as http://127.0.0.1:4318',
-  show: (value) => (value === undefined ? 'not set' : value.replace(/:\/\/[^/@\s]*@/, '://…@')),
+  show: (value) => (value === undefined ? 'not set' : value.replace(/:\/\/[^/?#]*@/, '://…@')),
   read: (text) => (/^https?:$/.test(URL.parse(text)?.protocol ?? '') ? text : undefined),
 });
 

@@ -1,7 +1,8 @@
 // /metrics on the admin port: the values, bounded labels, and the accuracy of the documentation and the alerts.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { parse } from 'yaml';
@@ -11,7 +12,7 @@ import { HttpError } from '../../engine/errors.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { callMeter } from '../../plugins/hooks/metrics.ts';
 import { aggregateFamilies, familyReader } from '../../plugins/operations/monitoring/families.ts';
-import { readinessOf } from '../../plugins/operations/monitoring/index.ts';
+import { countsOf, readinessOf } from '../../plugins/operations/monitoring/index.ts';
 import { drivers, type Instance, type Organization, send, startInstance } from '../support/instance.ts';
 import { familiesOf, samplesOf, sumOf } from '../support/metrics.ts';
 import { integrate } from '../support/partners.ts';
@@ -48,6 +49,7 @@ for (const driver of drivers) {
       const { status, text, headers } = await send(String(admin?.url), 'GET /metrics');
       assert.equal(status, 200);
       assert.match(String(headers.get('content-type')), /^text\/plain; version=0\.0\.4/);
+      assert.equal(headers.get('cache-control'), 'no-store');
       return text;
     };
     /** Scrapes until no values are missing because the database took longer than a second, as it can on a busy machine. */
@@ -200,8 +202,13 @@ for (const driver of drivers) {
       assert.deepEqual(await values(), [[2000.5], [123456], [0]]);
     });
 
-    test('caches, connections, the event loop and build information', async () => {
+    test('caches, connections, the event loop, the disk, processes and build information', async () => {
       const text = await scrape();
+      const gaugeOf = (name: string) => samplesOf(text, name)[0]?.value ?? assert.fail(name);
+      const { blocks, bsize } = await statfs(dirname(instance.config.dataFolder));
+      assert.equal(gaugeOf('crm_disk_size_bytes'), blocks * bsize);
+      assert.ok(gaugeOf('crm_disk_free_bytes') < blocks * bsize);
+      assert.deepEqual([gaugeOf('crm_workers'), gaugeOf('crm_workers_serving')], [1, 1]);
       const keys = samplesOf(text, 'crm_cache_lookups_total').filter(({ labels }) => labels.cache === 'keys');
       assert.ok(keys.every(({ value }) => value > 0) && keys.length === 2, JSON.stringify(keys));
       const pools = new Set(samplesOf(text, 'crm_database_connections').map(({ labels }) => labels.pool));
@@ -343,6 +350,24 @@ test('metrics that cannot be read are omitted, and concurrent requests share one
   assert.equal(reads, 1);
   const again = await collect(true);
   assert.deepEqual([reads, again.find(({ name }) => name === 'shared')?.values.length], [2, 1]);
+});
+
+test('counters of several processes are added up, without gauges', async () => {
+  const familiesWith = (value: number) =>
+    ['counter', 'histogram', 'gauge'].map((type) => ({
+      ...{ name: `a_${type}`, help: 'A.', type, aggregator: 'sum' },
+      values: [{ value, labels: {}, ...(type === 'histogram' && { metricName: 'a_histogram_sum' }) }],
+    }));
+  assert.deepEqual(
+    (await countsOf([familiesWith(2), familiesWith(3)])).map(({ name, values }) => [
+      name,
+      values.map(({ value }) => value),
+    ]),
+    [
+      ['a_counter', [5]],
+      ['a_histogram', [5]],
+    ],
+  );
 });
 
 test('the durations of hooks and actions are a histogram', async () => {

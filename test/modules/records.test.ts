@@ -4,6 +4,7 @@ import { beforeEach, test } from 'node:test';
 import { type RecordAccess, recordAccess } from '../../app/module-records.ts';
 import { compileGrants, everyGrant } from '../../engine/records/access.ts';
 import type { Grants, Where } from '../../engine/records/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -50,6 +51,30 @@ onBothDrivers(
         reader.transaction((inner) => inner.create('projects', { name: 'c' })),
         { status: 403 },
       );
+    });
+
+    test('are those of the member who requests a page, and need a caller', async () => {
+      const user = { id: acme.user, email: 'ada@people.example', name: null, language: null };
+      const grants = compileGrants([{ object: 'projects', action: 'create' }]);
+      const { slug, id: organization } = acme;
+      const membership = {
+        ...{ organization, slug, formerSlugs: [], name: slug },
+        ...{ profile: 'creator', grants, phoneRegion: undefined },
+      };
+      const session = {
+        ...{ id: '1', jti: '1', user, tokenVersion: 1, method: '', secondFactor: false },
+        ...{ startedAt: 0, lastSeen: 0, expires: 0, memberships: new Map([[slug, membership]]) },
+      };
+      const member = {
+        ...{ person: { session, credential: 'cookie' as const }, membership },
+        actor: { kind: 'user' as const, id: user.id, name: user.email, requestId: 'page', audited: true },
+      };
+      const { id } = await records.of(member).create('projects', { name: 'a' });
+      const [change] = await history(`projects/${id}`);
+      assert.deepEqual(change?.actor, { kind: 'user', id: Number(acme.user), name: user.email });
+      assert.equal(change.request_id, 'page');
+      await assert.rejects(records.of(member).delete('projects', id as bigint), { status: 403 });
+      assert.throws(() => records.of({ id: 'request', principal: null }), { status: 401 });
     });
 
     test('are without limits with system access, whose author and reason are in the change log', async () => {
@@ -132,8 +157,21 @@ onBothDrivers(
     });
 
     test('list the organizations of the instance', async () => {
+      // The oldest organization is the one that changed last.
+      await tablesOf(instance().database)
+        .updateTable('crm_organizations')
+        .set({ name: 'Oldest' })
+        .where('slug', '=', 'acme-1')
+        .execute();
       const all = await records.organizations();
+      const [first] = all;
+      assert.deepEqual([first?.slug, first?.name], ['acme-1', 'Oldest']);
       assert.ok(all.some(({ id, slug }) => id === BigInt(acme.id) && slug === acme.slug));
+      const ids = all.map(({ id }) => id);
+      assert.deepEqual(
+        ids,
+        ids.toSorted((a, b) => Number(a - b)),
+      );
     });
   },
   { sources: await sourcesWith(...hookedSources), modules: hookedModules([]) },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -13,8 +13,10 @@ import { lockFolder } from '../../engine/database/lock.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { feedDelay } from '../../plugins/change-log/check.ts';
 import { addressChecks } from '../../plugins/operations/doctor/addresses.ts';
-import { nodeFindings } from '../../plugins/operations/doctor/machine.ts';
+import { dataFolder, nodeFindings } from '../../plugins/operations/doctor/machine.ts';
 import { serverChecks, versionFindings } from '../../plugins/operations/doctor/server.ts';
+import { mailModule } from '../../plugins/operations/mail/index.ts';
+import type { MailSettings } from '../../plugins/operations/mail/mail.ts';
 import { readSettingsFile } from '../../webhooks/settings/load.ts';
 import { mountDisk } from '../support/disk.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
@@ -696,6 +698,12 @@ describe('checks without a database', () => {
     ['postgres/crm', undefined],
     ['10.1.2.3/crm', undefined],
     ['[fd00::1]/crm', undefined],
+    ['[::ffff:10.1.2.3]/crm', undefined],
+    ['169.254.1.2/crm', undefined],
+    ['100.64.1.2/crm', undefined],
+    ['db.internal/crm', undefined],
+    ['db.internal.example.org/crm', /can be unencrypted/],
+    ['[2001:db8::1]/crm', /can be unencrypted/],
     [
       'db.example.org/crm?sslmode=disable',
       /is unencrypted and leaves the private network\. Add sslmode=verify-full/,
@@ -712,6 +720,77 @@ describe('checks without a database', () => {
       assert.deepEqual(more, []);
     });
   }
+
+  test('an unencrypted replica', async () => {
+    const [line, ...more] = await find(encryption, {
+      DATABASE_URL: 'postgres://localhost/crm',
+      DATABASE_REPLICA_URLS: 'postgres://127.0.0.1/crm,postgres://db.example.org/crm?sslmode=disable',
+    });
+    assert.match(
+      String(line),
+      /^DATABASE_REPLICA_URLS: the connection to db\.example\.org:5432 is unencrypted/,
+    );
+    assert.deepEqual(more, []);
+  });
+
+  test('no public URL', async () => {
+    assert.match(String(await find('public URL', {})), /^public_url: it is not set, so invitations/);
+  });
+
+  test('the data folder', async () => {
+    const folder = temporaryFolder();
+    const path = join(folder.path, 'data');
+    const found = async () => {
+      const config = readConfig({ DATA_DIR: path });
+      return (await dataFolder.run({ config })).map(({ location, message }) => `${location}: ${message}`);
+    };
+    assert.deepEqual(await found(), [], 'the first start creates it');
+    writeFileSync(path, '', { mode: 0o600 });
+    assert.deepEqual(await found(), [`${path}: the data folder cannot be used: it is not a folder`]);
+    folder.remove();
+    mkdirSync(join(path, 'pgdata'), { recursive: true, mode: 0o700 });
+    assert.deepEqual(await found(), []);
+    chmodSync(join(path, 'pgdata'), 0o701);
+    assert.deepEqual(await found(), [
+      `${join(path, 'pgdata')}: other users on this machine can access it (mode 0701)`,
+    ]);
+    chmodSync(join(path, 'pgdata'), 0o700);
+    if (process.getuid?.() === 0) {
+      chownSync(path, 65_534, 65_534);
+      assert.deepEqual(await found(), [`${path}: it belongs to user 65534, and this command runs as root`]);
+    }
+    folder.remove();
+  });
+
+  test('mail', async () => {
+    const [check = assert.fail()] = mailModule.checks ?? [];
+    const none: MailSettings = {
+      ...{ from: ' ', url: '', host: ' ', port: 25, user: '', password: '' },
+      allow_plaintext: false,
+    };
+    const found = async (settings: Partial<MailSettings>) =>
+      (await check.run({ settings: { mail: { ...none, ...settings } } })).map(({ message, advice, isNote }) =>
+        [isNote === true ? 'note: ' : '', message, '. ', advice].join(''),
+      );
+    const from = 'crm@acme.example';
+    assert.deepEqual(await found({ from, url: mail.url }), []);
+    for (const [settings, line] of [
+      [{}, /^note: no mail server is configured, .*\. Set MAIL_FROM and SMTP_URL/],
+      [{ from }, /^mail cannot be sent because the mail server is not configured\. Set SMTP_URL\.$/],
+      [{ url: mail.url }, /^mail cannot be sent because the sender is not configured\. Set MAIL_FROM\.$/],
+      [{ host: 'localhost' }, /^mail cannot be sent because the sender is not configured\. Set MAIL_FROM\.$/],
+      [{ from, url: 'mail.example' }, /^the mail server rejected .* \(SMTP_URL is not a valid URL\)\./],
+      [
+        { from, url: mail.url.replace('crm:', 'crm:wrong-') },
+        // Without the server's message, which can repeat the request.
+        /^the mail server rejected the connection or the login \(EAUTH \d{3}\)\./,
+      ],
+    ] as const) {
+      const [first, ...more] = await found(settings);
+      assert.match(String(first), line);
+      assert.deepEqual(more, []);
+    }
+  });
 
   test('an untrusted proxy', async () => {
     assert.match(String(await find('public URL', {}, 'https://crm.example')), /^TRUSTED_PROXIES: the proxy/);

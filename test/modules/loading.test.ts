@@ -1,6 +1,6 @@
 // Modules in config.yaml: errors with their locations, and an instance with the module of docs/modules.md.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { configInForce } from '../../app/commands/config-command.ts';
@@ -9,6 +9,7 @@ import { loadConfig, readConfig } from '../../app/config.ts';
 import { servedModules } from '../../app/modules.ts';
 import { createTestInstance } from '../../app/test-instance.ts';
 import { readSettings } from '../../webhooks/settings/load.ts';
+import { runCommand } from '../support/command-line.ts';
 import { onBothDrivers, temporaryFolder } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
 import { crm, project, until } from '../support/process.ts';
@@ -80,6 +81,10 @@ const failing: Readonly<Record<string, readonly [files: Readonly<Record<string, 
     'an exception': [
       withModule("const f = () => {\n  throw new Error('no license\\nmore');\n};\nf();\n"),
       /acme\.ts:2:9: failed to load: no license$/,
+    ],
+    'an exception that is not an error': [
+      withModule("throw 'no license';\n"),
+      /acme\.ts: failed to load: no license$/,
     ],
     'a missing import': [
       withModule("import './missing.ts';\n"),
@@ -284,7 +289,12 @@ test('instances with different modules can run in one process', async () => {
 test('packages are resolved from the instance, with a main export for require or only for import', async () => {
   const { CRM_CONFIG } = write('packages', {
     'package.json': '{ "type": "module", "dependencies": { "crm-engine": "*" } }',
-    'config.yaml': 'modules: [acme-one, "@acme/two"]\n',
+    'config.yaml': 'modules: [acme-one, "@acme/two", acme-three]\n',
+    'none.yaml': 'modules: [acme-none]\n',
+    'node_modules/acme-none/package.json': '{ "name": "acme-none", "exports": { "./part": "./part.js" } }',
+    'node_modules/acme-three/package.json':
+      '{ "name": "acme-three", "type": "module", "exports": { "types": "./x.d.ts", "import": { "node": "./three.js" } } }',
+    'node_modules/acme-three/three.js': moduleOf("name: 'three'").replace(' as never', ''),
     'node_modules/acme-one/package.json': '{ "name": "acme-one", "type": "module", "main": "index.js" }',
     'node_modules/acme-one/index.js': moduleOf("name: 'one'").replace(' as never', ''),
     'node_modules/@acme/two/package.json':
@@ -296,9 +306,12 @@ test('packages are resolved from the instance, with a main export for require or
   try {
     const { modules } = await loadConfig({ CRM_CONFIG });
     assert.deepEqual(
-      modules.slice(-2).map(({ name }) => name),
-      ['one', 'two'],
+      modules.slice(-3).map(({ name }) => name),
+      ['one', 'two', 'three'],
     );
+    await assert.rejects(loadConfig({ CRM_CONFIG: CRM_CONFIG.replace('config.yaml', 'none.yaml') }), {
+      message: /none\.yaml:1:11 {2}the package "acme-none" has no main export$/,
+    });
   } finally {
     process.chdir(previous);
   }
@@ -401,6 +414,17 @@ const scored = write('scored', {
           input && { ...input, lead_score: moduleSettings().points, company: variables.label },
       },
     },
+    metrics: ({ moduleSettings, variables, records }) => [{
+      families: { crm_scores_points: { type: 'gauge', help: 'The points.' } },
+      ofInstance: true,
+      read: async (record) => record('crm_scores_points', moduleSettings().points, { label: variables.label, organizations: String((await records.organizations()).length > 0) }),
+    }],
+    pages: (screens, { moduleSettings, variables, records }) => {
+      screens.get('/scores', async () => [moduleSettings().points, variables.label, (await records.organizations()).length > 0].join());
+    },
+    commands: ({ program, run, withInstance }) => program.command('points').action(() => run(undefined, withInstance(async ({ moduleSettings, variables, records }) => ({
+      json: {}, text: [moduleSettings().points, variables.label, (await records.organizations()).length > 0].join(),
+    })))),
     actions: {
       leads: { points: { description: 'Returns the points.', permission: 'read', run: ({ moduleSettings }) => ({ points: moduleSettings().points }) } },
     }`),
@@ -417,6 +441,20 @@ onBothDrivers(
       assert.deepEqual(action.json, { points: 5 });
     });
 
+    test('in metrics and pages', async () => {
+      await instance().organization('measured');
+      const families = (await instance().app.collectMetrics?.(true)) ?? [];
+      assert.deepEqual(families.find(({ name }) => name === 'crm_scores_points')?.values, [
+        { value: 5, labels: { label: 'VIP', organizations: 'true' } },
+      ]);
+      assert.equal((await instance().call('GET /setup/scores')).text, '5,VIP,true');
+    });
+
+    test('in commands of modules', async () => {
+      await instance().organization('counted');
+      assert.equal((await runCommand(instance(), ['points'])).text, '5,VIP,true');
+    });
+
     test('in commands, which read the settings themselves', async () => {
       const modules = (await loadConfig({ ...scored, SCORES_LABEL: 'VIP' })).modules;
       const { hooks } = modules.find(({ name }) => name === 'scores') ?? assert.fail('no module');
@@ -424,13 +462,16 @@ onBothDrivers(
       assert.deepEqual(result, { last_name: 'b', lead_score: 5, company: 'VIP' });
     });
   },
-  { environment: { ...scored, SCORES_LABEL: 'VIP' } },
+  { environment: { ...scored, SCORES_LABEL: 'VIP', ADMIN_PORT: '0' } },
 );
 
 test('a test instance has the sections of config.yaml that it receives', async () => {
   const environment = { ...scored, SCORES_LABEL: 'VIP' };
-  await assert.rejects(createTestInstance(environment, { scores: { points: 'x' } }), {
-    message: /config\.yaml:5:11 {2}points must be an integer, not "x"$/,
+  await assert.rejects(createTestInstance(environment, { scores: { points: 'x' } }), ({ message }: Error) => {
+    const [, file = ''] =
+      /^(\S+config\.yaml):5:11 {2}points must be an integer, not "x"$/.exec(message) ?? assert.fail(message);
+    assert.ok(!existsSync(dirname(file)), 'its folder is deleted');
+    return true;
   });
   const instance = await createTestInstance(environment, { scores: { points: 7 } });
   try {
@@ -442,6 +483,7 @@ test('a test instance has the sections of config.yaml that it receives', async (
   } finally {
     await instance.close();
   }
+  assert.ok(!existsSync(dirname(instance.config.dataFolder)), 'its folder is deleted');
 });
 
 test('pages of modules whose place in the setup is not valid stop the start', async () => {

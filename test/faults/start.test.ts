@@ -9,6 +9,7 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { readConfig } from '../../app/config.ts';
 import { listen, startAdminListener, urlOf } from '../../app/serve/listen.ts';
+import { startupBanner } from '../../app/serve/startup-banner.ts';
 import { variables } from '../../app/variables.ts';
 import { type Driver, drivers, postgresServer, send, temporaryFolder } from '../support/instance.ts';
 import {
@@ -152,6 +153,20 @@ for (const driver of drivers) {
     });
   });
 }
+
+test('the output of a start names the database, the number of workers and the URLs for operators', () => {
+  const [url, adminUrl] = ['http://127.0.0.1:1', 'http://127.0.0.1:2'];
+  const info = { url, adminUrl, example: 'leads', demo: undefined };
+  const several = readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm', WORKERS: '3' });
+  assert.deepEqual(startupBanner(several, info), {
+    json: { url, admin: adminUrl, database: 'postgresql', workers: 3 },
+    text: `Serving ${url}, explorer at ${url}/docs, on PostgreSQL, with 3 workers\nOperators: ${adminUrl}/livez, ${adminUrl}/readyz and ${adminUrl}/metrics`,
+  });
+  assert.deepEqual(startupBanner(readConfig({ DATA_DIR: '/data' }), { ...info, adminUrl: undefined }), {
+    json: { url, database: 'embedded' },
+    text: `Serving ${url}, explorer at ${url}/docs, on the embedded database in /data`,
+  });
+});
 
 describe('rejected starts', { concurrency: 2 }, () => {
   const embedded = withStorage('embedded');

@@ -9,7 +9,9 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import fastify from 'fastify';
 import { readConfig } from '../../app/config.ts';
+import { stopService } from '../../app/serve/stop.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { openProbe } from '../../engine/database/probe.ts';
 import { readinessOf } from '../../plugins/operations/monitoring/readiness.ts';
@@ -22,6 +24,40 @@ import { opened } from '../support/wire.ts';
 
 /** Time for which a node still serves requests after SIGTERM, in milliseconds. */
 const stopDelayMs = 1500;
+
+test('a stop reports whether requests were cut off, and closes the rest in either case', async () => {
+  const outcomes: unknown[] = [];
+  for (const isHanging of [false, true]) {
+    const app = fastify();
+    const reached = Promise.withResolvers<void>();
+    app.get('/', () => {
+      reached.resolve();
+      return new Promise(() => {});
+    });
+    const url = await app.listen({ host: '127.0.0.1', port: 0 });
+    const asked = isHanging ? fetch(url).catch(() => {}) : undefined;
+    if (isHanging) await reached.promise;
+    let isClosed = false;
+    const close = async () => {
+      isClosed = true;
+    };
+    outcomes.push([await stopService(app, close, 100), isClosed]);
+    app.server.closeAllConnections();
+    await asked;
+  }
+  assert.deepEqual(outcomes, [
+    [true, true],
+    [false, true],
+  ]);
+});
+
+test('the delay before a stop depends on the admin port, unless it is set', () => {
+  const delayOf = (environment: Environment) => readConfig(environment).stopDelayMs;
+  assert.deepEqual(
+    [{}, { ADMIN_PORT: '0' }, { ADMIN_PORT: '0', STOP_DELAY_MS: '0' }, { STOP_DELAY_MS: '5' }].map(delayOf),
+    [0, 2000, 0, 5],
+  );
+});
 
 describe('health checks and shutdown', { concurrency: 1 }, () => {
   const temporary = temporaryFolder();

@@ -21,6 +21,7 @@ import { findUserBy } from '../../plugins/access/identity/operator-users.ts';
 import { createMailedResets, createMemberReset } from '../../plugins/access/identity/resets.ts';
 import { invite } from '../../plugins/access/members/invites.ts';
 import { profileId } from '../../plugins/access/profiles/profiles.ts';
+import { writeBackup } from '../../plugins/operations/backup/file.ts';
 import { linesIn, rowsIn, type Served, served, writeLines } from '../support/backups.ts';
 import { runCommand } from '../support/command-line.ts';
 import { mountDisk } from '../support/disk.ts';
@@ -373,6 +374,22 @@ for (const driver of drivers) {
     });
   });
 }
+
+test('a file that appears while a backup is written is not replaced', async () => {
+  const own = temporaryFolder();
+  const path = join(own.path, 'x.backup');
+  const lines = async function* () {
+    yield ['line'];
+  };
+  const written = writeBackup(
+    path,
+    (save) => save(lines()),
+    async () => writeFileSync(path, 'mine'),
+  );
+  await assert.rejects(written, { name: 'UserError', message: /x\.backup cannot be written: / });
+  assert.deepEqual([readdirSync(own.path), readFileSync(path, 'utf8')], [['x.backup'], 'mine']);
+  own.remove();
+});
 
 describe('an incomplete backup file', () => {
   const source = join(folder.path, `${drivers[0]}.backup`);

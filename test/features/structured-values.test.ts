@@ -82,7 +82,7 @@ onBothDrivers(
     const money = (amount: number, currency = 'EUR') => ({ amount, currency });
 
     describe('validation', () => {
-      for (const [values, field, message] of [
+      const rejected: readonly (readonly [values: object, field: string, message: string])[] = [
         [{ tags: 'a' }, 'tags', 'tags must be a list of strings of at most 500 characters'],
         [{ tags: ['a', 7] }, 'tags[1]', 'tags[1] must be a string of at most 500 characters'],
         [{ tags: ['x'.repeat(501)] }, 'tags[0]', 'tags[0] must be a string of at most 500 characters'],
@@ -142,7 +142,8 @@ onBothDrivers(
         [{ plan: { floors: [], note: 'c' } }, 'plan', 'plan.note must be one of "a", "b"'],
         [{ tree: { children: [{ children: 5 }] } }, 'tree', 'tree.children[0].children must be a list'],
         [{ tree: { 'a/b~c': 1 } }, 'tree', 'tree.a/b~c must be a string'],
-      ] as const)
+      ];
+      for (const [values, field, message] of rejected)
         test(`${JSON.stringify(values).slice(0, 60)}: ${message.slice(0, 60)}`, async () => {
           const { status, json } = await send('POST /lofts', values);
           assert.deepEqual([status, json.fields], [400, [{ field, message }]]);
@@ -453,21 +454,18 @@ onBothDrivers(
       const browser = await signIn(instance(), administratorOf(large));
       const call = { key: large.key };
       const values = Array.from({ length: 30_000 }, () => 1);
-      const nested = JSON.parse('['.repeat(199) + ']'.repeat(199));
-      for (const [first, second] of [
-        [{ name: 'Large', details: values }, { options: values }],
-        [{ name: 'Deep', details: nested }, { name: 'Deeper' }],
-      ]) {
-        const { status, json } = await send('POST /lofts', first, call);
-        assert.equal(status, 201, String(first?.name));
+      const nested: unknown = JSON.parse('['.repeat(199) + ']'.repeat(199));
+      const writes: readonly (readonly [name: string, first: object, second: object])[] = [
+        ['Large', { details: values }, { options: values }],
+        ['Deep', { details: nested }, { name: 'Deeper' }],
+      ];
+      for (const [name, first, second] of writes) {
+        const { status, json } = await send('POST /lofts', { name, ...first }, call);
+        assert.equal(status, 201, name);
         const { status: patched } = await send(`PATCH /lofts/${json.id}`, second, call);
         assert.equal(patched, 200);
         for (const path of [`lofts/${json.id}`, `lofts/${json.id}/edit`, 'lofts'])
-          assert.equal(
-            (await browser.get(`/setup/o/large/data/${path}`)).status,
-            200,
-            `${first?.name}: ${path}`,
-          );
+          assert.equal((await browser.get(`/setup/o/large/data/${path}`)).status, 200, `${name}: ${path}`);
       }
     });
 

@@ -88,6 +88,8 @@ onBothDrivers(
       const { id } = administratorOf(acme);
       const reset = await admin.get(`${members}/reset?id=${id}`);
       assert.match(problemOf(reset), /is not available/, 'users request links themselves');
+      const submitted = await admin.submit(members, `${members}/reset`, { id });
+      assert.match(problemOf(submitted), /reset links are sent by email/i);
       assert.equal((await accept({ path, code })).status, 303);
       assert.notEqual((await user(email)).verified_at, null);
       assert.equal((await accept({ path, code })).status, 400, 'an invitation works once');

@@ -11,6 +11,7 @@ import {
   languages,
   plainText,
   type SecretNotice,
+  TranslatedError,
 } from '../../admin-ui/shell/index.ts';
 import { linkWithCode, type Mailer, mailTemplate } from '../../operations/mail/index.ts';
 import {
@@ -194,7 +195,8 @@ const members = defineObject<MemberInfo, MemberServices>({
           isSafe: true,
         };
       },
-      run: async ({ app, request, organization, actor, transact, language }, _form, { id }) => {
+      run: async ({ app, request, organization, actor, transact, language, services }, _form, { id }) => {
+        if (services.mailer.sendsLinks()) throw new TranslatedError(later('resetsAreMailed'));
         const t = membersTexts(language);
         const { publicId, email, code } = await transact((tables) =>
           createMemberReset(tables, actor, organization, id),

@@ -33,7 +33,7 @@ export const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', k
  * Advisory lock key. The lock ensures that if several nodes start on an empty database, only one of them
  * creates the organization.
  */
-const demoLock = 7_263_140_560n;
+const demoLock = 7_263_140_563n;
 const dayMs = 86_400_000;
 
 /**

@@ -50,6 +50,8 @@ export default {
   resetQuestion: 'Link zum Zurücksetzen des Passworts für {email} erstellen?',
   resetConsequence:
     'Jeder, der den Link und den Code kennt, kann ein neues Passwort für dieses Mitglied wählen. Senden Sie beides nur an dieses Mitglied.',
+  resetsAreMailed:
+    'Links zum Zurücksetzen werden per E-Mail versandt. Das Mitglied kann auf der Anmeldeseite einen anfordern.',
   createResetLink: 'Link erstellen',
   resetLinkFor: 'Link zum Zurücksetzen des Passworts für {email}',
   resetLinkOnce:

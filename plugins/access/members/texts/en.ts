@@ -48,6 +48,7 @@ export default {
   resetQuestion: 'Create a reset link for {email}?',
   resetConsequence:
     'Anyone with the link and its code can choose a new password for this member. Send both only to this member.',
+  resetsAreMailed: 'reset links are sent by email. The member can request one on the login page.',
   createResetLink: 'Create reset link',
   resetLinkFor: 'Reset link for {email}',
   resetLinkOnce:

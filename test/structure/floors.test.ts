@@ -66,6 +66,14 @@ describe('the module structure', () => {
     assert.deepEqual(order, order.toSorted());
   });
 
+  test('different work takes different advisory locks', () => {
+    const keys = [...imports.keys()].flatMap((file) => [
+      ...(readFileSync(join(root, file), 'utf8').match(/(?<==\s*)[\d_]{10,}n(?=;)/g) ?? []),
+    ]);
+    assert.ok(keys.length >= 5, keys.join());
+    assert.equal(new Set(keys).size, keys.length, keys.join());
+  });
+
   for (const [name, file, target, expected] of [
     ['an arrow up', 'engine/sql/statement.ts', 'plugins/access/identity/index.ts', /of a room below/],
     ['a reach past an index', 'plugins/access/users/commands.ts', 'engine/tables/names.ts', /reaches past/],

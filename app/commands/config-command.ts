@@ -140,8 +140,8 @@ function settingRow({ path, value }: Leaf, parsed: Parsed, { environment }: Conf
   };
 }
 
-/** Matches the credentials in a URL, which can be invalid because they contain characters such as "@" or "/". */
-const credentials = /:\/\/\S*@/;
+/** Matches the credentials in a URL, which can be invalid because they contain characters such as "@", "/" or a space. */
+const credentials = /:\/\/.*@/s;
 
 /** Replaces the credentials in a URL. */
 const maskCredentials = (text: string): string => text.replace(credentials, '://…@');

@@ -288,6 +288,7 @@ const writeMatching = (
   write: BulkChange['write'],
 ): TransactionSteps => ({
   lane: 'batch',
+  creates: 0,
   run: async (executor) => {
     const ids = (await executor.run(lockStatement)).map((row) => decodeId(row).id);
     if (ids.length !== plan.confirmed) throw errors.countChanged();

@@ -159,7 +159,6 @@ async function reserve(
   creates: number,
 ): Promise<(() => void) | undefined> {
   const { organization, id: parent, children } = plan;
-  if (creates === 0) return undefined;
   try {
     return await reserveRecords(database, organization, creates);
   } catch (cause) {

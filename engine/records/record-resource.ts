@@ -205,7 +205,7 @@ function inTransaction<T>(
 }
 
 /**
- * Returns access to records for one caller, without a limit on the number of records.
+ * Returns access to records for one caller.
  * @param onHookedWrite called before each write that can have hooks
  */
 function records(

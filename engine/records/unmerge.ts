@@ -84,7 +84,8 @@ export const unmerge: Operation<MergePlan, UpdateInput, RecordResult> = {
       transaction: (plan) => ({
         lane: 'batch',
         ...(!isTrashed && { creates: 1 }),
-        run: async ({ run }) => {
+        run: async ({ run, reserve }) => {
+          if (!isTrashed) reserve(1);
           await steps.run(run, plan);
           return run(final.bind(plan));
         },

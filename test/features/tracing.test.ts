@@ -252,6 +252,8 @@ test('credentials in the URL of the collector are hidden', () => {
   for (const { show } of [otlpEndpoint, otlpTracesEndpoint]) {
     assert.equal(show?.('https://crm:secret@collector:4318/v1'), 'https://…@collector:4318/v1');
     assert.equal(show?.('https://crm:a@b@collector:4318/a@b'), 'https://…@collector:4318/a@b');
+    assert.equal(show?.('https:crm:secret@collector/v1'), 'https://…@collector/v1');
+    assert.equal(show?.('http://collector:4318/a@b'), 'http://collector:4318/a@b');
     assert.equal(show?.(undefined), 'not set');
   }
 });

@@ -409,6 +409,10 @@ test('mail is sent to the configured server, over TLS unless it is on this machi
       { url: 'smtp://crm:100%@mail.example' },
       ['mail.example', 587, false, true, { user: 'crm', pass: '100%' }],
     ],
+    [
+      { url: 'smtp://crm:100%40%@mail.example' },
+      ['mail.example', 587, false, true, { user: 'crm', pass: '100@%' }],
+    ],
     [{ url: 'smtps://mail.example' }, ['mail.example', 465, true, true, undefined]],
     [{ url: 'smtps://[2001:db8::1]:10465' }, ['2001:db8::1', 10465, true, true, undefined]],
     [{ url: 'smtp://127.0.0.1:2525' }, ['127.0.0.1', 2525, false, false, undefined]],

@@ -35,7 +35,7 @@ const environment = {
   DATABASE_URL: 'postgres://user:the-password-of-postgres@db.example/crm',
   DATABASE_REPLICA_URLS: 'postgres://user:the-password-of-postgres@replica.example/crm',
   AUTH_SECRETS: 'the-secret-that-signs-everything-0123456789',
-  SMTP_URL: 'smtps://user:a@the-password-of/smtp@mail.example',
+  SMTP_URL: 'smtps://user:a b@the-password-of/smtp@mail.example',
   PORT: '8080',
   IMPORT_MAX_MB: '7',
   DATABSE_URL: 'postgres://user:the-password-of-another@db.example/crm',

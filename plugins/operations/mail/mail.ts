@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { unescape as decode } from 'node:querystring';
 import type { FastifyBaseLogger } from 'fastify';
 import handlebars, { type HelperOptions } from 'handlebars';
 import { isLoopback } from '../../../engine/loopback.ts';
@@ -121,16 +122,11 @@ function serverOf({ url, host, port, user, password }: MailSettings) {
   return { host, port, secure: port === 465, ...(user === '' ? {} : { auth: { user, pass: password } }) };
 }
 
-const credentials = ({ username, password }: URL) => ({ user: decoded(username), pass: decoded(password) });
-
-/** Decodes a part of a URL. Returns it unchanged if it contains a "%" that is not part of an escape. */
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
+/** Returns the credentials in a URL. Unlike `decodeURIComponent`, `decode` accepts a "%" that does not start an escape sequence. */
+const credentials = ({ username, password }: URL) => ({
+  user: decode(username),
+  pass: decode(password),
+});
 
 /** Returns a text of a catalogue in a language. */
 type TextOf<Language> = (

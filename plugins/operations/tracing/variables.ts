@@ -7,11 +7,17 @@ import {
   type VariableValues,
 } from '../../../engine/config/index.ts';
 
+/** Replaces the credentials in a valid URL. */
+function maskCredentials(text: string): string {
+  const { protocol, username, password, host, pathname, search } = new URL(text);
+  return username === '' && password === '' ? text : `${protocol}//…@${host}${pathname}${search}`;
+}
+
 const urlVariable = (name: string): Variable<string | undefined> => ({
   name,
   fallback: undefined,
   expected: 'an http or https URL, such as http://127.0.0.1:4318',
-  show: (value) => (value === undefined ? 'not set' : value.replace(/:\/\/[^/?#]*@/, '://…@')),
+  show: (value) => (value === undefined ? 'not set' : maskCredentials(value)),
   read: (text) => (/^https?:$/.test(URL.parse(text)?.protocol ?? '') ? text : undefined),
 });
 

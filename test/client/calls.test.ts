@@ -238,7 +238,7 @@ onBothDrivers(
         assert.equal(both.size, 40);
       });
 
-      test('query() returns pages, of the trash too, with the selected fields and related records', async () => {
+      test('query() returns pages, also of the trash, with the selected fields and related records', async () => {
         const account = await crm.accounts.create({ name: 'Asked' });
         const records = Array.from({ length: 25 }, (_, n) => ({
           last_name: `asked ${n}`,

@@ -94,7 +94,7 @@ describe('the limits of a service', () => {
           ask('list', 'lister');
           assert.equal(running('lister'), 1);
         }
-        // Nobody can prevent others from logging in.
+        // No organization can prevent others from logging in.
         for (let count = 0; count < 3; count++) ask('lookup', 'lookup');
         assert.equal(running('lookup'), 2);
       });

@@ -99,7 +99,7 @@ describe("an instance's schemas", () => {
     );
   });
 
-  test('accept every key in a place where it is valid', () => {
+  test('accept every key where it is valid', () => {
     const files = {
       'common.yaml': `fields:
   id: { type: int64, read_only: true, set: id }

@@ -94,7 +94,7 @@ describe('values at a limit are valid', () => {
       [],
     ));
 
-  test('the columns of a table include the time of removal in a resource with a trash', () =>
+  test('a trash adds a column to the table', () =>
     assert.deepEqual(
       messagesOf(things(...numbered(1597, (index) => `  f${index}: { type: string }`), 'trash: 1 day')),
       [

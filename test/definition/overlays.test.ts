@@ -117,7 +117,7 @@ test('scopes are added or replaced', () => {
   );
 });
 
-test('a resource can have up to 20 scopes together with those that it extends', () => {
+test('a resource can have up to 20 scopes, including the scopes of the resource that it extends', () => {
   const scopes = Array.from({ length: 18 }, (_, index) => `  s${index}: zone == "N"\n`).join('');
   const [leads] = check({ 'own/leads.yaml': `extends: leads\nscopes:\n${scopes}` });
   assert.equal(leads?.scopes.length, 20);

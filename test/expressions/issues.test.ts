@@ -259,7 +259,7 @@ describe('an expression', () => {
     assert.deepEqual(compile('score == 1 || title == "x"', { findIssue }).issues, [[14, 'no titles']]);
   });
 
-  test('reads a field that is called like the date or the team', () => {
+  test('reads a field named "today" or "my_team"', () => {
     const title = fields.get('title') ?? assert.fail();
     for (const name of ['today', 'my_team']) {
       const { expression, issues } = compile(`${name} == "x"`, {

@@ -154,7 +154,7 @@ for (const driver of drivers) {
   });
 }
 
-test('the output of a start names the database, the number of workers and the URLs for operators', () => {
+test('the startup output names the database, the number of workers and the URLs for operators', () => {
   const [url, adminUrl] = ['http://127.0.0.1:1', 'http://127.0.0.1:2'];
   const info = { url, adminUrl, example: 'leads', demo: undefined };
   const several = readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm', WORKERS: '3' });

@@ -8,6 +8,7 @@ import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 import { replacingRun } from '../support/statements.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const lockTimeoutMs = 1000;
 const worst = 'GET /api/v1/leads?sort=description&dir=desc';
@@ -97,12 +98,7 @@ describe('one organization cannot starve another', () => {
           ? instance.call(`PUT ${greedy.lead}`, { key: greedy.key, body: { last_name: 'late' } })
           : instance.call(`DELETE ${greedy.lead}`, { key: greedy.key }),
       );
-      await until(async () => {
-        // Statistics do not change within a transaction.
-        await client.query('select pg_stat_clear_snapshot()');
-        const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-        return (await client.query(waiting)).rowCount !== 0;
-      }, 'a write to wait');
+      await untilWaiting(client, 'a write to wait');
       await assertModestServed();
       assert.equal((await instance.call(`GET ${greedy.lead}`, { key: greedy.key })).status, 200);
       const first = await Promise.race(writes);

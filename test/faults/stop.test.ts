@@ -25,7 +25,7 @@ import { opened } from '../support/wire.ts';
 /** Time for which a node still serves requests after SIGTERM, in milliseconds. */
 const stopDelayMs = 1500;
 
-test('a stop reports whether requests were cut off, and closes the rest in either case', async () => {
+test('a stop reports whether requests were interrupted, and closes everything else in either case', async () => {
   const outcomes: unknown[] = [];
   for (const isHanging of [false, true]) {
     const app = fastify();

@@ -88,7 +88,7 @@ onBothDrivers(
 
     // The embedded database runs one transaction at a time.
     const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
-    whereSeveralConnect('an action that waits for another write receives what it has written', async () => {
+    whereSeveralConnect('an action that waits for another write receives the new values', async () => {
       const id = await create({ title: 'a' });
       for (const action of ['close', 'archive', 'count-margins']) {
         const title = `before ${action}`;

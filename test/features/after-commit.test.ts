@@ -252,7 +252,7 @@ onBothDrivers(
       });
 
       if (driver === 'postgresql')
-        test('changes that an open transaction holds back are not looked for in vain', async () => {
+        test('hooks do not look for changes that an open transaction holds back', async () => {
           const process = processWith(() => {});
           await process.run(never);
           let turns = 0;
@@ -316,7 +316,7 @@ onBothDrivers(
         assert.deepEqual([left, none], [0, '']);
       });
 
-      test('the attempts of each change are counted and logged on their own', async () => {
+      test('the attempts of each change are counted and logged separately', async () => {
         const logged: unknown[] = [];
         const fail = ({ id }: CommittedChange) => {
           throw new Error(`${id}: ${'x'.repeat(600)}`);

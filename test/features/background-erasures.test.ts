@@ -186,7 +186,7 @@ onBothDrivers('erasures in the background', (instance) => {
   };
   const row = { request: '', result: '', error: '', searched: '0', claimed_until: null };
 
-  test('the oldest one is claimed first, and only one of an organization at a time', async () => {
+  test('the oldest erasure is claimed first, and only one per organization at a time', async () => {
     const [one, two] = [await instance().organization('one'), await instance().organization('two')];
     await undone(async (tables) => {
       const rows = ([two, one, one] as const).map(({ id }, index) => ({

@@ -310,7 +310,7 @@ onBothDrivers(
     // The embedded database runs one transaction at a time.
     const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
     whereSeveralConnect(
-      'a record that another transaction changes in the meantime is not written',
+      'a record that another transaction changes after the preview is not written',
       async () => {
         for (const [method, body] of [['PATCH', { score: 5 }], ['DELETE']] as const) {
           const { area, ids } = await chores({ name: 'a' }, { name: 'b' });

@@ -188,7 +188,7 @@ onBothDrivers(
       }
     });
 
-    test('values that a filter compares without case are sorted as they are, on every page', async () => {
+    test('values that a filter compares case-insensitively are sorted by their exact text on every page', async () => {
       const { key } = await instance().organization('notations');
       const emails = ['ADA@x.example', 'ada@x.example'];
       const made: (readonly [email: string, id: string])[] = [];

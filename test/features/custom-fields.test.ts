@@ -12,8 +12,8 @@ import { type Call, type Organization, onBothDrivers } from '../support/instance
 import { limitedKey } from '../support/limited.ts';
 import { activityOf } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
-import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const field = 'description: A field.';
 const sources = await sourcesWith(
@@ -205,15 +205,8 @@ onBothDrivers(
           await client.query(`begin; select from crm_organizations where id = ${id} for no key update;
             insert into crm_custom_fields (organization_id, resource, name, type, options, created_at)
             values (${id}, 'shops', 'last', 'text', '{}', now())`);
-          let isAnswered = false;
-          const answer = call('POST /fields/shops', {
-            key,
-            body: { name: 'one_more', type: 'text' },
-          }).finally(() => {
-            isAnswered = true;
-          });
-          const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-          await until(async () => isAnswered || (await client.query(waiting)).rows.length > 0, 'wait');
+          const answer = call('POST /fields/shops', { key, body: { name: 'one_more', type: 'text' } });
+          await untilWaiting(client, 'the request to wait for the other field');
           await client.query('commit');
           assert.equal((await answer).status, 403);
         });
@@ -653,7 +646,7 @@ onBothDrivers(
       assert.match(problemOf(rejected), /lowercase letter/);
     });
 
-    test('a field that is created, deleted or restored in the admin UI applies at once', async () => {
+    test('a field that is created, deleted or restored in the admin UI applies immediately', async () => {
       const { key, ...organization } = await instance().organization('quick');
       const admin = await signIn(instance(), administratorOf({ key, ...organization }));
       const at = '/setup/o/quick/custom-fields';

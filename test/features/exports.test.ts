@@ -375,7 +375,7 @@ onBothDrivers(
   { sources: await sourcesWith(linked), environment: { DATABASE_CONNECT_TIMEOUT_MS: '300' } },
 );
 
-test('a request does not continue if its credentials belong to another organization by now', async () => {
+test('a request does not continue after its credentials have moved to another organization', async () => {
   const app = fastify();
   app.decorateRequest('principal', null);
   let organization = '1';

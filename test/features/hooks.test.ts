@@ -641,7 +641,7 @@ onBothDrivers(
       assert.equal((await succeed(`GET projects/${project.id}`)).open_tasks, 1);
     });
 
-    test('hooks write custom fields, whatever the request is', async () => {
+    test('hooks write custom fields in every kind of request', async () => {
       const field = { name: 'place', type: 'string' };
       assert.equal(
         (await instance().call('POST /fields/labels', { key: acme.key, body: field })).status,
@@ -709,7 +709,7 @@ onBothDrivers(
     // The embedded database runs one transaction at a time.
     const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
     whereSeveralConnect(
-      'a hook sees what another transaction has written while the request waited',
+      'a hook sees the values that another transaction has written while the request waited',
       async () => {
         const id = await create({ title: 'a', code: 'W1', points: 1 });
         const match = { match: ['code'], records: [{ code: 'W1', title: 'c' }] };

@@ -74,7 +74,7 @@ onBothDrivers(
       assert.ok(instance().app.server.timeout > highestMs);
     });
 
-    test('idle connections are kept longer than load balancers keep them, and heads have little time', () => {
+    test('idle connections are kept open longer than by load balancers, and request heads must arrive within ten seconds', () => {
       const { server } = instance().app;
       assert.ok(server.keepAliveTimeout > 60_000);
       assert.ok(server.headersTimeout <= 10_000);
@@ -206,7 +206,7 @@ onBothDrivers(
         }
         assert.ok(all.some(({ headers }) => headers['content-encoding'] === 'br'));
       });
-      test('compresses pages, but neither errors nor responses to other methods than GET', async () => {
+      test('compresses pages, but neither errors nor responses to methods other than GET', async () => {
         const page = await raw('/setup/login', 'gzip');
         assert.equal(page.headers['content-encoding'], 'gzip');
         assert.match(String(gunzipSync(page.bytes)), /^<!doctype html>/i);

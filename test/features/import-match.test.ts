@@ -123,7 +123,7 @@ onBothDrivers(
       );
     });
 
-    test('a grant that is limited in the middle ends it, because it began without the limit', async () => {
+    test("an import ends if its caller's grant is limited while it is running", async () => {
       const { call, url } = instance();
       const { key, profile } = await limitedKey(instance(), acme, ['people:list', 'people:create']);
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/x-ndjson' };

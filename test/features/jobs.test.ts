@@ -505,7 +505,7 @@ onBothDrivers(
 
     // The embedded database runs one transaction at a time.
     const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
-    whereSeveralConnect('jobs that are queued at the same time count', async () => {
+    whereSeveralConnect('jobs that are queued at the same time count toward the limit', async () => {
       modes.set('late', async () => ({}));
       const late = await whileUncommitted(
         instance(),
@@ -629,7 +629,7 @@ onBothDrivers(
       assert.equal((await finished(Number(job?.id))).state, 'completed');
     });
 
-    test('a job that someone has started does not replace the scheduled one', async () => {
+    test('a job that was started manually does not replace the scheduled one', async () => {
       const [block, reached] = [gate(), gate()];
       modes.set('undefined', async () => ({}));
       await startSweep('block', async () => {

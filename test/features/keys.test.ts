@@ -38,6 +38,7 @@ import {
   requestOf,
 } from '../support/records.ts';
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
@@ -314,7 +315,7 @@ onBothDrivers('API keys', (instance, driver) => {
       assert.deepEqual(await abilitiesOf(plaintext), abilities);
     });
 
-  test('a rotated key belongs to the user who rotates it, and on the command line to nobody', async () => {
+  test('a rotated key belongs to the user who rotates it, and a key rotated on the command line to no user', async () => {
     const previous = await organization.makeKey({ user: organization.user });
     const { id } = await makePerson(instance(), [{ organization }]);
     for (const [actor, owner] of [
@@ -348,10 +349,7 @@ onBothDrivers('API keys', (instance, driver) => {
           ),
           /this key does not exist or is not live/,
         );
-        await until(async () => {
-          const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-          return (await client.query(waiting)).rows.length > 0;
-        }, 'the rotation to wait for the revocation');
+        await untilWaiting(client, 'the rotation to wait for the revocation');
         await client.query('commit');
         await rotation;
       });

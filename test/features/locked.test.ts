@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
-import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { tablesOf } from '../../engine/tables/index.ts';
 import { purgeValues } from '../../plugins/tenants/custom-fields/retention.ts';
 import { deleteOrganization } from '../../plugins/tenants/organizations/remove.ts';
 import { purgeStep } from '../../plugins/tenants/trash/purge.ts';
@@ -11,6 +11,7 @@ import { administratorOf, readable, signIn } from '../support/forms.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 const message = 'Paid invoices cannot be changed.';
 
@@ -369,18 +370,8 @@ onBothDrivers(
       ];
       for (const write of writers) {
         const ids = await invoice();
-        const [answer] = await transaction(instance().database, async (tables) => {
-          await sql`update invoices set state = 'paid' where id = ${ids.id}`.execute(tables);
-          const waiting = write(ids);
-          for (let isWaiting = false; !isWaiting; ) {
-            const { rows } = await sql`select from pg_stat_activity
-              where wait_event_type = 'Lock' and datname = current_database()`.execute(tables);
-            isWaiting = rows.length > 0;
-          }
-          return [waiting];
-        });
-        assert(answer !== undefined);
-        assertLocked(await answer);
+        const paying = [`update invoices set state = 'paid' where id = ${ids.id}`];
+        assertLocked(await whileUncommitted(instance(), paying, () => write(ids)));
         const { json } = await send(`GET /invoices/${ids.id}`);
         assert.deepEqual([json.note, json.total], ['', 5]);
       }

@@ -269,7 +269,7 @@ onBothDrivers(
       assert.match(text, /\r\nretry-after: 1\r\n/i);
       assert.match(text, /\r\nconnection: close\r\n/i);
       assert.match(text, /"code":"overloaded"/);
-      // Many more connections are closed at once.
+      // Many more connections are closed immediately.
       const others = await Promise.all(Array.from({ length: 10 }, () => open(url)));
       const ended = (await open(url)).resume();
       await once(ended, 'close');

@@ -512,17 +512,20 @@ onBothDrivers(
 
     // The embedded database runs one transaction at a time.
     const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
-    whereSeveralConnect('undoing a merge returns what was written while the merge waited', async () => {
-      const [id, from] = [await firm({ name: '' }), await firm({ name: 'Other' })];
-      const written = [`update firms set name = 'Changed' where id = ${from}`];
-      const result = await whileUncommitted(instance(), written, () => merged(`firms/${id}`, from));
-      assert.equal(result.name, 'Changed');
-      assert.equal((await undo(`firms/${id}`, from)).status, 200);
-      assert.deepEqual(
-        [(await read(`firms/${id}`)).name, (await read(`firms/${from}`)).name],
-        ['', 'Changed'],
-      );
-    });
+    whereSeveralConnect(
+      'undoing a merge restores values that were written while the merge waited',
+      async () => {
+        const [id, from] = [await firm({ name: '' }), await firm({ name: 'Other' })];
+        const written = [`update firms set name = 'Changed' where id = ${from}`];
+        const result = await whileUncommitted(instance(), written, () => merged(`firms/${id}`, from));
+        assert.equal(result.name, 'Changed');
+        assert.equal((await undo(`firms/${id}`, from)).status, 200);
+        assert.deepEqual(
+          [(await read(`firms/${id}`)).name, (await read(`firms/${from}`)).name],
+          ['', 'Changed'],
+        );
+      },
+    );
 
     test('undoing a merge with a trash restores the other record from it', async () => {
       const [id, from] = [

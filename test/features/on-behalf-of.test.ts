@@ -22,8 +22,8 @@ import {
   soonerThan,
 } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
-import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const overlay = {
   file: 'resources/own-leads.yaml',
@@ -297,10 +297,7 @@ onBothDrivers(
             keyFor(member, profile),
             /only act on behalf of a member of this organization/,
           );
-          await until(async () => {
-            const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-            return (await client.query(waiting)).rows.length > 0;
-          }, 'wait for the removal');
+          await untilWaiting(client, 'wait for the removal');
           await client.query(`delete from crm_memberships where user_id = ${member.id}; commit`);
           await creation;
         });

@@ -15,6 +15,7 @@ import { activityOf, command, makePerson } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 /** Resources whose tables refer to each other in a circle. One table also refers to itself. */
 const circle = [
@@ -590,10 +591,7 @@ onBothDrivers(
             await connected(String(environment.DATABASE_URL), async (client) => {
               await client.query(`begin; ${statements(late.id)}`);
               const deletion = deleteOrganization(instance().database, late.id);
-              await until(async () => {
-                const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-                return (await client.query(waiting)).rows.length > 0;
-              }, 'the deletion to wait');
+              await untilWaiting(client, 'the deletion to wait');
               await client.query('commit');
               await deletion;
             });

@@ -170,12 +170,12 @@ onBothDrivers(
         assert.ok(text.includes(`"${name}":${value}`), `${name}: ${text}`);
       assert.match(text, /"large":\s?9007199254740993\b/);
       assert.match(text, /"list":\s?\[9007199254740995\]/);
-      const invalid = { ...returned };
+      const valid = { ...returned };
       returned.seen_on = new Date(Number.NaN);
       const answer = await instance().call('POST /api/v1/things', {
         ...{ key: acme.key, body: { name: 'returned' } },
       });
-      Object.assign(returned, invalid);
+      Object.assign(returned, valid);
       assert.deepEqual([answer.status, answer.json.code], [400, 'invalid_input'], answer.text);
       assert.match(answer.text, /seen_on must be a date/);
     });

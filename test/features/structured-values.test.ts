@@ -391,7 +391,7 @@ onBothDrivers(
       );
     });
 
-    test('a form that is sent back unchanged keeps every value', async () => {
+    test('a form that is submitted unchanged keeps every value', async () => {
       const browser = await signIn(instance(), administratorOf(acme));
       for (const tags of [['two\nlines', 'x'], [' padded '], ['[x]'], ['a', ''], ['a;b', '"c"']]) {
         const { id, text } = await create({
@@ -449,7 +449,7 @@ onBothDrivers(
       assert.equal(LoftInput?.properties.fee?.description, 'Default: `{"amount":12.5,"currency":"EUR"}`.');
     });
 
-    test('pages and the history show documents that exceed the limits of a request together', async () => {
+    test('pages and the history show documents that together exceed the limits of a request', async () => {
       const large = await instance().organization('large');
       const browser = await signIn(instance(), administratorOf(large));
       const call = { key: large.key };

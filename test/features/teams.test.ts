@@ -20,6 +20,7 @@ import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const tasks = {
   file: 'tasks.yaml',
@@ -211,7 +212,7 @@ onBothDrivers(
     });
 
     if (driver === 'postgresql')
-      test('nobody joins a team that is being deleted, or after leaving the organization', async () => {
+      test('users cannot join a team that is being deleted, or after they have left the organization', async () => {
         const person = await limitedPerson(instance(), acme, onTasks('team'));
         const team = await createIn(acme, fresh('team'));
         for (const [statement, message] of [
@@ -221,10 +222,7 @@ onBothDrivers(
           await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
             await client.query(`begin; ${statement}`);
             const joining = assert.rejects(join(team, person), message);
-            await until(async () => {
-              const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-              return (await client.query(waiting)).rows.length > 0;
-            }, 'wait for the deletion');
+            await untilWaiting(client, 'wait for the deletion');
             await client.query('commit');
             await joining;
           });

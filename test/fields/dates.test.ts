@@ -92,7 +92,7 @@ test('timestamps that do not exist', () => {
     assert.equal(isTimestamp(text), false, text);
 });
 
-test('timestamps without seconds or an offset, as people write them', () => {
+test('timestamps without seconds or an offset, as users type them', () => {
   for (const [text, expected] of [
     ['2026-03-01', '2026-03-01T00:00:00Z'],
     ['2026-03-01 09:30', '2026-03-01T09:30:00Z'],

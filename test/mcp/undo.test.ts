@@ -244,7 +244,7 @@ onBothDrivers(
       );
     });
 
-    test('the changes of a call without a run are undone alone', async () => {
+    test('without a run, only the changes of the call itself are undone', async () => {
       const { id, read } = await agent();
       const records = [await make('tasks', { title: 'first' }), await make('tasks', { title: 'second' })];
       for (const record of records)
@@ -260,7 +260,7 @@ onBothDrivers(
       );
     });
 
-    test('a call that only proposed a write is not offered to be undone', async () => {
+    test('pages do not offer to undo a call that only proposed a write', async () => {
       const { id, key } = await acme.makeKey({ access: 'propose' });
       const task = await make('tasks', { title: 'proposed' });
       await useTool(instance(), key, 'update', { resource: 'tasks', id: task, values: { points: 1 } });

@@ -76,7 +76,7 @@ describe('client ID metadata documents', () => {
     });
   }
 
-  test('can have a name of one line, of which 60 characters are shown', () => {
+  test('can have a one-line name, which is shortened to 60 characters', () => {
     const nameOf = (client_name: unknown) => clientOf('x', { client_name, redirect_uris: [callback] }).name;
     for (const [name, shown] of [
       ['x'.repeat(60), 'x'.repeat(60)],

@@ -178,7 +178,7 @@ describe('schema changes', { concurrency: 1 }, () => {
     migrations.remove();
   });
 
-  test('a plan names the tables, the dropped fields, and the modules that need a name which no longer works', async () => {
+  test('a plan names the tables, the dropped fields, and the modules that need a removed name', async () => {
     const migrations = temporaryFolder();
     const own = { ...config, migrations: migrations.path };
     const fields = {

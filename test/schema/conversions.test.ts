@@ -346,7 +346,7 @@ for (const driver of drivers) {
       await end();
     });
 
-    test('names the first ten records, of which a plan shows the first characters and the number', async () => {
+    test('names the first ten records, and a plan shows their number and shortened values', async () => {
       await begin(string);
       const long = 'ä'.repeat(61);
       await insert(text(long), ...Array.from({ length: 11 }, (_, index) => text(`x${index}`)));

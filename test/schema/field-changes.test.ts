@@ -328,7 +328,7 @@ test('a renamed resource breaks clients unless it has an alias, and so does the 
   ]);
 });
 
-test('a field that is removed from a renamed resource is lost under the former name of the resource', () => {
+test("a field removed from a renamed resource is also lost under the resource's former name", () => {
   const items = definitionsOf('renamed_from: things', 'items');
   const changes = apiChanges(apiOf(definitionsOf(text)), apiOf(items), items);
   assert.deepEqual(
@@ -340,7 +340,7 @@ test('a field that is removed from a renamed resource is lost under the former n
   );
 });
 
-test('a resource that existed next to its former name is not renamed when the other one is removed', () => {
+test('a resource is not considered renamed if it existed alongside the resource with its former name', () => {
   const both = [...definitionsOf(text), ...definitionsOf(text, 'items')];
   assert.deepEqual(changesBetween(both, definitionsOf(`${text}\nrenamed_from: things`, 'items')), [
     'removed things the path /things was removed (breaks clients)',

@@ -273,7 +273,7 @@ export class ${name} extends Migration {
   const coded = (type: string) =>
     model.write({ wares: `common: all\nfields:\n  code: { type: ${type}, nullable: true }\n` });
 
-  test('finishes a change of types before the next migration renames the table to which a field then refers', async () => {
+  test('completes a type change before the next migration renames the table that a field now references', async () => {
     const shelved = (shelf: string, name: string, more = '') =>
       model.write({
         wares: `common: all\nfields:\n  code: { type: string }\n  shelf_id: { type: ${shelf}, nullable: true }\n`,
@@ -295,7 +295,7 @@ export class ${name} extends Migration {
     assert.deepEqual(await model.sql('select distinct shelf_id::text from wares'), [['7']]);
   });
 
-  test('lets updated nodes delete records to which a removed resource refers', async () => {
+  test('lets updated nodes delete records that a removed resource references', async () => {
     const racks = 'common: all\nrenamed_from: shelves\nfields:\n  name: { type: string }\n';
     const boxes =
       'common: all\nfields:\n  rack_id: { type: reference, to: racks, required: true, on_delete: restrict }\n';
@@ -342,7 +342,7 @@ export class ${name} extends Migration {
     await finished();
   });
 
-  test('older and updated nodes each store values that the others cannot see, and nobody waits for their end', async () => {
+  test('older and updated nodes each store values that the others cannot see, and completing the change does not wait for locks', async () => {
     const typed = (code: string, size: string, seen: string) =>
       model.write({
         wares: `common: all\nfields:\n  code: { type: ${code}, required: true }\n  size: { type: ${size} }\n  seen: { type: ${seen}, nullable: true }\n`,

@@ -541,7 +541,7 @@ onBothDrivers(
         assert.equal(await heading(), 'Contacts (20+)');
       });
 
-      test('a list without records offers to create one, and one without results to show all', async () => {
+      test('a list without records offers to create one, and a search without results offers to show all', async () => {
         const list = '/setup/o/empty/data/leads';
         const organization = await instance().organization('empty');
         const browser = await signIn(instance(), administratorOf(organization));

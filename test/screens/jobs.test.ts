@@ -156,7 +156,7 @@ onBothDrivers(
       await shows(path, /Canceled/);
     });
 
-    test('the form explains that too many jobs are waiting, and keeps what was entered', async () => {
+    test('the form explains that too many jobs are waiting, and keeps the entered values', async () => {
       const busy = await instance().organization('busy');
       const { json } = await instance().call('POST /api/v1/tasks', {
         key: busy.key,

@@ -46,7 +46,7 @@ describe('the look of the admin UI', () => {
     }
   });
 
-  test('the page of an internal error names the request, and other error pages do not', async () => {
+  test('the page for an internal error names the request, and other error pages do not', async () => {
     const tables = tablesOf(instance.database);
     await sql`alter table crm_ledger add constraint refused check (organization_id = 0) not valid`.execute(
       tables,
@@ -239,7 +239,7 @@ describe('the look of the admin UI', () => {
     assert.deepEqual(await linksOn('/setup/o/acme/data/leads'), ['/setup/o/own', '/setup/o/read-by-many']);
   });
 
-  test('the switcher lists the organizations visited last first, and of many organizations only these', async () => {
+  test('the switcher lists the most recently visited organizations first, and only these if there are many', async () => {
     const all = await Promise.all(
       Array.from({ length: 11 }, (_, index) =>
         instance.organization(`visited-${String.fromCharCode(97 + index)}`),

@@ -1,14 +1,27 @@
-// Requests that wait for another transaction, which commits while they wait. Only for PostgreSQL.
+// Requests that wait for another transaction. Only for PostgreSQL.
+import type { Client } from 'pg';
 import type { Instance } from './instance.ts';
 import { connected } from './postgres.ts';
 import { until } from './process.ts';
+
+/**
+ * Waits until statements in the database of a client wait for locks. The client can be in a transaction.
+ * @param count minimum number of these statements
+ */
+export const untilWaiting = (client: Client, what: string, count = 1): Promise<void> =>
+  until(async () => {
+    // Statistics do not change within a transaction.
+    await client.query('select pg_stat_clear_snapshot()');
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    return (await client.query(waiting)).rows.length >= count;
+  }, what);
 
 /**
  * Runs statements in a transaction, and commits it when the request waits for one of its locks.
  * @returns the result of the request
  */
 export const whileUncommitted = <T>(
-  { config, database }: Pick<Instance, 'config' | 'database'>,
+  { config }: Pick<Instance, 'config'>,
   statements: readonly string[],
   request: () => Promise<T>,
 ): Promise<T> =>
@@ -16,11 +29,7 @@ export const whileUncommitted = <T>(
     await client.query('begin');
     for (const text of statements) await client.query(text);
     const result = request();
-    const text = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-    await until(
-      async () => (await database.run({ name: '', text, values: [] })).length > 0,
-      'the request to wait for the transaction',
-    );
+    await untilWaiting(client, 'the request to wait for the transaction');
     await client.query('commit');
     return result;
   });

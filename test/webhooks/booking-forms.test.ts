@@ -227,7 +227,8 @@ onBothDrivers(
     ];
     test("a provider's template without a name has only the message as a parameter", async () => {
       assert.equal((await post({ ...good, template: 'booked' })).status, 200);
-      const { template } = Object(provider.requests[0]?.body);
+      const [{ body } = assert.fail()] = provider.requests;
+      const { template } = body as { readonly template: Record<string, unknown> };
       assert.deepEqual(template.components, [
         { type: 'body', parameters: [{ type: 'text', text: good.message }] },
       ]);

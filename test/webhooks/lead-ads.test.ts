@@ -12,6 +12,7 @@ import { command } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { type Behaviour, startProvider } from '../support/providers.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const graph = await startProvider();
 after(() => graph.close());
@@ -219,10 +220,7 @@ onBothDrivers(
           // Leads can be read, but not created.
           await client.query('begin; lock table leads in share mode');
           for (const owner of [page, second]) await send(leadgenBody({ leadgen: id }), owner);
-          await until(async () => {
-            const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-            return (await client.query(waiting)).rows.length === 2;
-          }, 'both to wait');
+          await untilWaiting(client, 'both to wait', 2);
           await client.query('rollback');
         });
         for (const owner of [page, second]) await done(id, owner);

@@ -181,7 +181,7 @@ onBothDrivers(
       assert.deepEqual((await resend(full.key)).json, { queued: 2 });
     });
 
-    test('a caller with limits replays after a cursor of its own, and not after one of other callers', async () => {
+    test("a limited caller can replay after its own cursor, but not after another caller's", async () => {
       const grants = [...events, 'jobs:list:open', 'jobs:read:open'];
       const [own, other] = [
         await limitedKey(instance(), acme, grants),

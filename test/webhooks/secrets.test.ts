@@ -12,7 +12,7 @@ import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { dumped, integrate } from '../support/partners.ts';
 import { command, makePerson, secondNode } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
-import { until } from '../support/process.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const [old, young] = [
   'an old secret of more than 32 characters',
@@ -100,10 +100,7 @@ onBothDrivers(
             id,
           ]);
           const renewal = renewSecrets(tables(), sealedWith(young, old), 'crm_integrations', sealedColumns);
-          await until(async () => {
-            const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-            return (await client.query(waiting)).rows.length > 0;
-          }, 'wait for the change');
+          await untilWaiting(client, 'wait for the change');
           await client.query('commit');
           await renewal;
         });

@@ -311,7 +311,7 @@ onBothDrivers(
       new Webhook(other.secret).verify(sent?.text ?? '', sent?.headers as Record<string, string>);
     });
 
-    test('the profile of a member of several organizations is the one in the organization of the subscription', async () => {
+    test("for a member of several organizations, the profile is from the subscription's organization", async () => {
       const other = await instance().organization(fresh('first'));
       const own = [events, { object: 'leads', actions: ['read'] }] as const;
       const person = await makePerson(instance(), [
@@ -649,7 +649,7 @@ onBothDrivers(
       assert.deepEqual(summarize(received()).sort(), created.sort());
     });
 
-    test('in a new epoch, a replay that was requested before it continues, also with changes before the subscription', async () => {
+    test('a replay requested before a new epoch continues in it, including changes that precede the subscription', async () => {
       const alone = await instance().organization(fresh('alone'));
       const as = await alone.keyWith([events, { object: '*', actions: ['*'] }]);
       const lead = await write('POST /api/v1/leads', {}, as);

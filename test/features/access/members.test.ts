@@ -8,7 +8,7 @@ import { profileId } from '../../../plugins/access/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import { command, fresh, logIn, makePerson } from '../../support/people.ts';
 import { connected } from '../../support/postgres.ts';
-import { until } from '../../support/process.ts';
+import { untilWaiting } from '../../support/uncommitted.ts';
 
 onBothDrivers('GET /auth/members', (instance, driver) => {
   let acme: Organization;
@@ -114,10 +114,7 @@ onBothDrivers('GET /auth/members', (instance, driver) => {
               ({ message }: Error) => message,
             ),
           );
-          await until(async () => {
-            const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-            return (await client.query(waiting)).rows.length === 2;
-          }, 'one to wait for its entry, and the other for its turn');
+          await untilWaiting(client, 'one to wait for its entry, and the other for its turn', 2);
           await client.query('rollback');
           return Promise.all(removals);
         });

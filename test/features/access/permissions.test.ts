@@ -92,7 +92,7 @@ onBothDrivers(
       });
     });
 
-    test('who can only create writes fields, and who can only list reads them', async () => {
+    test('callers who can only create can write fields, and callers who can only list can read them', async () => {
       const names = ['title', 'size'];
       for (const [action, readable, writable] of [
         ['create', [], names],
@@ -107,7 +107,7 @@ onBothDrivers(
       }
     });
 
-    test('a key on behalf of a member is also limited to the scopes of the member', async () => {
+    test("a key on behalf of a member is also limited to the member's scopes", async () => {
       const { id } = await makePerson(instance(), [
         { organization: acme, grants: [{ object: 'deals', actions: ['read', 'list:own', 'update:own'] }] },
       ]);

@@ -64,8 +64,8 @@ import {
   told,
 } from '../../support/people.ts';
 import { connected } from '../../support/postgres.ts';
-import { until } from '../../support/process.ts';
 import { addPasskey } from '../../support/second-factors.ts';
+import { untilWaiting } from '../../support/uncommitted.ts';
 
 const attackers = 'the password of an attacker';
 const victims = 'the password of a victim';
@@ -276,8 +276,7 @@ onBothDrivers('users with one email address', (instance, driver) => {
         const answers = await connected(url, async (client) => {
           await client.query(`begin; lock table ${table} in share mode`);
           const sent = use.map((send, index) => send(passwords[index] ?? ''));
-          const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-          await until(async () => (await client.query(waiting)).rows.length === 2, 'both to wait');
+          await untilWaiting(client, 'both to wait', 2);
           await client.query('rollback');
           return Promise.all(sent);
         });

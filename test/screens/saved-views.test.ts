@@ -330,7 +330,7 @@ onBothDrivers('saved views', (instance) => {
       [neighbor, '/setup/o/beta/data/leads'],
       [admin, '/setup/o/acme/data/accounts'],
     ] as const) {
-      assert.deepEqual(namesIn(await visitor.get(list)), []);
+      assert.ok(!namesIn(await visitor.get(list)).includes('Of acme'), list);
       const fields = { _csrf: await visitor.token(list), name: 'Taken over', query: '', shared: 'true' };
       for (const action of ['edit', 'query', 'delete']) {
         const path = `${list}/views/${id}/${action}`;

@@ -223,6 +223,17 @@ test('activity is filtered by actor, action, object, record and time', async () 
   assert.equal(added.headers.get('location'), `${activity}?action=revoke&object=key`);
 });
 
+test('no activity matches a text that cannot be stored', async () => {
+  const activity = '/setup/o/acme/activity';
+  assert.notEqual(rowsOf(await admin.get(activity)).length, 0);
+  for (const name of ['actor', 'action', 'object']) {
+    const page = await admin.get(`${activity}?${name}=a%00`);
+    assert.deepEqual([page.status, rowsOf(page)], [200, []], name);
+    const file = await admin.get(`${activity}/export?${name}=a%00`);
+    assert.deepEqual([file.status, file.text.trimEnd().split('\n').slice(1)], [200, []], name);
+  }
+});
+
 test('activity exports are never formulas', async () => {
   const { key, id } = await acme.makeKey();
   await tablesOf(instance.database)

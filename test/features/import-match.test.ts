@@ -194,8 +194,10 @@ onBothDrivers(
         );
         sending.end(batch(1000));
         const [response] = await responded;
-        const { code, error, report } = JSON.parse(await text(response));
+        const { code, error, grant, report } = JSON.parse(await text(response));
         assert.deepEqual([response.statusCode, code], [403, 'forbidden'], error);
+        // The limits of a resource with scopes change, too, but without scopes only the missing grant ends an import.
+        assert.equal(grant, `people:${revoked}`, error);
         assert.deepEqual([report.created, report.updated, report.failed], [500, 500, 0]);
         assert.equal(await ages(revoked, age), 1000, 'nothing of the second batch is written');
         assert.equal(await ages(revoked, 2), 500);

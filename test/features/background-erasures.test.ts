@@ -2,6 +2,7 @@
 // process dies.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { sql } from 'kysely';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import { changeState, claimErasure, confirmErasure } from '../../plugins/tenants/erasure/erasure-requests.ts';
@@ -50,6 +51,47 @@ onBothDrivers('erasures in the background', (instance) => {
     assert.equal(result.mentions.get('leads')?.length, 1);
     assert.ok(Math.max(...limits) < 500, String(Math.max(...limits)));
     assert.ok(limits.length > 10);
+  });
+
+  test('statements that take too long are repeated with one row, and the search fails if that takes too long', async () => {
+    const slow = await instance().organization('slow');
+    const tables = tablesOf(instance().database);
+    const names = ['A', 'B', 'Needleworth', 'C'];
+    for (const last_name of names)
+      await instance().call('POST /api/v1/leads', { key: slow.key, body: { last_name } });
+    await sql`create function cancel() returns boolean language plpgsql
+      as $$ begin raise exception using errcode = 'query_canceled'; end $$`.execute(tables);
+    const erasure = createErasure(instance().resources);
+    /** Searches with statements that the database cancels if they read more than a number of rows. */
+    const search = (maxRows: number) => {
+      let statements = 0;
+      return erasure.find(
+        {
+          run: async (query) => {
+            assert.ok(++statements < 1000, 'the search does not end');
+            const { rows } = await query.execute(tables);
+            if (rows.length > maxRows) await sql`select cancel()`.execute(tables);
+            return rows;
+          },
+        },
+        { organization: slow.id, records: [], texts: ['Needleworth'] },
+      );
+    };
+    try {
+      assert.equal((await search(1)).mentions.get('leads')?.length, 1);
+      await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text)
+        values (${slow.id}::bigint, 'leads', 1, ${slow.user}::bigint, 'A')`.execute(tables);
+      await sql`alter table crm_notes rename to crm_notes_stored`.execute(tables);
+      await sql`create view crm_notes as select * from crm_notes_stored where cancel()`.execute(tables);
+      await assert.rejects(search(100), { code: '57014' });
+      const browser = await signIn(instance(), administratorOf(slow));
+      const path = find.replace('acme', 'slow');
+      const failed = await settled(browser, await browser.submit(path, path, { texts: 'Needleworth' }));
+      assert.match(failed.text, /a stored value is too large to search/);
+    } finally {
+      await sql`drop function cancel() cascade`.execute(tables);
+      await sql`alter table if exists crm_notes_stored rename to crm_notes`.execute(tables);
+    }
   });
 
   test('the request returns before the search, which can be canceled and is invisible to other organizations', async () => {

@@ -65,8 +65,16 @@ export const feedMetrics = (database: Database): Metrics => ({
   },
 });
 
-/** Maintains the epoch, and logs transactions that delay the feed. */
-export function watchFeed(app: FastifyInstance, database: Database, isRecorded: boolean): void {
+/**
+ * Maintains the epoch, and logs transactions that delay the feed.
+ * @param warningMs how long the feed waits for a transaction before it is logged, in milliseconds
+ */
+export function watchFeed(
+  app: FastifyInstance,
+  database: Database,
+  isRecorded: boolean,
+  warningMs = lagWarningMs,
+): void {
   let blocker = { transaction: '', since: 0, isLogged: false };
   const check = async (): Promise<void> => {
     await ensureEpoch(database, isRecorded);
@@ -74,7 +82,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     const now = performance.now();
     if (transaction !== blocker.transaction) blocker = { transaction, since: now, isLogged: false };
     // If no transaction is running, the ID belongs to the next transaction and can stay the same for a long time.
-    if (pid === null || blocker.isLogged || now - blocker.since < lagWarningMs) return;
+    if (pid === null || blocker.isLogged || now - blocker.since < warningMs) return;
     blocker.isLogged = true;
     const lagMs = Math.round(now - blocker.since);
     app.log.warn(

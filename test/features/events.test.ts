@@ -5,12 +5,14 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import fastify from 'fastify';
 import { sql } from 'kysely';
+import { backgroundWork } from '../../engine/modules/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { changeProfile, createProfile, profileId } from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { ensureEpoch } from '../../plugins/change-log/epoch.ts';
-import { findFeedBlocker } from '../../plugins/change-log/lag.ts';
+import { findFeedBlocker, watchFeed } from '../../plugins/change-log/lag.ts';
 import { feedCursors, feedSigning } from '../../plugins/change-log/position.ts';
 import { changeLogRetention } from '../../plugins/change-log/retention.ts';
 import { createWaiters, type StreamContext, stream } from '../../plugins/change-log/stream.ts';
@@ -503,6 +505,53 @@ onBothDrivers(
       });
       await until(async () => (await read(`after=${start}`)).changes.length > 0, 'the change');
       assert.deepEqual(summaries((await read(`after=${start}`)).changes), [`create leads ${after} v1`]);
+    });
+
+    describe('a transaction for which the feed waits too long is logged', () => {
+      /** Checks the feed several times, and returns the IDs of the server processes that were logged. */
+      const logged = async (checks: number) => {
+        const pids: unknown[] = [];
+        const write = (line: string) => pids.push((JSON.parse(line) as { readonly pid: unknown }).pid);
+        const { database } = instance();
+        let count = 0;
+        const run: typeof database.run = async (...given) => {
+          const rows = await database.run(...given);
+          if (given[0].name === 'ledger_lag') count++;
+          return rows;
+        };
+        const app = fastify({ logger: { level: 'warn', base: {}, stream: { write } } });
+        const background = backgroundWork();
+        app.decorate('background', background);
+        watchFeed(app, { ...database, run }, true, 0);
+        await app.ready();
+        // A check that is requested while another one is running is skipped.
+        await until(() => {
+          background.run('the change feed');
+          return count >= checks;
+        }, `${checks} checks`);
+        await app.close();
+        return pids;
+      };
+
+      whereSeveralConnect('once, with its server process', async () => {
+        const { database } = instance();
+        await transaction(database, async (tables) => {
+          const { rows } = await sql<{
+            pid: string;
+          }>`select pg_backend_pid()::text as pid, pg_current_xact_id()`.execute(tables);
+          const [{ pid } = assert.fail()] = rows;
+          await until(async () => (await findFeedBlocker(database)).pid === pid, 'it to be the oldest');
+          assert.deepEqual(await logged(3), [pid]);
+        });
+      });
+
+      test('but not the next one, which has not started', async () => {
+        // Transactions in the server's other databases can be running.
+        assert.deepEqual(
+          (await logged(2)).filter((pid) => typeof pid !== 'string'),
+          [],
+        );
+      });
     });
 
     describe('rejects cursors that could miss changes', () => {

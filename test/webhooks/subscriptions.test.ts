@@ -464,25 +464,27 @@ onBothDrivers(
 
     test('Retry-After is respected as a date or seconds; 410 disables the subscription', async () => {
       const { received, at, url, id } = await subscribe();
-      /** Returns the time until the retry of the latest delivery, from its receipt and from now, in seconds. */
+      /** Returns whether the latest delivery has failed, and the time until its retry, from its receipt and from now, in seconds. */
       const due = async () => {
         const { rows } = await sql<{
+          failed: boolean;
           total: number;
           left: number;
-        }>`select extract(epoch from d.next_at - d.received_at)::float8 as total,
+        }>`select d.error <> '' as failed, extract(epoch from d.next_at - d.received_at)::float8 as total,
             extract(epoch from d.next_at - now())::float8 as left
           from crm_event_deliveries d where subscription_id = ${id}::bigint order by id desc limit 1`.execute(
           tablesOf(instance().database),
         );
-        return rows[0] ?? { total: 0, left: 0 };
+        return rows[0] ?? { failed: false, total: 0, left: 0 };
       };
       for (const value of [() => '300', () => new Date(Date.now() + 301_000).toUTCString()]) {
         receiver.behave(at, (response) => response.writeHead(429, { 'retry-after': value() }).end());
         const count = received().length;
         await write('POST /api/v1/leads', {});
         await arrive(received, count + 1);
-        await until(async () => (await due()).total > 280, `wait as ${value()} says`);
-        assert.ok((await due()).left < 302);
+        await until(async () => (await due()).failed, 'fail');
+        const { total, left } = await due();
+        assert.ok(total > 280 && left < 302, `wait as ${value()} says`);
         await sql`update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint`.execute(
           tablesOf(instance().database),
         );

@@ -103,6 +103,12 @@ describe('values at a limit are valid', () => {
     ));
 });
 
+test('a number that callers must set can be unique on its own', () => {
+  const field = '  a: { type: integer, required: true';
+  assert.deepEqual(messagesOf(things(`${field}, unique: true }`)), []);
+  assert.deepEqual(messagesOf(things(`${field} }`, 'unique: [a]')), []);
+});
+
 describe('long values and lists are shortened in messages', () => {
   const long = 'x'.repeat(60);
   for (const [lines, message] of [

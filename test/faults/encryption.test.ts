@@ -82,10 +82,16 @@ describe('sslmode', { concurrency: 1 }, () => {
       const data = String(rows[0]?.data_directory);
       chmodSync(folder.path, 0o755);
       files = makeCertificates(folder.path, statSync(data));
-      await client.query('create database certificates_only');
+      for (const name of ['certificates_only', 'encrypted_only', 'plain_only'])
+        await client.query(`create database ${name}`);
       const access = join(data, 'pg_hba.conf');
       const rules = readFileSync(access, 'utf8');
-      writeFileSync(access, 'hostssl certificates_only all all cert\n');
+      const own = [
+        'hostssl certificates_only all all cert',
+        'hostnossl encrypted_only all all reject',
+        'hostssl plain_only all all reject',
+      ];
+      writeFileSync(access, `${own.join('\n')}\n`);
       appendFileSync(access, rules);
     });
   });
@@ -129,6 +135,19 @@ describe('sslmode', { concurrency: 1 }, () => {
       await until(encrypted, 'the server to offer TLS');
     });
     for (const row of withTls) test(name(row), () => check(address(row), row[3]));
+
+    for (const [mode, accepted, strict] of [
+      ['allow', 'encrypted', 'disable'],
+      ['prefer', 'plain', 'require'],
+    ] as const)
+      test(`${mode} also connects if the server accepts only ${accepted} connections`, async () => {
+        const url = new URL(server.url);
+        url.pathname = `/${accepted}_only`;
+        url.searchParams.set('sslmode', mode);
+        await check(url, accepted);
+        url.searchParams.set('sslmode', strict);
+        await check(url, /does not respond: .*pg_hba\.conf/);
+      });
 
     test('sends sslcert and sslkey to a server that requires a client certificate', async () => {
       const url = new URL(server.url);

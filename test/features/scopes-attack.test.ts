@@ -84,6 +84,7 @@ trash: 30 days
 fields:
   name: { type: string }
   serial: { type: string, unique: true, group: internal }
+  desk_id: { type: reference, to: desks, nullable: true, on_delete: restrict, group: internal }
   slug: { type: string, nullable: true, unique: true, group: internal, default_from: name }
 sort: { by: created_at, direction: desc }
 `,
@@ -251,6 +252,23 @@ onBothDrivers(
         [status, json.referrers],
         [409, [{ resource: 'tickets', field: 'desk_id', count: 1 }]],
       );
+    });
+
+    test('a rejected delete does not count records that refer through a field that the caller cannot read', async () => {
+      const desk_id = await create('desks', {});
+      for (const _ of [1, 2]) await create('badges', { desk_id });
+      for (const [more, count] of [
+        [[], 0],
+        [['badges.internal:read'], 2],
+      ] as const) {
+        const { key } = await limitedKey(instance(), acme, ['desks:delete', 'badges:read', ...more]);
+        const { status, json } = await send(key, `DELETE /desks/${desk_id}`);
+        assert.deepEqual(
+          [status, json.referrers],
+          [409, [{ resource: 'badges', field: 'desk_id', count }]],
+          String(more),
+        );
+      }
     });
 
     /** Starts an export that does not fit into a connection's buffers. */

@@ -15,7 +15,7 @@ export interface Aliases {
  * Parameters whose values are field names. `fields` is not included because responses use the requested
  * names.
  */
-const fieldNameParameters = new Set(['sort', 'expand', 'match']);
+const fieldNameParameters = new Set(['sort', 'expand']);
 const baseName = /^\w+/;
 /** Matches a field's name in a parameter, in which `-` can precede it. */
 const listedName = /(?<=^-?)\w+/;

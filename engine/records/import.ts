@@ -100,12 +100,12 @@ const imports = {
     operations: CompiledOperations,
     aliases = aliasesOf(context.definition),
   ): Import => ({
-    options: (query, strict) => optionsOf(aliases ? aliases.query(query) : query, strict),
+    options: optionsOf,
     plan: ({ strict = false, match, stops = false, isDryRun = false, ...rest }) => {
       const { name } = context.definition;
       if (match !== undefined && !allows(rest.caller.principal.grants, context.stored, 'update'))
         throw errors.forbidden(name, 'update');
-      return { ...rest, strict, match: aliases ? match?.map(aliases.name) : match, stops, isDryRun };
+      return { ...rest, strict, match, stops, isDryRun };
     },
     run: async (database, plan, source, { onProgress = () => {}, assertAllowed = async () => {} } = {}) => {
       const { format, strict, caller } = plan;

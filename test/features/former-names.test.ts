@@ -19,6 +19,7 @@ fields:
   due: { type: timestamp, nullable: true, renamed_from: deadline, ${until} }
   buyer_id: { type: reference, to: accounts, nullable: true, renamed_from: customer_id, ${until} }
   buyer_name: { type: joined, through: buyer_id, show: [name], renamed_from: customer_name, ${until} }
+  separator: { type: string, renamed_from: delimiter, ${until} }
   fax: { type: string, retired: true }
   seen: { type: date, required: true, retired: true }
 sort: { by: title }
@@ -105,6 +106,8 @@ onBothDrivers(
         call(`POST deals/import${query}`, body, { 'content-type': 'text/csv' });
       assert.equal((await csv('label,price\nimported,3\n')).json.created, 1);
       assert.equal((await csv('label,price\nimported,4\n', '?match=label')).json.updated, 1);
+      const semicolons = await csv('label;price\nimported;6\n', '?match=label&delimiter=semicolon');
+      assert.equal(semicolons.json.updated, 1, 'a former name can be the name of a parameter');
       const lines = '{"label":"imported","price":5}\n';
       const ndjson = { 'content-type': 'application/x-ndjson' };
       assert.equal((await call('POST deals/import?match=label', lines, ndjson)).json.updated, 1);

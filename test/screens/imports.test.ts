@@ -307,26 +307,6 @@ onBothDrivers(
         assert.equal((await instance().call(request, { key: acme.key })).status, 404, request);
     });
 
-    test('an import waits while the organization uses all of its capacity for streams', async () => {
-      const busy = Promise.withResolvers<void>();
-      const { database } = instance();
-      const streams = [1, 2].map(() =>
-        database.schedule(() => busy.promise, { organization: acme.id, lane: 'stream' }),
-      );
-      const path = await start('last_name\nLater\n');
-      const waits = async () => {
-        const { rows } = await sql`
-        select from crm_jobs where organization_id = ${acme.id}::bigint and state = 'queued' and attempts = 0
-          and due_at > now()`.execute(tablesOf(database));
-        return rows.length === 1;
-      };
-      await until(waits, 'the import to wait');
-      busy.resolve();
-      await Promise.all(streams);
-      await shows(path, /Completed/);
-      assert.equal(await count(), 1);
-    });
-
     test('an erasure finds a person in a file that is waiting, and clears it', async () => {
       await addJobs('running', 1);
       const path = await start('last_name,email\nQuartermain,zebulon@example.com\n');

@@ -256,7 +256,7 @@ onBothDrivers(
     if (driver === 'postgresql')
       test('concurrent calls with the same idempotency key create one proposal', async () => {
         const { use } = await agent();
-        const input = { resource: 'tasks', values: { title: 'at once' }, idempotency_key: 'at-once' };
+        const input = { resource: 'tasks', values: { title: 'together' }, idempotency_key: 'together' };
         const results = await connected(
           String(instance().config.environment.DATABASE_URL),
           async (client) => {
@@ -724,7 +724,7 @@ onBothDrivers(
       assert.deepEqual(
         [...home.matchAll(/\/proposals\/(\d+)"/g)].map(([, id]) => id),
         ids.slice(1, 6),
-        'the newest of those that are pending',
+        'the newest pending ones',
       );
       const { proposals } = await use('describe', { proposals: true });
       assert.deepEqual(

@@ -53,7 +53,7 @@ onBothDrivers(
       );
     });
 
-    test('are those of the member who requests a page, and need a caller', async () => {
+    test('have the grants of the member who requests a page, and need a caller', async () => {
       const user = { id: acme.user, email: 'ada@people.example', name: null, language: null };
       const grants = compileGrants([{ object: 'projects', action: 'create' }]);
       const { slug, id: organization } = acme;

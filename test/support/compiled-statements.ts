@@ -86,6 +86,7 @@ export const statementFiles: Readonly<Record<string, readonly [places: number, s
   'plugins/change-log/feed.ts': [3, `${outside}; endStatement is ${ofPlatform}`],
   'plugins/change-log/lag.ts': [1, ofPlatform],
   'plugins/change-log/stream.ts': [1, 'finds new changes without their content'],
+  'plugins/jobs/jobs.ts': [1, 'finds a record in the scopes of an action; tests of jobs have such callers'],
   'plugins/tenants/custom-fields/retention.ts': [1, ofModules],
   'plugins/tenants/erasure/erase-person.ts': [5, ofModules],
   'plugins/tenants/erasure/scan.ts': [1, ofModules],

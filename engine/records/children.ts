@@ -319,7 +319,8 @@ async function removeOthers(
     throw errors.forbidden(stored.name, 'delete');
   const { caller, customFields } = plan;
   const removal = await operations.remove.plan({
-    ...{ caller, customFields },
+    caller,
+    customFields,
     body: { ids: others.map(({ id }) => exactId(id)) },
   });
   try {

@@ -78,14 +78,16 @@ export const unmerge: Operation<MergePlan, UpdateInput, RecordResult> = {
       return `${selectResult(context, tableOf(context), $)} where ${byIdSql(context, 'update', $)}`;
     });
     const steps = compileUnmergeSteps(context);
+    // A record in the trash counts already.
+    const creates = isTrashed ? 0 : 1;
     return {
       plan: (input) => mergePlan(context, isTrashed ? 'restore' : 'create', input),
       statement: final.bind,
       transaction: (plan) => ({
         lane: 'batch',
-        ...(!isTrashed && { creates: 1 }),
+        creates,
         run: async ({ run, reserve }) => {
-          if (!isTrashed) reserve(1);
+          reserve(creates);
           await steps.run(run, plan);
           return run(final.bind(plan));
         },

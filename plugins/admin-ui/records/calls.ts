@@ -324,7 +324,9 @@ export function prepareCalls(
       remove: async (resource, id, tag) => {
         permit(resource, 'delete');
         return runOperation(database, resource.operations.remove, {
-          ...{ caller, id, conditions: { match: [tag] } },
+          caller,
+          id,
+          conditions: { match: [tag] },
           customFields: await customFields(resource),
         });
       },

@@ -24,6 +24,7 @@ import { inboxTables } from './tables.ts';
 import { inboxTexts } from './texts/index.ts';
 import { receivedMessages } from './timeline.ts';
 
+export { inboxQueue } from './inbox.ts';
 export { endpointPath, integrationRows, openIntegration } from './integrations.ts';
 
 /** Integrations with providers, and the inbox that stores and processes their events. */

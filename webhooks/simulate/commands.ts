@@ -15,6 +15,7 @@ import {
 import { tablesOf } from '../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { type ChannelConfig, channelsOf } from '../channels/index.ts';
+import { inboxQueue } from '../inbox/index.ts';
 import { readSettings, type Settings, type SettingsConfig, withoutSlash } from '../settings/index.ts';
 import {
   simulate as run,
@@ -74,8 +75,11 @@ interface SimulateOptions {
   readonly burst: string;
 }
 
-/** Maximum time to wait for another event to be processed, in milliseconds. */
-const settleMs = 30_000;
+/**
+ * Maximum time to wait for another event to be processed, in milliseconds. If the database is too busy to store the
+ * result of an event, the event is processed again after its lease expires.
+ */
+const settleMs = (inboxQueue.leaseSeconds + 30) * 1000;
 
 /** Runs a simulation against a running instance (--url) or an instance started for the simulation. */
 async function runCommand(

@@ -194,10 +194,12 @@ const grouped = groups();
 const entries = grouped.map(entryOf);
 const tests = run({
   files: entries,
-  execArgv: ['low-cost', 'cpu-time'].flatMap((name) => [
-    '--import',
-    new URL(`support/${name}.ts`, import.meta.url).href,
-  ]),
+  execArgv: [
+    import.meta.resolve('tsx'),
+    ...['native-modules', 'low-cost', 'cpu-time'].map(
+      (name) => new URL(`support/${name}.ts`, import.meta.url).href,
+    ),
+  ].flatMap((module) => ['--import', module]),
   // Two more than the number of cores, because many tests wait for other processes. A third additional
   // process would only use more CPU time.
   concurrency: availableParallelism() + 2,

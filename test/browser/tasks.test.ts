@@ -331,6 +331,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await page.getByRole('heading', { name: `${name} 277` }).waitFor();
     assert.deepEqual(used, { clicks: 0, keys: 2 });
     await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('status').getByText('You have been logged out.').waitFor();
     await logIn(page, person.email, person.password);
     await page.getByRole('heading', { name: `${name} 277` }).waitFor();
     await page.locator('.switcher summary').click();

@@ -2,7 +2,6 @@
 // many lines they have processed at least.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { onStored } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
@@ -121,6 +120,8 @@ describe('imports while processes end (postgresql)', () => {
       const isWaiting = async (object: string) =>
         (await client.query(`select from pg_locks where not granted and relation = '${object}'::regclass`))
           .rows.length > 0;
+      const lease = async (): Promise<unknown> =>
+        (await client.query(`select due_at::text from crm_jobs where state = 'running'`)).rows[0]?.due_at;
       await client.query('begin; lock table crm_jobs in exclusive mode');
       const sent = admin.post(`${leads}/import`, { _csrf, content, key: fresh('key'), step: 'import' });
       await until(() => isWaiting('crm_jobs'), 'the job to be stored');
@@ -136,8 +137,11 @@ describe('imports while processes end (postgresql)', () => {
           ),
         'the process to stop',
       );
-      // Imports get 4 s for their end. Nothing shows when they are over.
-      await pause(6000);
+      // Imports get 4 s for their end. Their lease is renewed each second.
+      for (let renewals = 0; renewals < 5; renewals++) {
+        const previous = await lease();
+        await until(async () => (await lease()) !== previous, 'the lease to be renewed');
+      }
       await client.query('rollback');
       return sent;
     });

@@ -541,7 +541,9 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
     });
   }
   const [{ sort: oldSort }, { sort: newSort }] = [before, after];
-  if (oldSort.by !== newSort.by && newSort.by in before.fields) {
+  // If the field by which records are sorted has another name, only this name is reported.
+  const isOtherField = newSort.by in before.fields || hasField(after, oldSort.by);
+  if (oldSort.by !== newSort.by && isOtherField) {
     changes.push({
       kind: 'retyped',
       name: `${name} order`,

@@ -40,6 +40,12 @@ for (const [before, after, ...expected] of [
     'retyped quotes list rows is now ordered by id desc (breaks clients)',
   ],
   [
+    plain.replace(' }', ', sort: { by: id, direction: desc } }'),
+    plain,
+    'retyped quotes list rows is now ordered by the default order (breaks clients)',
+  ],
+  ['', plain.replace('rows', 'lines'), 'added quotes list lines is new'],
+  [
     plain,
     plain.replace(' }', ', writable: true }'),
     'looser quotes list rows can now be set in request bodies',

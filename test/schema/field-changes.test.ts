@@ -75,6 +75,25 @@ const edits: readonly (readonly [
     ['retyped things.code is integer instead of string (breaks clients)'],
     ['retyped things.code is string instead of integer (breaks clients)'],
   ],
+  // A reference, an amount or a list of another type is reported once.
+  [
+    code('type: string, nullable: true'),
+    link('to: others, on_delete: restrict'),
+    [
+      'retyped things.code is reference instead of string (breaks clients)',
+      'added things filter code[in] is new',
+    ],
+    [
+      'retyped things.code is string instead of reference (breaks clients)',
+      'removed things filter code[in] was removed (breaks clients)',
+    ],
+  ],
+  [
+    code('type: number, nullable: true'),
+    amount('EUR'),
+    ['retyped things.code is money instead of number (breaks clients)'],
+    ['retyped things.code is number instead of money (breaks clients)'],
+  ],
   [
     amount('EUR'),
     amount('USD'),
@@ -154,6 +173,12 @@ const edits: readonly (readonly [
     ['stricter things.code has a new schema, which stored values might not meet (breaks clients)'],
     ['looser things.code no longer has a schema'],
   ],
+  [
+    json(', schema: { type: object }'),
+    json(', schema: { type: array }'),
+    ['stricter things.code has a new schema, which stored values might not meet (breaks clients)'],
+    ['stricter things.code has a new schema, which stored values might not meet (breaks clients)'],
+  ],
   [text, code('type: string, enum: [a]'), [], []],
   [
     code('type: string, enum: [a]'),
@@ -225,12 +250,26 @@ const edits: readonly (readonly [
     ['stricter things.code now prevents its record from being deleted (breaks clients)'],
     ['looser things.code now becomes null when its record is deleted'],
   ],
+  [
+    link('to: others, on_delete: restrict'),
+    link('to: others, on_delete: cascade'),
+    [
+      'stricter things.code now has its own record deleted together with the record that it refers to (breaks clients)',
+    ],
+    ['stricter things.code now prevents its record from being deleted (breaks clients)'],
+  ],
   // Lists.
   [
     text,
     code('type: string, unique: true'),
     ['stricter things.code must now be unique (breaks clients)'],
     ['removed things match code is no longer unique (breaks clients)'],
+  ],
+  [
+    text,
+    `${text}\nunique: [[name, code]]`,
+    ['stricter things.name+code must now be unique (breaks clients)'],
+    ['removed things match name+code is no longer unique (breaks clients)'],
   ],
   [
     text,
@@ -261,6 +300,15 @@ const edits: readonly (readonly [
     `${text}\nsort: { by: code }`,
     ['retyped things order is now by code instead of name (breaks clients)'],
     ['retyped things order is now by name instead of code (breaks clients)'],
+  ],
+  [
+    'sort: { by: name }',
+    `${text}\nsort: { by: code }`,
+    ['added things.code is new', 'retyped things order is now by code instead of name (breaks clients)'],
+    [
+      'removed things.code was removed (breaks clients)',
+      'retyped things order is now by name instead of code (breaks clients)',
+    ],
   ],
   [
     `${text}\nsort: { by: code, direction: asc }`,

@@ -211,6 +211,11 @@ describe('schema changes', { concurrency: 1 }, () => {
       { file: 'titles.ts', name: 'things' },
       { file: 'codes.ts', name: 'things' },
     ]);
+    assert.deepEqual(
+      gone.statements.flatMap(({ drops }) => drops),
+      [{ name: 'things', count: undefined }],
+      'only one of several statements drops the table',
+    );
     const withoutDue = await plan({ due: '' }, '', undefined, { drop: ['things.due'] });
     assert.deepEqual(withoutDue.tables, { created: [], changed: ['things'], dropped: [] });
     assert.deepEqual(
@@ -225,6 +230,68 @@ describe('schema changes', { concurrency: 1 }, () => {
     assert.deepEqual((await plan(renamed(`, ${alias}`))).partners, []);
     const { partners: ofItems } = await plan({}, 'renamed_from: things\n', 'items');
     assert.deepEqual(ofItems, gone.partners);
+    migrations.remove();
+  });
+
+  test('a sequence and the links of a list continue if their resource or field gets another name', async () => {
+    const migrations = temporaryFolder();
+    const own = { ...config, migrations: migrations.path };
+    const fields = (code: string, tags: string, more = '') => {
+      const from = (name: string, former: string) => (name === former ? '' : `, renamed_from: ${former}`);
+      return `${more}fields: { ${code}: { type: string, sequence: "T-{00}"${from(code, 'code')} }, ${tags}: { type: references, to: accounts${from(tags, 'tags')} } }`;
+    };
+    await createMigration(own, modelWith(fields('code', 'tags')), 'things');
+    for (const [name, code, tags] of [
+      ['things', 'number', 'labels'],
+      ['items', 'code', 'tags'],
+      ['items', 'number', 'labels'],
+    ] as const) {
+      const more = name === 'things' ? '' : 'renamed_from: things\n';
+      const { changes: planned } = await changeOf(own, modelWith(fields(code, tags, more), name));
+      assert.deepEqual(
+        planned.filter(({ table }) => table === 'crm_sequences' || table === 'things_Links_tags'),
+        [
+          { kind: 'renameTable', table: 'things_Links_tags', to: `${name}_Links_${tags}`, triggers: [] },
+          {
+            ...{ kind: 'renameValues', table: 'crm_sequences', column: 'field' },
+            ...{ from: 'things.code', to: `${name}.${code}` },
+          },
+        ],
+      );
+    }
+    migrations.remove();
+  });
+
+  test('names that do not exist are rejected in one line', async () => {
+    const migrations = temporaryFolder();
+    const own = { ...config, migrations: migrations.path };
+    const things = (more = '') => modelWith(`${more}fields: { title: { type: string } }`);
+    await createMigration(own, things(), 'things');
+    const rejected: readonly (readonly [model: Model, intent: Intent, message: string])[] = [
+      [
+        things(),
+        { using: new Map([['things.titel', "'x'"]]) },
+        'unknown field "things.titel". Did you mean "things.title"?',
+      ],
+      [
+        modelWith(),
+        { drop: ['thing'] },
+        '--allow-drop thing: no removed field, resource or table has this name. Did you mean "things"?',
+      ],
+      [
+        modelWith('renamed_from: boxes\nfields: { title: { type: string } }', 'items'),
+        {},
+        'items.yaml  renamed_from: no resource has been named "boxes"',
+      ],
+    ];
+    for (const [model, intent, message] of rejected)
+      await assert.rejects(changeOf(own, model, intent), { name: 'UserError', message });
+    const { undecided } = await changeOf(own, modelWith());
+    assert.deepEqual(undecided, [
+      `the resource "things" was removed, so its records would be dropped. Choose one:
+  restore the file with things: keep its records
+  --allow-drop things    with this command: drop its records`,
+    ]);
     migrations.remove();
   });
 
@@ -280,6 +347,14 @@ describe('schema changes', { concurrency: 1 }, () => {
         `[{ kind: 'retypeColumns', ${table}, changes: [{ kind: 'raw' }] }]`,
         ': changes[0].changes[0].sql must be a string',
       ],
+      [
+        `[{ kind: 'addColumns', ${table}, columns: { fax: { type: 'text', nullable: false } } }]`,
+        ': changes[0].columns.fax.nullable must be true or absent',
+      ],
+      [
+        `[{ kind: 'raw', sql: 'select 1', effects: { lock: 'none', touches: 'nothing', risks: ['slow'], says: 'selects' } }]`,
+        ': changes[0].effects.risks[0] must be destructive or data-dependent or blocking or needs a restart',
+      ],
       [`[{ kind: 'raw' sql: 'select 1' }]`, 'SyntaxError'],
     ];
     for (const [index, [content, problem]] of files.entries()) {
@@ -295,6 +370,12 @@ describe('schema changes', { concurrency: 1 }, () => {
         return !error.message.includes('\n');
       });
     }
+    const empty = join(folder.path, 'empty.ts');
+    writeFileSync(empty, 'export {};');
+    await assert.rejects(listedChanges(empty, ''), {
+      name: 'UserError',
+      message: `${empty} does not export a migration`,
+    });
     folder.remove();
   });
 

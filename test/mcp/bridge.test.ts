@@ -85,19 +85,24 @@ test('messages sent without waiting for the response to initialize have the revi
   const received: unknown[] = [];
   const { server } = instance.app;
   const receive = ({ headers }: IncomingMessage) =>
-    received.push([headers['mcp-method'], headers['mcp-protocol-version']]);
+    received.push([headers['mcp-method'], headers['mcp-protocol-version'], headers['mcp-name']]);
+  const own = JSON.stringify({
+    ...{ jsonrpc: '2.0', id: 2, method: 'tools/call' },
+    params: { name: 'describe', _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' } },
+  });
   server.on('request', receive);
   try {
-    const [first, ...others] = await forward([initialize, ping, ping]);
+    const [first, ...others] = await forward([initialize, ping, ping, own]);
     assert.equal((first as { readonly id: number }).id, 1);
-    assert.equal(others.length, 2);
+    assert.equal(others.length, 3);
   } finally {
     server.off('request', receive);
   }
-  assert.deepEqual(received, [
-    ['initialize', undefined],
-    ['ping', protocolVersion],
-    ['ping', protocolVersion],
+  assert.deepEqual(received.toSorted(), [
+    ['initialize', undefined, undefined],
+    ['ping', protocolVersion, undefined],
+    ['ping', protocolVersion, undefined],
+    ['tools/call', '2026-07-28', 'describe'],
   ]);
 });
 
@@ -112,8 +117,15 @@ test('errors of HTTP and of the connection are responses to the message', async 
     errorIn(await forward([ping], 'http://127.0.0.1:1')),
     /^Cannot reach http:\/\/127\.0\.0\.1:1\/mcp/,
   );
+  const notification = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+  assert.deepEqual(await forward([notification], 'http://127.0.0.1:1'), [], 'notifications have no response');
 });
 
-test('without a key, it explains the variable', async () => {
-  assertRefused(await crm(['mcp'], {}), /CRM_API_KEY is not set/);
+test('without a key or with a wrong URL, it explains what is missing', async () => {
+  for (const key of ['', '  '])
+    assertRefused(await crm(['mcp'], { CRM_API_KEY: key }), /CRM_API_KEY is not set/);
+  assertRefused(
+    await crm(['mcp', '--url', 'crm.example'], { CRM_API_KEY: acme.key }),
+    '"crm.example" is not a URL, for example https://crm.example.',
+  );
 });

@@ -4,6 +4,8 @@ import { hash } from 'node:crypto';
 import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { signedConfirmations } from '../../plugins/api/mcp/confirmations.ts';
+import { readArguments } from '../../plugins/api/mcp/tool.ts';
+import { tools } from '../../plugins/api/mcp/tools.ts';
 import { configured, failTool, useTool } from '../support/agents.ts';
 import { administratorOf, problemOf, signIn } from '../support/forms.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
@@ -129,6 +131,8 @@ onBothDrivers(
         ...{ ids: ['1'], body: {}, tags: ['a'] },
       };
       assert.doesNotThrow(() => verify(call, issue(call)));
+      const [earliest, issued] = [Date.now() + 600_000, Number(issue(call).split('.')[0])];
+      assert.ok(issued >= earliest && issued <= Date.now() + 600_000, 'after ten minutes');
       const end = String(Date.now() - 1);
       const { organization, actor, tool, resource, ids, tags } = call;
       const text = JSON.stringify([organization, actor, tool, resource, ids, '{}', tags, end]);
@@ -155,6 +159,9 @@ onBothDrivers(
           'invalid_input',
           JSON.stringify(input),
         );
+      const update = tools.find(({ name }) => name === 'update') ?? assert.fail();
+      const most = readArguments(update, { resource: 'tasks', values, ids: many.slice(1) });
+      assert.deepEqual(most.ids(), many.slice(1).map(String));
     });
 
     test('an administrator undoes all changes of the call', async () => {

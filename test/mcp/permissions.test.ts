@@ -1,6 +1,8 @@
 // What agents can see and do: grants, scopes, field groups, organizations and custom fields apply to the tools.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { transaction } from '../../engine/tables/index.ts';
+import { changeName } from '../../plugins/access/identity/users.ts';
 import { configured, failTool, useTool } from '../support/agents.ts';
 import { type Instance, type Organization, onBothDrivers } from '../support/instance.ts';
 import { jobs, limitedKey, limitedPerson } from '../support/limited.ts';
@@ -58,6 +60,11 @@ onBothDrivers(
         },
       ]);
       assert.ok((no_access as readonly string[]).includes('leads'));
+      const several = await keyWith('jobs:read:open', 'jobs:read:own', 'jobs:update:hot');
+      assert.equal(
+        (await useTool(instance(), several, 'describe', { resource: 'jobs' })).you_may,
+        'read (only records in the scope own or open), update (only records in the scope hot)',
+      );
       assert.equal((await failTool(instance(), key, 'describe', { resource: 'leads' })).code, 'forbidden');
       const described = await useTool(instance(), key, 'describe', { resource: 'jobs' });
       assert.doesNotMatch(JSON.stringify(described), /margin|cost/i);
@@ -166,6 +173,9 @@ onBothDrivers(
       const user = Number(person.id);
       assert.deepEqual(await owner('jobs:read', 'members:list'), { id: user, name: person.email });
       assert.deepEqual(await owner('jobs:read'), { id: user, name: null });
+      await transaction(instance().database, (tables) => changeName(tables, person.id, 'Ada Lovelace'));
+      for (const more of [[], ['members:list']])
+        assert.deepEqual(await owner('jobs:read', ...more), { id: user, name: 'Ada Lovelace' });
     });
 
     test('records of other organizations do not exist', async () => {
@@ -255,18 +265,29 @@ onBothDrivers(
         body: { name: 'shoe_size', type: 'integer', help: 'The size.' },
       });
       assert.equal(field.status, 201, field.text);
+      const inGroup = await instance().call('POST /fields/jobs', {
+        key: acme.key,
+        body: { name: 'bonus', type: 'integer', group: 'finance' },
+      });
+      assert.equal(inGroup.status, 201, inGroup.text);
       const use = (name: string, input: object) =>
         useTool(instance(), acme.key, name, { resource: 'jobs', ...input });
       const description = await use('describe', {});
-      assert.deepEqual(description.custom, { shoe_size: 'integer; nullable. The size.' });
+      const own = { shoe_size: 'integer; nullable. The size.' };
+      assert.deepEqual(description.custom, { ...own, bonus: 'integer; nullable' });
       assert.match((description.where as Readonly<Record<string, string>>)['custom.shoe_size'] ?? '', /^eq /);
-      const id = await create(acme.key, { name: 'custom', custom: { shoe_size: 42 } });
+      const limited = await keyWith('jobs:list', 'jobs:read');
+      const visible = await useTool(instance(), limited, 'describe', { resource: 'jobs' });
+      assert.deepEqual(visible.custom, own);
+      assert.doesNotMatch(JSON.stringify(visible), /bonus/);
+      const id = await create(acme.key, { name: 'custom', custom: { shoe_size: 42, bonus: 7 } });
       const where = { field: 'custom.shoe_size', op: 'eq', value: 42 };
       assert.deepEqual(await use('find', { where, fields: ['custom.shoe_size'] }), {
         records: [{ id, custom: { shoe_size: 42 } }],
       });
       const changes = await use('update', { id, values: { custom: { shoe_size: 43 } }, dry_run: true });
-      assert.deepEqual(changes.changes, { custom: { from: { shoe_size: 42 }, to: { shoe_size: 43 } } });
+      const [from, to] = [42, 43].map((shoe_size) => ({ shoe_size, bonus: 7 }));
+      assert.deepEqual(changes.changes, { custom: { from, to } });
     });
 
     test('quotas apply to writes and to dry runs', async () => {

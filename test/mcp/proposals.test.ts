@@ -17,7 +17,7 @@ import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { command, fresh, makePerson, type Person, soonerThan } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { sourcesWith } from '../support/sources.ts';
-import { untilWaiting } from '../support/uncommitted.ts';
+import { untilWaiting, whileUncommitted } from '../support/uncommitted.ts';
 
 const path = '/setup/o/acme/proposals';
 const sources = await sourcesWith(...hookedSources);
@@ -169,6 +169,7 @@ onBothDrivers(
       const [id, trashed] = [await make({ title: 'old' }), await make({ title: 'in the trash' })];
       await api(`DELETE tasks/${trashed}`);
       assert.match(String((await use('describe')).proposals), /become proposals/);
+      assert.equal((await use('describe', { resource: 'tasks' })).writes, 'become proposals');
       const before = [await idsOf('tasks'), await idsOf('projects')];
       const calls: readonly (readonly [string, object])[] = [
         ['create', { resource: 'tasks', values: { title: 'new' } }],
@@ -182,6 +183,19 @@ onBothDrivers(
         const proposal = await propose(tool, input);
         assert.equal((await statusOf(proposal))?.tool, tool);
       }
+      const { proposals } = await use('describe', { proposals: true });
+      const tasks = { status: 'pending', resource: 'tasks' };
+      assert.deepEqual(
+        (proposals as readonly Readonly<Record<string, unknown>>[]).map(({ id: _, ...rest }) => rest),
+        [
+          { ...tasks, tool: 'act', resource: 'projects', action: 'plan' },
+          { ...tasks, tool: 'act', record: Number(id), action: 'close' },
+          { ...tasks, tool: 'restore', record: Number(trashed) },
+          { ...tasks, tool: 'delete', record: Number(id) },
+          { ...tasks, tool: 'update', record: Number(id) },
+          { ...tasks, tool: 'create' },
+        ],
+      );
       assert.equal(await titleOf(id), 'old');
       assert.equal((await api(`GET tasks/${trashed}`)).status, 404);
       assert.deepEqual([await idsOf('tasks'), await idsOf('projects')], before);
@@ -203,6 +217,9 @@ onBothDrivers(
       assert.equal((await fail('update', several)).code, 'items_refused');
       await use('update', { ...one, values: { title: 'x' }, dry_run: true });
       assert.deepEqual((await use('describe', { proposals: true })).proposals, []);
+      const blind = await agent({ grants: [{ object: 'tasks', actions: ['update'] }] });
+      const { code, grant } = await blind.fail('update', { ...one, values: { title: 'x' } });
+      assert.deepEqual([code, grant], ['forbidden', 'tasks:read'], 'its result contains values');
     });
 
     test('the same idempotency key is the same proposal, and proposals count as writes', async () => {
@@ -305,15 +322,32 @@ onBothDrivers(
 
     test('all kinds of writes can be approved', async () => {
       const { propose, statusOf } = await agent();
+      /** Approves a proposal. @returns the title of its page, and whether the pages warn that values are lost */
+      const approved = async (proposal: string) => {
+        const [page, several] = [
+          (await admin.get(url(proposal))).text,
+          (await admin.get(`${path}/approve?id=${proposal}`)).text,
+        ];
+        await approve(proposal);
+        const [, title] = /<h1>(.*?)<\/h1>/.exec(readable(page)) ?? [];
+        return [title, ...[page, several].map((text) => text.includes('<button class="danger">'))];
+      };
       const created = await propose('create', { resource: 'tasks', values: { title: 'by approval' } });
-      await approve(created);
+      assert.deepEqual(await approved(created), ['Create task by approval', false, false]);
       const id = String((await statusOf(created))?.record);
       assert.equal(await titleOf(id), 'by approval');
-      await approve(await propose('act', { resource: 'tasks', id, action: 'close', input: { hours: 2 } }));
+      const close = { resource: 'tasks', id, action: 'close', input: { hours: 2 } };
+      assert.deepEqual(await approved(await propose('act', close)), [
+        ...['Close: task by approval', false, false],
+      ]);
       assert.equal(await titleOf(id), 'closed');
-      await approve(await propose('delete', { resource: 'tasks', id }));
+      assert.deepEqual(await approved(await propose('delete', { resource: 'tasks', id })), [
+        ...['Delete task closed', true, true],
+      ]);
       assert.equal((await api(`GET tasks/${id}`)).status, 404);
-      await approve(await propose('restore', { resource: 'tasks', id }));
+      assert.deepEqual(await approved(await propose('restore', { resource: 'tasks', id })), [
+        ...['Restore task closed', false, false],
+      ]);
       assert.equal(await titleOf(id), 'closed');
     });
 
@@ -377,6 +411,22 @@ onBothDrivers(
           const task = (await api(`GET tasks/${id}`)).json;
           assert.deepEqual([task.title, task.code], ['of a member', null]);
           assert.notEqual((await statusOf(proposal))?.status, 'approved');
+        }
+      });
+
+    if (driver === 'postgresql')
+      test('a proposal that is rejected or expires during its approval is not performed', async () => {
+        for (const change of [
+          "status = 'rejected', decided_at = now()",
+          "expires_at = now() - interval '1 minute'",
+        ]) {
+          const { propose } = await agent();
+          const id = await make({ title: 'kept' });
+          const proposal = await propose('update', { resource: 'tasks', id, values: { title: 'changed' } });
+          const statement = `update crm_proposals set ${change} where id = ${proposal}`;
+          const problem = await whileUncommitted(instance(), [statement], () => failToApprove(proposal));
+          assert.equal(problem, 'This proposal has already been decided.', change);
+          assert.equal(await titleOf(id), 'kept', change);
         }
       });
 
@@ -534,6 +584,7 @@ onBothDrivers(
       assert.equal((await stranger.get(url(proposal))).status, 403);
       const answer = await stranger.post(foreign, { _csrf: await stranger.token('/setup/me') });
       assert.equal(answer.status, 404);
+      assert.equal((await stranger.get(`/setup/o/other/proposals/approve?id=${proposal}`)).status, 303);
     });
 
     test('one of two approvers wins, and the write is performed once', async () => {
@@ -664,6 +715,10 @@ onBothDrivers(
         proposals.toReversed(),
       );
       await api(`PATCH tasks/${ids[1]}`, { body: { hours: 1 } });
+      const [runId] = String(run).split('.');
+      const page = readable((await admin.get(url(proposals[0] ?? ''))).text);
+      for (const link of [`/setup/o/acme/data/tasks/${ids[0]}`, `${path}?show=all&run=${runId}`])
+        assert.ok(page.includes(`href="${link}"`), link);
       const form = `${path}/approve?${new URLSearchParams(proposals.map((id): [string, string] => ['id', id]))}`;
       const token = await admin.token(form);
       const answer = await admin.post(`${path}/approve`, { _csrf: token, id: proposals });
@@ -717,9 +772,19 @@ onBothDrivers(
       const [newest = ''] = ids;
       await decide(newest, { step: 'reject' });
       assert.deepEqual((await listed('&show=decided')).ids, [newest]);
+      const canSelect = async (show: string) =>
+        (await admin.get(`${path}?run=paged&show=${show}`)).text.includes(`"${path}/approve"`);
+      assert.deepEqual([await canSelect('pending'), await canSelect('decided')], [true, false]);
       assert.deepEqual((await listed('')).ids, ids.slice(1));
       for (const view of ['all', 'constructor'])
         assert.deepEqual((await listed(`&show=${view}`)).ids, ids.slice(0, 50), view);
+      assert.deepEqual((await listed('&before=x')).ids, ids.slice(1));
+      for (const [odd, status] of [
+        [`${path}?run=%00`, 200],
+        [`${path}/x`, 404],
+        [`${path}/approve?id=x`, 303],
+      ] as const)
+        assert.equal((await admin.get(odd)).status, status, odd);
       const { text: home } = await admin.get('/setup/o/acme');
       assert.deepEqual(
         [...home.matchAll(/\/proposals\/(\d+)"/g)].map(([, id]) => id),

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { tablesOf } from '../../engine/tables/index.ts';
 import { configured, sendMessage } from '../support/agents.ts';
+import { administratorOf, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -70,15 +72,38 @@ onBothDrivers(
       });
     }
 
-    test('tools that only read say so, and no others', async () => {
+    test('tools that only read say so, and no others, and every parameter has single types', async () => {
       const { json } = await message({ method: 'tools/list' });
       const { tools } = json.result as {
-        readonly tools: readonly { name: string; annotations?: { readOnlyHint?: boolean } }[];
+        readonly tools: readonly {
+          name: string;
+          annotations?: { readOnlyHint?: boolean };
+          inputSchema: {
+            required: readonly string[];
+            properties: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+          };
+        }[];
       };
       assert.deepEqual(
         tools.filter(({ annotations }) => annotations?.readOnlyHint === true).map(({ name }) => name),
         ['describe', 'find', 'get', 'aggregate', 'history'],
       );
+      // Some clients cannot convert lists of types.
+      const schemaOf = (tool: string) =>
+        tools.find(({ name }) => name === tool)?.inputSchema ?? assert.fail(tool);
+      assert.deepEqual(schemaOf('get').required, ['resource', 'id']);
+      assert.deepEqual(schemaOf('get').properties, {
+        resource: { type: 'string' },
+        id: { anyOf: [{ type: 'integer' }, { type: 'string' }] },
+        fields: {
+          description: 'Fields to return',
+          anyOf: [{ type: 'array', items: { type: 'string' } }, { type: 'string' }],
+        },
+      });
+      const { type, items } = schemaOf('update').properties.ids ?? {};
+      assert.deepEqual([type, items], ['array', { anyOf: [{ type: 'integer' }, { type: 'string' }] }]);
+      const { minimum, maximum, default: usual } = schemaOf('find').properties.limit ?? {};
+      assert.deepEqual([minimum, maximum, usual], [1, 100, 25]);
     });
 
     test('lists that depend on the caller are cached only for the caller', async () => {
@@ -208,7 +233,13 @@ onBothDrivers(
       await until(async () => (await statusOf(instance().url)) === 200, 'apply the URL');
     });
 
-    test('the endpoint does not exist unless it is enabled', async () => {
+    test('the endpoint and the pages about agents do not exist unless it is enabled', async () => {
+      const admin = await signIn(instance(), administratorOf(acme));
+      const areListed = async () => {
+        const { text } = await admin.get('/setup/o/acme');
+        return ['agents', 'proposals'].map((page) => text.includes(`href="/setup/o/acme/${page}"`));
+      };
+      assert.deepEqual(await areListed(), [true, true]);
       writeFileSync(environment.CRM_CONFIG, 'mcp: false\n');
       await until(async () => (await message({ method: 'ping' })).status === 404, 'disabled endpoint');
       for (const method of ['POST', 'GET', 'DELETE', 'OPTIONS']) {
@@ -216,6 +247,7 @@ onBothDrivers(
         const unknown = await instance().call(`${method} /unknown`, { key: acme.key });
         assert.deepEqual([answer.status, answer.json.error], [404, unknown.json.error]);
       }
+      assert.deepEqual(await areListed(), [false, false]);
       writeFileSync(environment.CRM_CONFIG, 'mcp: true\nread_only: true\n');
       await until(async () => (await message({ method: 'ping' })).status === 200, 'enabled endpoint');
     });
@@ -228,10 +260,20 @@ onBothDrivers(
           readonly structuredContent: { code?: string };
         };
       };
+      const stored = () =>
+        tablesOf(instance().database)
+          .selectFrom('crm_agent_calls')
+          .select('id')
+          .where('organization_id', '=', acme.id)
+          .execute();
+      const before = await stored();
       const find = await call('find', { resource: 'leads' });
       assert.equal(find.isError, undefined);
-      const create = await call('create', { resource: 'leads', values: {} });
-      assert.equal(create.structuredContent.code, 'read_only');
+      for (const dry_run of [false, true]) {
+        const create = await call('create', { resource: 'leads', values: {}, dry_run });
+        assert.equal(create.structuredContent.code, 'read_only');
+      }
+      assert.deepEqual(await stored(), before, 'calls are not stored');
     });
   },
   { environment },

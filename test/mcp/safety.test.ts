@@ -3,8 +3,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
+import { everyGrant } from '../../engine/records/access.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { admitCalls } from '../../plugins/api/mcp/calls.ts';
 import { agentCallsRetention } from '../../plugins/api/mcp/index.ts';
+import { readArguments } from '../../plugins/api/mcp/tool.ts';
+import { tools } from '../../plugins/api/mcp/tools.ts';
 import { callTool, configured, failTool, useTool } from '../support/agents.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -203,6 +207,31 @@ onBothDrivers(
       const written = answers.filter(({ isError }) => !isError).length;
       assert.equal((records as readonly unknown[]).length, written);
       assert.ok(written >= 1 && written <= 3, String(written));
+    });
+
+    test('a call in progress counts only for its own key and its kind of access, until it ends', async () => {
+      const { app, database } = instance();
+      const mcp = { limits: { read: 1, write: 1 } };
+      const admit = admitCalls(app, { database, settings: { current: { mcp } } });
+      const [own, another] = [await acme.makeKey(), await acme.makeKey()];
+      const call = ({ id }: { readonly id: string }, name: 'get' | 'delete') => {
+        const tool = tools.find((each) => each.name === name) ?? assert.fail();
+        const principal = {
+          ...{ kind: 'key' as const, actor: id, name: null, organization: acme.id },
+          ...{ user: null, grants: everyGrant },
+        };
+        const args = readArguments(tool, { resource: 'tasks', id: 1 });
+        return admit({ principal, requestId: 'in-progress' }, tool, args, undefined);
+      };
+      const running = await call(own, 'delete');
+      await assert.rejects(call(own, 'delete'), { code: 'rate_limited' });
+      for (const [key, name] of [
+        [another, 'delete'],
+        [own, 'get'],
+      ] as const)
+        (await call(key, name)).release();
+      running.release();
+      (await call(own, 'delete')).release();
     });
 
     test('a write succeeds even if its call cannot be stored', async () => {

@@ -1,10 +1,12 @@
 // The tools of the Model Context Protocol: what each returns, and that dry runs write nothing.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import type { ModuleCode } from '../../engine/records/index.ts';
 import { callTool, configured, failTool, useTool } from '../support/agents.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { dump } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const calls: HookCall[] = [];
@@ -52,6 +54,20 @@ filters: [name]
 `,
 };
 
+/** A module whose action runs in the background. */
+const checking: ModuleCode = {
+  name: 'checking',
+  actions: {
+    links: {
+      check: {
+        ...{ description: 'Checks the links.', job: true, ofCollection: true },
+        input: { type: 'object', properties: { name: { type: 'string' } } },
+        run: async ({ input }) => ({ checked: String(input.name) }),
+      },
+    },
+  },
+};
+
 onBothDrivers(
   'The tools of agents',
   (instance) => {
@@ -67,7 +83,12 @@ onBothDrivers(
       result.record as Readonly<Record<string, unknown>>;
 
     test('describe lists the resources and what the caller can do', async () => {
-      const { resources } = (await use('describe')) as { readonly resources: readonly { name: string }[] };
+      const { resources, caller, no_access } = (await use('describe')) as {
+        readonly resources: readonly { name: string }[];
+        readonly caller: string;
+        readonly no_access?: readonly string[];
+      };
+      assert.deepEqual([caller, no_access], ['admin', undefined]);
       assert.deepEqual(
         resources.find(({ name }) => name === 'tasks'),
         {
@@ -151,6 +172,15 @@ onBothDrivers(
       const { fields } = await use('describe', { resource: 'leads' });
       const { rating } = fields as Readonly<Record<string, string>>;
       assert.match(String(rating), /known values: Hot \| Warm \| Cold/);
+      const ofLinks = (await use('describe', { resource: 'links' })).fields;
+      const { about, project_ids } = ofLinks as Readonly<Record<string, string>>;
+      assert.deepEqual(
+        [about, project_ids],
+        [
+          'reference to leads or accounts; nullable. What it is about.',
+          'references to projects. The projects.',
+        ],
+      );
     });
 
     test('find returns the main fields, references by name, and no empty values', async () => {
@@ -202,6 +232,9 @@ onBothDrivers(
       assert.deepEqual(Object.keys((first.records as readonly object[])[0] ?? {}).sort(), ['id', 'points']);
       const second = await use('find', { ...input, cursor: first.next });
       assert.deepEqual([points(second), second.next], [[4], undefined]);
+      const [only, ...more] = (await use('find', { ...input, fields: 'hours, points', limit: 1 }))
+        .records as readonly object[];
+      assert.deepEqual([Object.keys(only ?? {}), more], [['id', 'points'], []]);
       assert.deepEqual(
         (await fail('find', { ...input, limit: 101 })).error,
         'limit must be between 1 and 100',
@@ -241,6 +274,17 @@ onBothDrivers(
       const list = await use('find', { resource: 'leads', where, fields: ['description'] });
       assert.deepEqual(list.records, [{ id, description: `${long.slice(0, 300)}…` }]);
       assert.match(String(list.note), /call get with "fields": \["description"\]/);
+      const described = async (description: string) => {
+        const one = await create('leads', { last_name: 'Limit', description });
+        const where = { field: 'last_name', op: 'in', value: ['Limit'] };
+        const found = await use('find', { resource: 'leads', where, sort: '-id', fields: ['description'] });
+        const [newest] = found.records as readonly Readonly<Record<string, unknown>>[];
+        assert.equal(newest?.id, one);
+        return [newest.description, found.note !== undefined];
+      };
+      const text = 'x'.repeat(299);
+      assert.deepEqual(await described(`${text}y`), [`${text}y`, false]);
+      assert.deepEqual(await described(`${text}\u{1f600}`), [`${text}\ufffd…`, true]);
     });
 
     test('null stands for an absent argument, and limits and idempotency keys have bounds', async () => {
@@ -293,8 +337,10 @@ onBothDrivers(
 
     test('create and update write as the API does, with hooks', async () => {
       const id = await create('tasks', { title: 'written', points: 2 });
-      const updated = record(await use('update', { resource: 'tasks', id, values: { points: 5 } }));
-      assert.equal(updated.points, 5);
+      const updated = record(
+        await use('update', { resource: 'tasks', id, values: { points: 5, margin: 3 } }),
+      );
+      assert.deepEqual([updated.points, updated.margin], [5, 3], 'also fields that lists do not show');
       assert.deepEqual(await use('get', { resource: 'tasks', id, fields: ['score'] }), {
         record: { id, score: 10 },
       });
@@ -369,6 +415,11 @@ onBothDrivers(
           big: '1152921504606846976',
         },
       );
+      const again = { resource: 'tasks', id, action: 'archive', idempotency_key: 'archive' };
+      assert.deepEqual(
+        [(await use('act', again)).replayed, (await use('act', again)).replayed],
+        [undefined, true],
+      );
       const unknown = await fail('act', { resource: 'tasks', id, action: 'clsoe' });
       assert.equal(unknown.hint, 'Did you mean "close"?');
       assert.match(String((await fail('act', { resource: 'tasks', id, action: 'close' })).error), /hours/);
@@ -382,8 +433,18 @@ onBothDrivers(
       const id = await create('tasks', { title: 'dry', points: 1 });
       const trashed = await create('tasks', { title: 'trashed' });
       await use('delete', { resource: 'tasks', id: trashed });
+      const { record: exact } = await use(
+        'create',
+        '{"resource":"tasks","values":{"title":"exact","points":9007199254740993,"details":{"list":[1]}}}',
+      );
       const before = await dump(instance(), ['crm_agent_calls']);
       const dry = { resource: 'tasks', dry_run: true };
+      const { id: exactId } = exact as { readonly id: unknown };
+      assert.deepEqual(
+        (await use('update', { ...dry, id: exactId, values: { title: 'still exact' } })).changes,
+        { title: { from: 'exact', to: 'still exact' } },
+        'equal numbers and documents are not changes',
+      );
       assert.deepEqual(await use('create', { ...dry, values: { title: 'project', points: 3 } }), {
         dry_run: true,
         changes: {
@@ -431,8 +492,9 @@ onBothDrivers(
       const { example } = field as unknown as {
         readonly example: { readonly tool: string; readonly arguments: object };
       };
-      assert.equal(example.tool, 'find');
+      assert.deepEqual([example.tool, Reflect.get(example.arguments, 'resource')], ['find', 'tasks']);
       await use('find', example.arguments);
+      assert.ok(!('example' in (await fail('get', { resource: 'tasks', id: 999_999 }))));
       assert.equal((await fail('find', { resource: 'tasks', filter: {} })).code, 'invalid_input');
       assert.match(String((await fail('find', {})).error), /resource is required/);
       assert.match(
@@ -450,6 +512,21 @@ onBothDrivers(
       }
       const value = await fail('create', { resource: 'tasks', values: { titel: 'x' } });
       assert.equal(value.hint, 'Did you mean "title"?');
+    });
+
+    test('act starts a job, and describe says which actions run in the background', async () => {
+      const { actions } = await use('describe', { resource: 'links' });
+      const input = { type: 'object', properties: { name: { type: 'string' } } };
+      assert.deepEqual(actions, [
+        { action: 'check', label: 'Check', without: 'id', runs: 'in the background', input },
+      ]);
+      const { job, result } = await use('act', { resource: 'links', action: 'check', input: { name: 'x' } });
+      assert.equal(result, undefined);
+      const { id } = job as { readonly id: unknown };
+      const read = async () =>
+        (await instance().call(`GET /api/v1/jobs/${String(id)}`, { key: acme.key })).json;
+      await until(async () => (await read()).state === 'completed', 'the job to be completed');
+      assert.deepEqual((await read()).result, { checked: 'x' });
     });
 
     test('the usage of keys contains the resources and fields that tools name', async () => {
@@ -485,7 +562,7 @@ onBothDrivers(
   },
   {
     sources: await sourcesWith(...hookedSources, tickets, links),
-    modules: hookedModules(calls),
+    modules: [...hookedModules(calls), checking],
     environment: configured('tools', 'mcp: true\n'),
   },
 );

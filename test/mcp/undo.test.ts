@@ -260,6 +260,42 @@ onBothDrivers(
       );
     });
 
+    test('the question names 200 changes, and calls with too many or without changes are not undone', async () => {
+      const { run, create } = await agent();
+      await create('tasks', { title: 'of the agent' });
+      const [call = ''] = await callsIn({ run });
+      const tables = tablesOf(instance().database);
+      /** Repeats the first change of the call. */
+      const repeat = (count: number) =>
+        sql`insert into crm_ledger (organization_id, actor_kind, action, object, object_id, version, request_id)
+          select l.organization_id, l.actor_kind, l.action, l.object, l.object_id, l.version, l.request_id
+          from (select l.* from crm_ledger l join crm_agent_calls c
+            on c.organization_id = l.organization_id and c.request_id = l.request_id
+            where c.id = ${call}::bigint order by l.id limit 1) l, generate_series(1, ${count}::int)`.execute(
+          tables,
+        );
+      const question = async () => admin.get(`${path}/undo?id=${call}`);
+      await repeat(201);
+      const { text } = await question();
+      const items = [...text.matchAll(/<li>(.*? created|… and .*?)<\/li>/g)].map(([, item]) => item);
+      assert.deepEqual([items.length, items.at(-1)], [201, '… and 2 more']);
+      assert.match(text, /<button class="danger">Undo 202 changes<\/button>/);
+      await repeat(4799);
+      assert.match(
+        problemOf(await question()),
+        /^These calls have made more than 5,000 changes\. Choose a later call\.$/,
+      );
+      await sql`delete from crm_ledger l using crm_agent_calls c where c.organization_id = l.organization_id
+        and c.request_id = l.request_id and c.id = ${call}::bigint`.execute(tables);
+      assert.match(problemOf(await question()), /^These calls have not changed any records/);
+    });
+
+    test('filters that are not valid are ignored', async () => {
+      const { id } = await agent();
+      for (const query of [`key=${id}&run=%00`, 'key=x', 'key=99999999999999999999'])
+        assert.equal((await admin.get(`${path}?${query}`)).status, 200, query);
+    });
+
     test('pages do not offer to undo a call that only proposed a write', async () => {
       const { id, key } = await acme.makeKey({ access: 'propose' });
       const task = await make('tasks', { title: 'proposed' });

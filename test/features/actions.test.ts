@@ -1,6 +1,7 @@
 // Actions: requests that modules add to resources. Each runs in one transaction.
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import type { ModuleCode } from '../../engine/records/index.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -84,6 +85,15 @@ onBothDrivers(
       assert.ok(calls.some(({ hook }) => hook === 'before'));
       const task = await succeed(`GET tasks/${id}`);
       assert.deepEqual([task.title, task.hours], ['closed', 1.5]);
+    });
+
+    test('the body of an action can be compressed', async () => {
+      const id = await create({ title: 'a' });
+      const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
+      const body = gzipSync('{"hours":2}');
+      const { status, text } = await send(`POST tasks/${id}/actions/close`, body, acme.key, headers);
+      assert.equal(status, 200, text);
+      assert.equal((await get(id)).hours, 2);
     });
 
     // The embedded database runs one transaction at a time.

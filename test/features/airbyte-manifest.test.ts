@@ -120,6 +120,31 @@ onBothDrivers(
       }
     });
 
+    test('syncs without a filter by time read all records, and without the time all of them are new', async () => {
+      const document = (await instance().call('GET /docs/openapi.json')).json as OpenApiDocument;
+      const { parameters, schemas } = structuredClone(document.components) as {
+        parameters: Record<string, { name: string }>;
+        schemas: Record<string, { properties?: Record<string, unknown> }>;
+      };
+      for (const [name, parameter] of Object.entries(parameters))
+        if (name.startsWith('leads.') && parameter.name === 'updated_at[gte]') parameter.name = 'x';
+      delete schemas.AccountProjection?.properties?.updated_at;
+      const changed = { ...document, components: { ...document.components, parameters, schemas } };
+      const all = (parse(airbyteManifest(changed as OpenApiDocument)) as typeof manifest).streams;
+      const syncOf = (name: string) => all.find((stream) => stream.name === name)?.incremental_sync;
+      assert.deepEqual(
+        ['leads', 'cases'].map((name) => {
+          const { is_client_side_incremental: isLocal, start_time_option: option } = syncOf(name) ?? {};
+          return [isLocal, option?.field_name];
+        }),
+        [
+          [true, undefined],
+          [undefined, 'updated_at[gte]'],
+        ],
+      );
+      assert.equal(syncOf('accounts'), undefined);
+    });
+
     test('declares that every value can be null', () => {
       const assertNullable = (name: string, schema: Json) => {
         const { type, properties, items } = schema;

@@ -168,6 +168,7 @@ onBothDrivers(
         );
         assert.equal(answer.headers.get('allow'), 'GET, HEAD, QUERY, POST, OPTIONS');
         assert.equal((await send(`${method} ${path}?area=${area}`, undefined, 'wrong')).status, 401);
+        assert.equal((await instance().call(`${method} ${path}?area=${area}`)).status, 405);
       }
       const options = await instance().call(`OPTIONS ${path}`, { key: acme.key });
       assert.equal(options.headers.get('allow'), 'GET, HEAD, QUERY, POST, OPTIONS');

@@ -6,6 +6,7 @@ import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { openApi32 } from '../../engine/http/openapi-3-2.ts';
 import { asyncApiDocument } from '../../plugins/api/explorer/async-api.ts';
 import { type OpenApiDocument, resourcesIn } from '../../plugins/api/explorer/document.ts';
+import { llmsText } from '../../plugins/api/explorer/llms-text.ts';
 import { ajvFor, inAjv } from '../support/described.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -38,13 +39,27 @@ onBothDrivers(
       const before = JSON.stringify(document);
       const converted = openApi32(document, '/api/v1');
       assert.equal(JSON.stringify(document), before);
+      const [first, ...others] = document.tags as readonly Json[];
+      const titled = openApi32(
+        { ...document, tags: [{ ...first, 'x-displayName': 'A title' }, ...others] },
+        '/api/v1',
+      );
+      const tags = (titled.tags as readonly Json[]).filter(({ summary }) => summary !== undefined);
+      assert.deepEqual(
+        tags.map(({ name, summary, ...tag }) => [name, summary, 'x-displayName' in tag]),
+        [
+          ['Records', 'Records', false],
+          [first?.name, 'A title', false],
+        ],
+      );
       assert.equal(converted.openapi, '3.2.0');
       const { valid, errors = [] } = await new Validator().validate(structuredClone(converted));
       assert.deepEqual([valid, errors], [true, []]);
       assert.deepEqual(Object.keys(object(converted.paths)), Object.keys(object(document.paths)));
       const schemas = object(object(converted.components).schemas);
       const references = JSON.stringify(converted).matchAll(/"#\/components\/schemas\/([\w.-]+)"/g);
-      for (const [, name = ''] of references) assert.ok(Object.hasOwn(schemas, name), name);
+      const used = new Set([...references].map(([, name = '']) => name));
+      assert.deepEqual(Object.keys(schemas).toSorted(), [...used].toSorted(), 'no schema is unused');
     });
 
     test('OpenAPI 3.2 describes QUERY and the items of exports, imports and streams, and groups the tags', () => {
@@ -84,6 +99,23 @@ onBothDrivers(
         about: { anyOf: [{ $ref: '#/components/schemas/About' }, { type: 'null' }] },
       });
       Object.assign(schemas, { About: { type: 'string', description: 'A reference.' } });
+      const typesIn = (description: Json) => {
+        const all = object(object(description.components).schemas);
+        const [, own] = object(all[`${resource?.record}Event`]).allOf as readonly Json[];
+        return (object(object(own?.properties).type).enum as readonly string[]).map(
+          (type) => type.split('.')[1],
+        );
+      };
+      assert.deepEqual(typesIn(asyncApiDocument(changed)), ['created', 'updated', 'deleted']);
+      const withTrash = { ...changed.paths, [`/api/v1/${resource?.name}/{id}/restore`]: {} };
+      assert.deepEqual(typesIn(asyncApiDocument({ ...changed, paths: withTrash })).toSorted(), [
+        'created',
+        'deleted',
+        'purged',
+        'restored',
+        'trashed',
+        'updated',
+      ]);
       const text = JSON.stringify(asyncApiDocument(changed));
       const { components } = JSON.parse(text) as { readonly components: { readonly schemas: Json } };
       const names = [...text.matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(([, name = '']) => name);
@@ -92,6 +124,22 @@ onBothDrivers(
         names.filter((name) => !Object.hasOwn(components.schemas, name)),
         [],
       );
+    });
+
+    test('llms.txt contains the first sentence about each resource', () => {
+      const source = document as OpenApiDocument;
+      const [first, second] = resourcesIn(source);
+      const texts = new Map([
+        [first?.name, 'Version 1.5 of people. More.'],
+        [second?.name, 'No sentence'],
+      ]);
+      const tags = source.tags.map((tag) => ({
+        ...tag,
+        description: texts.get(tag.name) ?? tag.description ?? '',
+      }));
+      const text = llmsText({ ...source, tags });
+      assert.ok(text.includes(`\n- [${first?.name}](/docs/${first?.name}): Version 1.5 of people.\n`), text);
+      assert.ok(text.includes(`\n- [${second?.name}](/docs/${second?.name}): No sentence\n`), text);
     });
 
     test('AsyncAPI describes every change in the feed', async () => {
@@ -160,6 +208,7 @@ onBothDrivers(
       test(`${path} needs no key, has an entity tag and accepts only GET and HEAD`, async () => {
         const { status, headers } = await instance().call(`GET ${path}`);
         assert.deepEqual([status, headers.get('content-type')], [200, type]);
+        assert.equal(headers.get('cache-control'), 'no-cache');
         const etag = headers.get('etag') ?? '';
         const again = await instance().call(`GET ${path}`, { headers: { 'if-none-match': etag } });
         assert.deepEqual([again.status, again.text], [304, '']);

@@ -136,11 +136,14 @@ test('idle connections: a request sent during shutdown gets a 503 or a clean clo
   }
   const outcomes = await Promise.all(clients.map(({ outcome }) => outcome));
   assert.deepEqual(outcomes, Array<string>(clients.length).fill('closed'));
-  const late = clients.map(
+  // The service does not wait for a client that never closes its side.
+  const [open = assert.fail(), ...others] = clients;
+  const late = others.map(
     ({ socket }) => new Promise<void>((resolve) => socket.once('close', () => resolve())),
   );
-  for (const { socket } of clients) socket.end();
-  await Promise.all([closed, ...late]);
+  for (const { socket } of others) socket.end();
+  await within(patienceMs, Promise.all([closed, ...late]));
+  open.socket.destroy();
   const statuses = clients.flatMap(({ text }) => text.match(/HTTP\/1\.1 \d{3}/g) ?? []);
   assert.deepEqual([...new Set(statuses)].sort(), ['HTTP/1.1 200', 'HTTP/1.1 503']);
   assert.equal(statuses.filter((status) => status.endsWith('200')).length, 18, 'no late request is executed');

@@ -6,6 +6,7 @@ import { before, describe, test } from 'node:test';
 import { builtOnce } from '../../plugins/api/explorer/built-once.ts';
 import type { Schema } from '../../plugins/api/explorer/index.ts';
 import { schemaRows, typeText } from '../../plugins/api/explorer/schema-rows.ts';
+import { transitionDiagram } from '../../plugins/api/explorer/transition-diagram.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { assertGerman, namesIn } from '../support/german.ts';
 import { onBothDrivers } from '../support/instance.ts';
@@ -107,6 +108,34 @@ describe("the explorer's types", () => {
       '...level2 object',
     ]);
   });
+});
+
+test('the diagram of transitions escapes and shortens its labels, and draws each change once', () => {
+  const [first, long, last] = ['a<b & "c">', 'x'.repeat(41), 'last'];
+  const svg = transitionDiagram({
+    name: 'status & more',
+    values: [first, long, last],
+    transitions: {
+      initial: [first],
+      next: new Map([
+        [first, [long, last, first]],
+        [long, [first]],
+      ]),
+    },
+  });
+  assert.match(svg, /<title id="title">Transitions of status &#38; more<\/title>/);
+  assert.doesNotMatch(svg, /a<b|x{41}<\/text>/);
+  assert.deepEqual(
+    [...svg.matchAll(/>([^<]+)<\/text>/g)].map(([, label]) => label),
+    ['a&#60;b &#38; &#34;c&#34;&#62;', `${'x'.repeat(39)}…`, last],
+  );
+  // To the next value, to the one after it on the right, and back on the left.
+  const [, left, right] = /<rect class="box" x="(\d+)" y="\d+" width="(\d+)"/.exec(svg)?.map(Number) ?? [];
+  const ends = [...svg.matchAll(/<path class="arrow" d="M([\d.]+) [\d.]+([VC])/g)];
+  assert.deepEqual(
+    ends.map(([, x, command]) => `${command}${x}`),
+    [`V${Number(left) + Number(right) / 2}`, `C${Number(left) + Number(right)}`, `C${left}`],
+  );
 });
 
 /** Returns a page's text without markup. */
@@ -246,9 +275,13 @@ onBothDrivers('The explorer', (instance) => {
     );
   });
 
-  test('an unknown page is not found', async () => {
+  test('an unknown page is not found, and pages accept only GET and HEAD', async () => {
     const { status, json } = await instance().call('GET /docs/nothing');
     assert.deepEqual([status, json.code], [404, 'not_found']);
+    for (const path of ['/docs', '/docs/leads', '/docs/error-codes']) {
+      const answer = await instance().call(`POST ${path}`);
+      assert.deepEqual([answer.status, answer.headers.get('allow')], [405, 'GET, HEAD, OPTIONS'], path);
+    }
   });
 
   describe('a user', () => {

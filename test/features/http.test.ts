@@ -111,7 +111,7 @@ onBothDrivers(
           const readable = answer.headers.get('access-control-expose-headers')?.split(', ') ?? [];
           for (const name of [
             ...['ETag', 'Idempotency-Replayed', 'Link', 'Location', 'Preference-Applied', 'Retry-After'],
-            ...['X-Request-Id', 'X-Total-Count'],
+            ...['X-Request-Id', 'X-Total-Count', 'RateLimit', 'RateLimit-Policy'],
           ])
             assert.ok(readable.includes(name), name);
           assert.equal(answer.headers.get('access-control-allow-credentials'), null);
@@ -340,11 +340,26 @@ test('accepts * or exact origins', () => {
   }
 });
 
-test('each worker accepts its share of the connections, and LOG_SLOW_MS=0 logs no statement as slow', async () => {
-  const config = readConfig({ MAX_CONNECTIONS: '1000', LOG_SLOW_MS: '0' });
+test('each worker accepts its share of connections and large bodies, and LOG_SLOW_MS=0 logs no statement as slow', async () => {
+  const config = readConfig({ MAX_CONNECTIONS: '1000', RESPONSE_BUFFER_MB: '4', LOG_SLOW_MS: '0' });
   const app = await httpServer({ ...config, workers: 4 }, { hold: () => () => {} }, []);
   // Ten percent more are accepted and receive a 503.
   assert.deepEqual([app.server.maxConnections, app.slowMs], [275, Number.POSITIVE_INFINITY]);
+  const [arrived, response] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  app.post('/first', () => {
+    arrived.resolve();
+    return response.promise;
+  });
+  app.post('/second', async () => 'read');
+  const payload = 'x'.repeat(300 * 1024);
+  const post = (url: string) => app.inject({ method: 'POST', url, payload });
+  const first = post('/first');
+  await arrived.promise;
+  // One caller can use half of a worker's MiB.
+  assert.equal((await post('/second')).statusCode, 503);
+  response.resolve('read');
+  assert.equal((await first).statusCode, 200);
+  assert.equal((await post('/second')).statusCode, 200);
   await app.close();
 });
 

@@ -505,6 +505,12 @@ onBothDrivers(
       const tooLarge = await load('', ndjson, body, { 'content-encoding': 'gzip' });
       assert.deepEqual([tooLarge.status, tooLarge.json.code], [413, 'body_too_large']);
       assert.equal((await load('', ndjson, '\n'.repeat(2 * 1024 * 1024 + 1))).status, 413);
+      const most = '\n'.repeat(2 * 1024 * 1024);
+      for (const [bytes, more] of [
+        [most, {}],
+        [gzipSync(most), { 'content-encoding': 'gzip' }],
+      ] as const)
+        assert.deepEqual((await load('', ndjson, bytes, more)).json, none);
     });
 
     const grantsLeft =

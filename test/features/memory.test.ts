@@ -111,6 +111,12 @@ describe('slow readers', () => {
     app.get('/streams/stranger', streamRoute, async (_request, reply) =>
       reply.type('text/csv').send(streamed()),
     );
+    app.get('/streams/waiting', streamRoute, async (request, reply) => {
+      request.assertAllowed = async () => {};
+      lastStream = new Readable({ read: () => {} });
+      lastStream.push('first,');
+      return reply.type('text/csv').send(lastStream);
+    });
     app.get('/streams/caller', streamRoute, async (request, reply) => {
       request.assertAllowed = async () => {};
       return reply.type('text/csv').send(streamed());
@@ -163,6 +169,20 @@ describe('slow readers', () => {
       'longer than the timeout for clients that do not read',
     );
     assert.equal(heldBytes, 0);
+  });
+
+  test('a client that has read everything is not disconnected while the next part is not ready', async () => {
+    const reader = await open(url);
+    get(reader, '/streams/waiting', 'Connection: close\r\n');
+    await once(reader, 'readable');
+    // This client connects later, so the reader has been checked by the time it is disconnected.
+    const other = await open(url);
+    get(other, '/large');
+    await until(() => heldBytes === size, 'the response to be held');
+    await until(() => heldBytes === 0, 'the other client to be disconnected');
+    lastStream?.push('last');
+    lastStream?.push(null);
+    assert.match(await rest(reader), /first,\r\n4\r\nlast\r\n0\r\n\r\n$/);
   });
 
   test('a client that disconnects before the response or between pipelined responses holds nothing', async () => {

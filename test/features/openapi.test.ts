@@ -61,9 +61,11 @@ onBothDrivers('The API description', (instance) => {
       send(instance().url, 'GET /docs/openapi.json', { headers });
     const etag = answer.headers.get('etag') ?? '';
     assert.match(etag, /^W\/"[\w-]+"$/);
+    assert.equal(answer.headers.get('cache-control'), 'no-cache', 'caches check whether it has changed');
     for (const known of [etag, `"other", ${etag}`, etag.slice(2), '*']) {
       const same = await ask({ 'if-none-match': known });
       assert.deepEqual([same.status, same.text, same.headers.get('etag')], [304, '', etag]);
+      assert.equal(same.headers.get('vary'), 'accept-encoding');
     }
     assert.equal((await ask({ 'if-none-match': '"other"' })).text, answer.text);
     for (const coding of ['br', 'gzip']) {

@@ -172,12 +172,30 @@ onBothDrivers(
         schemas.Listing?.properties.status?.description ?? '',
         /The value can change from `draft` to `listed` \(only in the scope `own`\), `withdrawn`; from `listed` to `sold` \(only in the scope `good`\), `draft` \(only in the scope `own`\)\.$/,
       );
-      const { text } = await instance().call('GET /docs/transitions/listings.status.svg');
+      const { text, headers } = await instance().call('GET /docs/transitions/listings.status.svg');
+      assert.deepEqual(
+        [headers.get('content-type'), headers.get('cache-control')],
+        ['image/svg+xml; charset=utf-8', 'no-cache'],
+      );
       assert.match(
         text,
         /draft, where new records can start, can change to listed \(in the scope own\) or withdrawn\./,
       );
       assert.equal(text.match(/>(own|good)<\/text>/g)?.length, 3);
+      // Two values of new records, two final values, and four changes.
+      for (const [part, count] of [
+        ['<circle class="start"', 2],
+        ['<rect class="inner"', 2],
+        ['<path class="arrow"', 4],
+      ] as const)
+        assert.equal(text.split(part).length - 1, count, part);
+      const pages = await Promise.all(
+        ['listings', 'leads'].map((name) => instance().call(`GET /docs/${name}`)),
+      );
+      assert.deepEqual(
+        pages.map((page) => page.text.match(/<img src="[^"]*"/g)),
+        [['<img src="/docs/transitions/listings.status.svg"'], null],
+      );
     });
   },
   { sources: await sourcesWith(listings) },

@@ -245,6 +245,7 @@ onBothDrivers(
         ['/api/v1/leads/7/notes', `Path not found; ${all}`],
         ['/api/v1', `Path not found; ${all}`],
         ['/leads/7', 'Path not found. Did you mean "/api/v1/leads"?'],
+        ['/v1/Leads?x=cases', 'Path not found. Did you mean "/api/v1/leads"?'],
         ['/nowhere', 'Path not found; the API is under /api/v1'],
         ['/', 'Path not found; the API is under /api/v1'],
       ]) {

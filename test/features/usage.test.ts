@@ -67,6 +67,9 @@ for (const driver of drivers) {
         fields: ['phone'],
       });
       await call(acme.key, 'POST people/batch', { records: [{ email: 'a@example.com' }], match: ['email'] });
+      await call(acme.key, 'POST people/batch', {
+        ...{ records: [{ name: 'without a code' }], match: ['code'], on_error: 'continue' },
+      });
       const keys = tablesOf(instance.database).selectFrom('crm_api_keys').select('organization_id');
       assert.deepEqual(
         await keys.where('id', '=', beta.user).execute(),
@@ -96,7 +99,7 @@ for (const driver of drivers) {
       assert.deepEqual(
         await uses([
           ...fields('opportunities', 'account_id', 'amount', 'close_date', 'probability', 'stage'),
-          ...fields('people', 'email'),
+          ...fields('people', 'email', 'code', 'age'),
           ...['orders', 'order_lines'].flatMap((name) => fields(name, 'title', 'sku')),
           ...fields('contacts', 'email', 'title', 'last_name', 'first_name', 'phone', 'department'),
         ]),
@@ -111,6 +114,7 @@ for (const driver of drivers) {
           'acme opportunities probability',
           'acme opportunities stage',
           'acme order_lines sku',
+          'acme people code',
           'acme people email',
         ],
       );

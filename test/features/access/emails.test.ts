@@ -32,6 +32,13 @@ describe('email addresses', () => {
     test(`normalizes ${JSON.stringify(text)} to ${email}`, () => assert.equal(parseEmail(text), email));
   }
 
+  test('accepts an address of 254 characters, in a text of 1,000 characters', () => {
+    const longest = `${'x'.repeat(239)}@people.example`;
+    assert.deepEqual([parseEmail(longest), parseEmail(`x${longest}`)], [longest, undefined]);
+    const text = 'ada@people.example'.padEnd(1000);
+    assert.deepEqual([parseEmail(text), parseEmail(`${text} `)], ['ada@people.example', undefined]);
+  });
+
   test('keeps look-alike domains distinct', () => {
     assert.equal(parseEmail('ada@p\u0435ople.example'), 'ada@xn--pople-zwe.example');
   });
@@ -59,9 +66,17 @@ describe('email addresses', () => {
     'ada@-people.example-',
     'ada@[127.0.0.1]',
     'ada@peo%70le.example',
+    'ada@people.example?x',
+    'ada@people.example#x',
+    'ada@people.example\\x',
+    'ada@peo\tple.example',
+    'ada@peo\u0000ple.example',
+    'ada@peo\uFE0Fple.example',
     '"ada"@people.example',
     'ada.@people.example',
     'ada@people.example\r\nBcc: b@people.example',
+    '.ada@people.example',
+    'ada..b@people.example',
     `${'x'.repeat(250)}@people.example`,
     '\u0301'.repeat(1_000_000),
   ];

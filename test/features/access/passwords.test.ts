@@ -4,6 +4,7 @@ import { before, describe, test } from 'node:test';
 import { argon2i, hash } from 'argon2';
 import { tablesOf } from '../../../engine/tables/handle.ts';
 import { checkNewPassword, checkPassword } from '../../../plugins/access/identity/passwords.ts';
+import { changePassword } from '../../../plugins/access/identity/users.ts';
 import { takes } from '../../support/clock.ts';
 import { administratorOf, optionOf, problemOf, shownIn, signIn, visitor } from '../../support/forms.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
@@ -36,10 +37,13 @@ onBothDrivers('passwords', (instance) => {
       .execute();
 
   test('are stored as argon2id with the expected parameters and a unique salt', async () => {
-    const [one, two] = [await stored(await person()), await stored(await person())];
-    assert.match(one, expectedHash);
-    assert.match(two, expectedHash);
-    assert.notEqual(one, two);
+    const ann = await person();
+    const [one, two] = [await stored(ann), await stored(await person())];
+    await changePassword(tablesOf(instance().database), ann, 'another password of hers');
+    const hashes = [one, two, await stored(ann)];
+    for (const each of hashes) assert.match(each, expectedHash);
+    const salts = hashes.map((each) => each.split('$')[4]);
+    assert.equal(new Set(salts).size, hashes.length);
   });
 
   const weaker = {
@@ -98,6 +102,8 @@ onBothDrivers('passwords', (instance) => {
       'p'.repeat(256),
       '🔑'.repeat(256),
       'é'.normalize('NFD').repeat(256),
+      // Each character has four UTF-16 units, which is the maximum.
+      '\u{1109a}'.normalize('NFD').repeat(256),
     ]) {
       const ann = await person(password);
       assert.equal(await status(ann, password), 200);

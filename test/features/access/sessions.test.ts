@@ -13,6 +13,7 @@ import { storeTotp } from '../../../plugins/access/second-factor/codes.ts';
 import { formsOf, readable, signIn } from '../../support/forms.ts';
 import { type Organization, onBothDrivers } from '../../support/instance.ts';
 import {
+  activityOf,
   command,
   dump,
   type LoggedIn,
@@ -85,6 +86,7 @@ onBothDrivers('sessions', (instance, driver) => {
     assert.equal(await status(known, 'byCookie'), 200);
     for (const cookie of ['x'.repeat(43), known.cookie]) {
       const other = cookie === known.cookie ? await person() : ann;
+      for (const way of ways) assert.equal(await status(known, way), 200, 'cached on this node');
       const next = await logIn(instance(), other, { headers: { cookie: `crm_session=${cookie}` } });
       assert.notEqual(next.cookie, cookie);
       assert.notEqual(next.session, known.session);
@@ -144,9 +146,27 @@ onBothDrivers('sessions', (instance, driver) => {
         'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Safari/604.1',
         'Safari on iPhone',
       ],
+      [
+        'Mozilla/5.0 (iPad; CPU OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) CriOS/130.0.6723.37 Mobile/15E148 Safari/604.1',
+        'Chrome on iPad',
+      ],
+      [
+        'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) FxiOS/132.0 Mobile/15E148 Safari/605.1.15',
+        'Firefox on iPhone',
+      ],
+      [
+        'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.0 EdgiOS/130.0 Mobile/15E148 Safari/605.1.15',
+        'Edge on iPhone',
+      ],
+      [
+        `Mozilla/5.0 (Linux; Android 14) ${webKit} Chrome/130.0.0.0 Mobile Safari/537.36 EdgA/130.0.0.0`,
+        'Edge on Android',
+      ],
+      [`Mozilla/5.0 (FreeBSD amd64; rv:132.0) Gecko/20100101 Firefox/132.0`, 'Firefox'],
       ['curl/8.7.1', 'curl'],
       ['undici', 'Node.js'],
       ['Importer/2 (nightly)', 'Importer'],
+      [`${'x'.repeat(41)}/2`, 'x'.repeat(40)],
       ['', 'unknown'],
     ];
     const sessions: string[] = [];
@@ -161,6 +181,22 @@ onBothDrivers('sessions', (instance, driver) => {
       action === '/setup/me/end-session' ? [values.id] : [],
     );
     assert.deepEqual(offered, sessions.toReversed());
+  });
+
+  test('the account page shows the last use of each session, whether or not it is stored yet', async () => {
+    const ann = await person();
+    const browser = await signIn(instance(), ann);
+    const program = await logIn(instance(), ann);
+    const stored = new Date(Date.now() - 20 * minute);
+    await set(program, { last_seen_at: stored });
+    const lastUse = async () => {
+      const { text } = await browser.get('/setup/me');
+      const [, time = ''] = / data-label="Last used"[^>]*><time datetime="([^"]*)"/.exec(text) ?? [];
+      return Date.parse(time);
+    };
+    assert.equal(await lastUse(), stored.getTime());
+    assert.equal(await status(program, 'byToken'), 200);
+    assert.ok((await lastUse()) > stored.getTime());
   });
 
   test('ends another session by its ID and keeps the rest', async () => {
@@ -183,6 +219,7 @@ onBothDrivers('sessions', (instance, driver) => {
 
   test('ending the current session by its ID logs out', async () => {
     const own = await logIn(instance(), await person());
+    for (const way of ways) assert.equal(await status(own, way), 200, 'cached on this node');
     const ended = await call(`DELETE /auth/sessions/${own.session}`, own.byCookie);
     assert.match(ended.headers.getSetCookie()[0] ?? '', /^crm_session=;.* Expires=Thu, 01 Jan 1970/);
     for (const way of ways) assert.equal(await status(own, way), 401);
@@ -356,6 +393,15 @@ onBothDrivers('sessions', (instance, driver) => {
       assert.equal(await status(session, 'byToken'), 401);
     });
 
+    test('an expired session is rejected even while it is cached', async () => {
+      const session = await logIn(instance(), await person());
+      const expires_at = new Date(Date.now() + 300);
+      await set(session, { expires_at });
+      for (const way of ways) await status(session, way);
+      await until(() => Date.now() >= expires_at.getTime(), 'the expiry');
+      for (const way of ways) assert.equal(await status(session, way), 401);
+    });
+
     test('expired sessions are not listed, and are deleted at the next login', async () => {
       const ann = await person();
       const old = await logIn(instance(), ann);
@@ -365,9 +411,11 @@ onBothDrivers('sessions', (instance, driver) => {
         (await listed(own)).map(({ id }) => id),
         [Number(own.session)],
       );
-      await logIn(instance(), ann);
+      await logIn(instance(), ann, { headers: { cookie: `crm_session=${old.cookie}` } });
       const rows = tablesOf(instance().database).selectFrom('crm_sessions').select('id');
       assert.deepEqual(await rows.where('id', '=', old.session).execute(), []);
+      const entries = (await activityOf(instance(), acme.id)).map(({ did }) => did);
+      assert.ok(!entries.includes(`logout session ${old.session}`), 'it had already ended');
     });
   });
 });

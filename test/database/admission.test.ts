@@ -2,10 +2,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
-import { type Admission, type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
+import {
+  type Admission,
+  type AdmissionLane,
+  type AdmissionLimits,
+  createAdmission,
+} from '../../engine/database/admission.ts';
 import type { Trace } from '../../engine/database/database.ts';
 import { embeddedLimits, postgresLimits } from '../../engine/database/limits.ts';
-import { RequestScope, runInRequest } from '../../engine/database/requests.ts';
+import { RequestScope, runInRequest, slotState } from '../../engine/database/requests.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
@@ -58,7 +63,58 @@ function works({ run }: Admission) {
 const overloaded = (error: unknown) =>
   error instanceof HttpError && error.status === 503 && error.code === 'overloaded';
 
+type Capacity = readonly [ofOrganization: number, ofAll: number];
+
+/** The numbers of statements that run at the same time in each lane, by the number of connections. */
+const capacities: Readonly<Record<number, Readonly<Partial<Record<AdmissionLane, Capacity>>>>> = {
+  3: {
+    read: [1, 1],
+    write: [1, 1],
+    batch: [1, 1],
+    export: [1, 1],
+    list: [1, 1],
+    scan: [1, 1],
+    lookup: [1, 1],
+  },
+  5: {
+    read: [1, 2],
+    write: [1, 1],
+    batch: [1, 1],
+    export: [1, 2],
+    list: [1, 2],
+    scan: [1, 1],
+    lookup: [1, 1],
+  },
+  16: {
+    ...{ read: [7, 8], write: [4, 7], module: [4, 7], batch: [1, 2], export: [1, 2], lookup: [2, 2] },
+    ...{ list: [5, 6], scan: [1, 3], aggregate: [1, 2] },
+    ...{ 'short read': [64, 256], 'short list': [4, 16], 'short write': [32, 256], stream: [2, 8] },
+  },
+  64: {
+    ...{ read: [36, 37], write: [18, 36], module: [18, 36], batch: [1, 12], export: [1, 2], lookup: [2, 2] },
+    ...{ list: [24, 25], scan: [2, 4], aggregate: [1, 2] },
+  },
+};
+
 describe('the limits of a service', () => {
+  for (const [pool, lanes] of Object.entries(capacities))
+    test(`${pool} connections: the numbers of statements of one organization and of all`, () => {
+      const config = { ...readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm' }), pool: Number(pool) };
+      const found = Object.keys(lanes).map((lane) => {
+        const admission = createAdmission(postgresLimits(config));
+        const { ask, names } = works(admission);
+        const running = () => names().split(' ').length;
+        const askAll = (organization: string) => {
+          for (let count = 0; count < 70; count++) ask(lane as AdmissionLane, organization);
+        };
+        askAll('greedy');
+        const greedy = running();
+        for (let index = 0; index < 20; index++) askAll(`o${index}`);
+        return [lane, [greedy, running()]];
+      });
+      assert.deepEqual(Object.fromEntries(found), lanes);
+    });
+
   for (const pool of [8, 20, 32, 64]) {
     const config = { ...readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm' }), pool };
     const organizations = Array.from({ length: 20 }, (_, index) => `o${index}`);
@@ -207,6 +263,16 @@ test('the page of an organization does not wait behind its writes', async () => 
 });
 
 describe('admission', () => {
+  test('gives work a slot for its statements, except for a stream, whose statements need their own', async () => {
+    const { run } = createAdmission(bounds);
+    const scope = new RequestScope(() => 'a');
+    const stateIn = (lane: AdmissionLane) =>
+      runInRequest(scope, () => run(lane, 'a', async () => slotState()));
+    for (const lane of Object.keys(bounds.lanes) as AdmissionLane[])
+      assert.equal(await stateIn(lane), lane === 'stream' ? 'needed' : 'held', lane);
+    assert.equal(await run('read', 'a', async () => slotState()), 'none');
+  });
+
   test("reserves capacity beyond one organization's limit for others", async () => {
     const { ask, names } = works(createAdmission(bounds));
     for (let count = 0; count < 4; count++) ask('read', 'a');

@@ -1,7 +1,8 @@
 // Errors of the database: the rule that rejected a write, and the reason for a failure.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { databaseFailure, failureReason, isDatabaseError } from '../../engine/database/failures.ts';
+import { databaseFailure, failureReason, isDatabaseError, sqlState } from '../../engine/database/failures.ts';
+import { connectionErrorText } from '../../engine/database/route.ts';
 
 test('only rules that the operator added reject a write', () => {
   const trigger = 'PL/pgSQL function leads_before() line 2 at RAISE';
@@ -53,6 +54,7 @@ test('the reason for a failure is one word', () => {
     ],
     [{ message: 'Connection terminated unexpectedly' }, 'connection_lost'],
     [{ message: 'Client was closed and is not queryable' }, 'connection_lost'],
+    [{ message: 'Client has encountered a connection error and is not queryable' }, 'connection_lost'],
   ] as const) {
     assert.equal(failureReason(error), reason);
     assert.ok(isDatabaseError(error), reason);
@@ -61,4 +63,24 @@ test('the reason for a failure is one word', () => {
     assert.equal(failureReason(error), 'unknown');
     assert.ok(!isDatabaseError(error));
   }
+});
+
+test('a code of the operating system is not a state that the server reports', () => {
+  for (const code of ['53300', '57P01', '0A000']) assert.equal(sqlState({ code }), code);
+  for (const code of ['EPIPE', 'ENOENT', '57p01', '570140', 57014, undefined])
+    assert.equal(sqlState({ code }), undefined, String(code));
+  assert.equal(sqlState(undefined), undefined);
+});
+
+test('a failed connection is described by its message, or by its code', () => {
+  for (const [error, text] of [
+    [
+      { code: 'ECONNREFUSED', message: 'connect ECONNREFUSED 127.0.0.1:1' },
+      'connect ECONNREFUSED 127.0.0.1:1',
+    ],
+    // The error of several addresses of a host.
+    [{ code: 'ECONNREFUSED', message: '' }, 'ECONNREFUSED'],
+    [undefined, 'no reason given'],
+  ] as const)
+    assert.equal(connectionErrorText(error), text);
 });

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
+import { columnAt, columns, frames } from '../../engine/database/frames.ts';
+import { Messages } from '../../engine/database/messages.ts';
 import { noGrants } from '../../engine/records/index.ts';
 import { ByteOutput } from '../../engine/sql/output.ts';
 import { prepare } from '../../engine/sql/statement.ts';
@@ -142,4 +144,68 @@ test('shrinks a large output after returning its content', () => {
   assert.equal(String(output.take()), 'x'.repeat(2_000_000));
   assert.equal(output.length, 0);
   assert.equal(output.bytes.length, usual);
+});
+
+test('reads the messages of a response wherever it is split, and each column of a row', () => {
+  const texts = ['D first', 'Z', `E ${'x'.repeat(300)}`, 'Z last'];
+  const messages = texts.map((text) => {
+    const bytes = Buffer.from(`${text[0]}\0\0\0\0${text.slice(1)}`);
+    bytes.writeInt32BE(bytes.length - 1, 1);
+    return bytes;
+  });
+  const response = Buffer.concat(messages);
+  for (let size = 1; size <= response.length; size++) {
+    const found: string[] = [];
+    const read = frames((code, bytes, start, end) => {
+      found.push(String.fromCharCode(code) + bytes.toString('latin1', start, end));
+    });
+    for (let start = 0; start < response.length; start += size) read(response.subarray(start, start + size));
+    assert.deepEqual(found, texts, `parts of ${size} bytes`);
+  }
+  const values = [null, 'a', '', null, 'Grüße', ''];
+  const row = Buffer.concat(
+    values.map((value) => {
+      const length = Buffer.alloc(4);
+      length.writeInt32BE(value === null ? -1 : Buffer.byteLength(value));
+      return Buffer.concat([length, Buffer.from(value ?? '')]);
+    }),
+  );
+  assert.deepEqual(columns(row, 0, row.length), values);
+  assert.deepEqual(
+    values.map((_, index) => columnAt(row, 0, index)),
+    values,
+  );
+});
+
+test('sends statements of any size in any language', () => {
+  const messages = new Messages();
+  const int32 = (value: number) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeInt32BE(value);
+    return bytes;
+  };
+  for (const character of ['x', 'ü', '€', '🌍'])
+    for (const count of [1, 5_000, 20_000, 700_000, 2]) {
+      const text = Buffer.from(character.repeat(count));
+      const value = String(text);
+      messages.parse(value, value);
+      messages.bind('', [null, value]);
+      messages.close(value);
+      const sent: [code: string, body: Buffer][] = [];
+      frames((code, bytes, start, end) => sent.push([String.fromCharCode(code), bytes.subarray(start, end)]))(
+        messages.take(),
+      );
+      const [zero, two] = [Buffer.alloc(1), Buffer.alloc(2)];
+      const expected = [
+        ['P', [text, zero, text, zero, two]],
+        ['B', [zero, zero, two, Buffer.from([0, 2]), int32(-1), int32(text.length), text, two]],
+        ['C', [Buffer.from('S'), text, zero]],
+      ] as const;
+      assert.deepEqual(
+        sent.map(([code]) => code),
+        expected.map(([code]) => code),
+      );
+      for (const [index, [code, parts]] of expected.entries())
+        assert.ok(sent[index]?.[1].equals(Buffer.concat(parts)), `${code} with ${count} ${character}`);
+    }
 });

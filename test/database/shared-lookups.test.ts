@@ -78,6 +78,26 @@ test('a key without a value is looked up once, until it is forgotten', async () 
   assert.equal(count, 2);
 });
 
+test('keys with the same text share a value', async () => {
+  let count = 0;
+  interface Key {
+    readonly kind: string;
+    readonly id: string;
+  }
+  const values = ttlCache('test_objects', async ({ id }: Key) => ({ id, count: ++count }), {
+    textOf: ({ kind, id }) => `${kind} ${id}`,
+  });
+  const key = (id: string, kind = 'a') => ({ kind, id });
+  const [first, same, other] = await Promise.all([
+    values.get(key('1')),
+    values.get(key('1')),
+    values.get(key('1', 'b')),
+  ]);
+  assert.deepEqual([first, same, other], [{ id: '1', count: 1 }, first, { id: '1', count: 2 }]);
+  values.forget(key('1'));
+  assert.deepEqual(await values.get(key('1')), { id: '1', count: 3 });
+});
+
 test('a value that was looked up slowly is cached for less time, because it can have changed since', async () => {
   let count = 0;
   const values = ttlCache('test_slow', async () => {

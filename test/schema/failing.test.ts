@@ -147,32 +147,86 @@ for (const driver of drivers) {
       });
     }
 
-    test('names the file of a change to a table that does not exist', async () => {
-      const own = join(migrations.path, 'Migration29990102000000_missing.ts');
-      writeFileSync(
-        own,
-        `export const changes = [{ kind: 'createIndex', table: 'no_such_table', name: 'i', index: { keys: ['"id"'] } }];`,
-      );
-      await assert.rejects(applyPending(database, config), (error) => {
-        assert.ok(
-          (error as Error).message.startsWith(`${own} failed: relation "no_such_table" does not exist.`),
-        );
-        return error instanceof UserError;
+    const nothing = 'Nothing was migrated.';
+    const leads = "table: 'leads'";
+    const listed: readonly (readonly [what: string, change: string, message: (file: string) => string])[] = [
+      [
+        'a change to a table that does not exist',
+        `{ kind: 'createIndex', table: 'no_such_table', name: 'i', index: { keys: ['"id"'] } }`,
+        (file) =>
+          `${file} failed: relation "no_such_table" does not exist. Statement: ${driver === 'embedded' ? 'create index "i" on "no_such_table" ("id")' : 'select from "no_such_table" limit 1'}. ${nothing} Fix the cause, then migrate again.`,
+      ],
+      [
+        'a long statement, which is shortened',
+        `{ kind: 'raw', sql: 'select no_such_column, \\'${'x'.repeat(200)}\\'' }`,
+        (file) =>
+          `${file} failed: column "no_such_column" does not exist. Statement: select no_such_column, '${'x'.repeat(176)}. ${nothing} Fix the cause, then migrate again.`,
+      ],
+      // On a table in use, a check of the records precedes these changes, so that the migration does not fail halfway.
+      [
+        'a unique index on duplicate values',
+        `{ kind: 'createIndex', ${leads}, name: 'twice', index: { keys: ['"organization_id"', '"company"'], kind: 'unique', where: '"company" = \\'Secret\\'' } }`,
+        (file) =>
+          `cannot create the unique index "twice", because records have duplicate values. ${nothing} Change or delete these records, then migrate again (${file}).`,
+      ],
+      [
+        'missing values in a column that is no longer nullable',
+        `{ kind: 'nullability', ${leads}, column: 'owner_id', nullable: false }`,
+        (file) =>
+          `${file} failed: column "owner_id" of relation "leads" contains null values. Statement: alter table "leads" alter column "owner_id" set not null. ${nothing} Fix the cause, then migrate again.`,
+      ],
+    ];
+    for (const [number, [what, change, message]] of listed.entries()) {
+      test(`names the cause, and applies nothing: ${what}`, async () => {
+        await database.run({ name: '', text: `update leads set company = 'Secret'`, values: [] });
+        const own = join(migrations.path, `Migration2999010200000${number}_listed.ts`);
+        const first = `{ kind: 'addColumns', ${leads}, columns: { by_first_change: { type: 'text', nullable: true } } }`;
+        writeFileSync(own, `export const changes = [${first}, ${change}];`);
+        await assert.rejects(applyPending(database, config), { name: 'UserError', message: message(own) });
+        const columns = `select from information_schema.columns where column_name = 'by_first_change'`;
+        assert.deepEqual(await database.run({ name: '', text: columns, values: [] }), []);
+        rmSync(own);
       });
-      rmSync(own);
-    });
+    }
 
     test('detects a changed file, even if its name is stored with an extension', async () => {
       const run = (text: string) => database.run({ name: '', text, values: [] });
       const [[name]] = (await run(`select min(name) from crm_migrations`)) as [[string]];
       await run(`update crm_migrations set name = name || '.ts', checksum = null where name = '${name}'`);
       assert.deepEqual(await applyPending(database, config), []);
+      const stored = `select count(*)::text from crm_migrations where name = '${name}.ts' and length(checksum) = 64`;
+      assert.deepEqual(await run(stored), [['1']]);
       assert.deepEqual((await readMigrationLog(database, config)).problems, []);
       await run(`update crm_migrations set checksum = 'other' where name = '${name}.ts'`);
       assert.match(
         String((await readMigrationLog(database, config)).problems),
         /^\S+ was changed after it was applied/,
       );
+    });
+
+    test('a pending migration of the platform does not count as skipped, unlike an own one', async () => {
+      const [own, platform] = [temporaryFolder(), temporaryFolder()];
+      const write = (folder: string, name: string) =>
+        writeFileSync(join(folder, `${name}.ts`), 'export const changes = [];');
+      write(own.path, 'Migration29990105000000_own');
+      const ofInstance = { ...config, migrations: own.path };
+      assert.deepEqual(await applyPending(database, ofInstance), ['Migration29990105000000_own']);
+      const skipped = async () => {
+        const both = { ...ofInstance, platformMigrations: platform.path };
+        const { pending, problems } = await readMigrationLog(database, both);
+        return [pending, problems.filter((problem) => problem.includes('skipped'))];
+      };
+      write(platform.path, 'Migration29990104000000_platform');
+      assert.deepEqual(await skipped(), [['Migration29990104000000_platform'], []]);
+      write(own.path, 'Migration29990104000001_between');
+      assert.deepEqual(await skipped(), [
+        ['Migration29990104000000_platform', 'Migration29990104000001_between'],
+        [
+          'Migration29990104000001_between was skipped, because the later migration Migration29990105000000_own is already applied. It will be applied now.',
+        ],
+      ]);
+      own.remove();
+      platform.remove();
     });
   });
 }

@@ -4,7 +4,7 @@ import leven from 'leven';
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const plainWord = normalize(word);
   const { length } = plainWord;
-  const maxDistance = length < 2 ? 0 : length < 4 ? 1 : Math.max(2, length / 3);
+  const maxDistance = length < 4 ? 1 : Math.max(2, length / 3);
   return (
     candidates
       .map((candidate) => {

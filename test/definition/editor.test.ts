@@ -70,7 +70,7 @@ const beyondSchemas = [
   /"a" already contains the lines|is also the name of a resource that refers to quotes/,
   // Expressions of computed fields and rollups, and types that depend on another file.
   /cannot be computed from itself|depend on the current (time|date)|and "a" would reveal its values|must not form a cycle|cannot be moved by a duration|is too long, together/,
-  /"(sum|max)" of an? \w+ field needs|unknown field "limit"|has scopes, but|which an expression cannot read/,
+  /"(sum|max|avg)" of an? \w+ field needs|unknown field "limit"|has scopes, but|which an expression cannot read/,
   /lists are ordered by "a"|is searched by every caller|is unique together with|which belongs to the group/,
 ];
 
@@ -123,13 +123,13 @@ fields:
   kind: { type: string, enum: [a, b], closed: true, default: a, initial: [b], transitions: { a: [b], b: { a: own } } }
   mood: { type: string, suggested: [x], lookup: caseless }
   email: { type: string, format: email, nullable: true, label: Mail, help: Where., description: An address. }
-  tags: { type: list, enum: [x], closed: true, max_items: 3 }
+  tags: { type: list, enum: [x], closed: true, max_items: 3, nullable: false, required: false }
   numbers: { type: list, of: integer }
   price: { type: money, currency: any, nullable: true, min: 0, max: 9 }
   cost: { type: money, currency: EUR, default: { amount: 0, currency: EUR } }
   details: { type: json, nullable: true, schema: { type: object } }
   more: { type: json, default: {} }
-  number: { type: string, sequence: "T-{year}-{0000}" }
+  number: { type: string, sequence: "T-{year}-{0000}", nullable: false, required: false, unique: false }
   boss_id: { type: user, nullable: true, default_from: me }
   due: { type: date, nullable: true, default_from: today }
   at: { type: timestamp, required: true }

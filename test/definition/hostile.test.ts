@@ -256,11 +256,12 @@ describe('the resources folder', () => {
     }
   });
 
-  test('subfolders whose names start with a dot are ignored', async () => {
+  test('subfolders whose names start with a dot, and other files in subfolders, are ignored', async () => {
     const { path, remove } = temporaryFolder();
     try {
-      mkdirSync(join(path, '.git'));
+      for (const folder of ['.git', 'notes']) mkdirSync(join(path, folder));
       writeFileSync(join(path, '.git/a.yaml'), text);
+      writeFileSync(join(path, 'notes/a.md'), text);
       assert.deepEqual(await readSources(path), []);
     } finally {
       remove();

@@ -140,12 +140,28 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:5:19  a user field cannot be part of a title',
   ],
   [
+    things('  o: { type: int64, read_only: true, set: creator }', 'screen: { title: [o] }'),
+    'things.yaml:5:19  a user field cannot be part of a title',
+  ],
+  [
     things(b, 'screen: { board: b }'),
     'things.yaml:5:18  "b" needs "enum", because each value is a column of the board',
   ],
   [
+    things('  a: { type: string, suggested: [x] }', 'filters: [a]', 'screen: { board: a }'),
+    'things.yaml:6:18  "a" needs "enum", because each value is a column of the board',
+  ],
+  [
     things('  a: { type: string, enum: [x, y] }', 'screen: { board: a }'),
     'things.yaml:5:18  the board needs "a" in "filters", with the operator "eq"',
+  ],
+  [
+    things(
+      '  a: { type: string, enum: [x, y] }',
+      'filters: [{ field: a, operators: [in] }]',
+      'screen: { board: a }',
+    ),
+    'things.yaml:6:18  the board needs "a" in "filters", with the operator "eq"',
   ],
   [
     things(b, 'filters: { remove: [b] }'),
@@ -386,6 +402,11 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:5:45  a joined field cannot have "nullable"',
     'things.yaml:5:61  a joined field cannot have "default"',
     'things.yaml:5:73  a joined field cannot have "required"',
+  ],
+  [
+    things(link, '  a: { type: joined, through: p, show: [b], set: id }', b),
+    'things.yaml:5:45  a joined field cannot have "set"',
+    'things.yaml:5:45  "set: id" needs "type: int64"',
   ],
   // Renames and retired fields.
   [
@@ -753,6 +774,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:4:23  only one record could have the default of "a". Add "nullable: true" or "required: true".',
   ],
   [
+    things('  a: { type: integer }', 'unique: [a]'),
+    'things.yaml:5:10  only one record could have the default of "a". Add "nullable: true" or "required: true".',
+  ],
+  [
     things('  a: { type: integer, read_only: true }', b, 'unique: [[b, a]]'),
     'things.yaml:6:14  "a" is read-only and cannot be unique, because callers could not fix a duplicate value',
   ],
@@ -799,6 +824,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     [
       ['varchar', 'Use "string", with "max_length" for a limit.'],
       ['varchar(255)', 'Use "string", with "max_length" for a limit.'],
+      ['Single line text', 'Use "string", with "max_length" for a limit.'],
       ['longtext', 'Use "text".'],
       ['email', 'Use "string" with "format: email".'],
       ['tel', 'Use "string" with "format: phone".'],
@@ -1425,6 +1451,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:4:25  the default must be an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00. A default is a fixed value. Use "default_from: now".',
   ],
   [
+    things('  a: { type: date, default: today }'),
+    'things.yaml:4:20  the default must be a date, such as 2026-03-01. A default is a fixed value. Use "default_from: today".',
+  ],
+  [
     things('  a: { type: integer, default: "5" }'),
     'things.yaml:4:23  the default must be an integer from -2147483648 to 2147483647. Write 5 without quotes.',
   ],
@@ -1432,6 +1462,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     { 'price-lists.yaml': head.join('\n') },
     `price-lists.yaml:1:1  the file name ${name}. Did you mean "price_lists"?`,
   ],
+  [{ 'Cafés.yaml': head.join('\n') }, `Cafés.yaml:1:1  the file name ${name}. Did you mean "cafes"?`],
   [
     { 'common.yaml': head.join('\n'), 'a.yaml': 'fields: {}\n' },
     `a.yaml:1:1  ${identity}. Add "common: all".`,
@@ -1553,6 +1584,14 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
         '1:36  "quote" is not a reference from lines to quotes. Did you mean "quote_id"?',
       ],
       [
+        'children: { rows: { of: lines, by: quote_ids } }',
+        '1:36  "quote_ids" is not a reference from lines to quotes. Did you mean "quote_id"?',
+      ],
+      [
+        'children: { rows: { of: lines, by: note_id } }',
+        '1:36  "note_id" is not a reference from lines to quotes. Did you mean "quote_id"?',
+      ],
+      [
         'children: { rows: { of: visits, by: subject } }',
         '1:37  "subject" of visits refers to one of several resources, so it cannot be used for a list of children',
       ],
@@ -1593,6 +1632,8 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
 fields:
   quote_id: { type: reference, to: quotes, nullable: true }
   locked_id: { type: reference, to: quotes, nullable: true, read_only: true }
+  quote_ids: { type: references, to: quotes }
+  note_id: { type: reference, to: notes, nullable: true }
   quote_name: { type: joined, through: quote_id, show: [name] }
   position: { type: integer }
   margin: { type: integer, group: finance }
@@ -1612,8 +1653,9 @@ fields:
     `things.yaml:4:29  group ${name}. Did you mean "finance"?`,
   ],
   [
-    { 'things.yaml': [head[0], `${head[1]?.replace(' }', ', group: g }')}`, head[2], ''].join('\n') },
+    { 'things.yaml': `${head.join('\n').replaceAll(' }', ', group: g }')}\n` },
     'things.yaml:2:48  every caller needs "id", so it cannot have a group',
+    'things.yaml:3:71  every caller needs "organization_id", so it cannot have a group',
   ],
   [
     things('  a: { type: string, required: true, group: g }'),
@@ -1705,8 +1747,8 @@ fields:
     'things.yaml:5:26  "b" is a string field. Measures are numbers, amounts, dates and timestamps.',
   ],
   [
-    things('  a: { type: number }', 'aggregates: { measures: [x] }'),
-    'things.yaml:5:26  unknown field "x". Available: id, organization_id, a',
+    things(b, '  a: { type: number }', 'aggregates: { measures: [x] }'),
+    'things.yaml:6:26  unknown field "x". Available: id, organization_id, a',
   ],
   [
     things('  tz: { type: string }', 'filters: [tz]', 'aggregates: { group_by: [tz] }'),
@@ -1757,6 +1799,18 @@ fields:
       ],
       ['number, computed: id, min: 0', '36', 'a field with "computed" cannot have "min"', ''],
       ['number, computed: id, message: No.', '36', 'a field with "computed" cannot have "message"', ''],
+      [
+        'number, computed: id, assignable: true',
+        '36',
+        'a field with "computed" cannot have "assignable"',
+        '',
+      ],
+      [
+        'int64, computed: id, set: creator, read_only: true',
+        '35',
+        'a field with "computed" cannot have "set"',
+        '',
+      ],
       [
         'number, computed: id, retired: true',
         '36',
@@ -1898,6 +1952,10 @@ fields:
     rolledUp('string', 'max: quote_id'),
     `quotes.yaml:4:22  a string field cannot have "rollup". Possible types: ${rollupTypes}.`,
   ],
+  [
+    rolledUp('money, currency: any', 'sum: price'),
+    `quotes.yaml:4:36  a money field cannot have "rollup". Possible types: ${rollupTypes}.`,
+  ],
   [rolledUp('number', 'count: true'), 'quotes.yaml:4:14  "count" needs "type: integer" or "type: int64"'],
   [rolledUp('integer', 'count: yes'), 'quotes.yaml:4:40  count must be true'],
   [
@@ -1921,6 +1979,7 @@ fields:
     'quotes.yaml:4:35  "due" of lines is a date field, to which "avg" cannot be applied',
   ],
   [rolledUp('integer', 'sum: amount'), 'quotes.yaml:4:14  "sum" of a number field needs "type: number"'],
+  [rolledUp('integer', 'avg: position'), 'quotes.yaml:4:14  "avg" of an integer field needs "type: number"'],
   [
     rolledUp('date', 'max: position'),
     'quotes.yaml:4:14  "max" of an integer field needs "type: integer" or "type: int64" or "type: number"',

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { checkSources } from '../../engine/definition/check-sources.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
+import { nearest } from '../../engine/yaml/words.ts';
 import { type Files, head, things, wrongFiles } from './invalid-files.ts';
 
 /** Returns the error messages for files, or an empty list if they are valid. */
@@ -103,10 +104,107 @@ describe('values at a limit are valid', () => {
     ));
 });
 
+describe('values beyond a limit are rejected', () => {
+  const letters = 'abcdefghijklm'.split('');
+  const strings = letters.map((name) => `  ${name}: { type: string }`);
+  const list = <T>(count: number, item: (index: number) => T): T[] =>
+    Array.from({ length: count }, (_, index) => item(index));
+  const check = (message = 'No.') => `{ that: a != "", fields: [a], message: ${message} }`;
+  const text = (length: number) => 'x'.repeat(length);
+  const field = (keys: string) => things(`  a: { type: string, ${keys} }`);
+  for (const [name, make, low, high] of [
+    ['max_length', (value) => field(`max_length: ${value}`), 1, 1_000_000],
+    ['min_length', (value) => field(`min_length: ${value}, nullable: true`), 1, 1_000_000],
+    ['max_items', (value) => things(`  a: { type: list, max_items: ${value} }`), 1, 1000],
+    ['label', (length) => field(`label: ${text(length)}`), 1, 60],
+    ['help', (length) => field(`help: ${text(length)}`), 1, 300],
+    ['message of a field', (length) => field(`max_length: 9, message: ${text(length)}`), 1, 200],
+    ['message of a check', (length) => things(...strings, `checks: [${check(text(length))}]`), 1, 200],
+    ['sequence', (length) => field(`sequence: "${text(length - 3)}{0}"`), 3, 60],
+    ['unique', (count) => things(...strings, `unique: [${letters.slice(0, count)}]`), 1, 4],
+    ['checks', (count) => things(...strings, `checks: [${list(count, () => check())}]`), 1, 20],
+    ['columns', (count) => things(...strings, `screen: { columns: [${letters.slice(0, count)}] }`), 1, 12],
+    [
+      'children',
+      (count) =>
+        things(
+          ...list(count, (index) => `  p${index}: { type: reference, to: things, nullable: true }`),
+          'children:',
+          ...list(count, (index) => `  c${index}: { of: things, by: p${index} }`),
+        ),
+      1,
+      20,
+    ],
+  ] as const satisfies readonly (readonly [string, (value: number) => Files, number, number])[])
+    test(`${name}: ${low} to ${high}`, () => {
+      for (const value of [low, high]) assert.deepEqual(messagesOf(make(value)), [], String(value));
+      const [message = '', ...others] = messagesOf(make(high + 1));
+      assert.ok(message.includes(`  ${name.split(' ')[0]} must `) && others.length === 0, message);
+    });
+});
+
 test('a number that callers must set can be unique on its own', () => {
   const field = '  a: { type: integer, required: true';
   assert.deepEqual(messagesOf(things(`${field}, unique: true }`)), []);
   assert.deepEqual(messagesOf(things(`${field} }`, 'unique: [a]')), []);
+});
+
+test('fields of one group, and sensitive fields, can be used together', () =>
+  assert.deepEqual(
+    messagesOf(
+      things(
+        '  p: { type: reference, to: things, nullable: true, group: g }',
+        '  q: { type: reference, to: things, nullable: true }',
+        '  a: { type: number, group: g }',
+        '  b: { type: number, group: g }',
+        '  n: { type: string, group: g }',
+        '  m: { type: string, nullable: true, default_from: n, group: g }',
+        '  c: { type: number, computed: a + b, group: g }',
+        '  j: { type: joined, through: p, show: [n], group: g }',
+        '  r: { type: number, rollup: { sum: a, of: things, by: p, where: b > 1 }, group: g }',
+        '  u: { type: integer, rollup: { count: true, of: things, by: q, unscoped: true } }',
+        '  s: { type: number, sensitive: true }',
+        '  t: { type: number, computed: s * 2, sensitive: true }',
+        'checks: [{ that: a < b, fields: [a], message: No. }]',
+        'unique: [n, m]',
+        'scopes: { low: id < 5 }',
+      ),
+    ),
+    [],
+  ));
+
+test('a list of children can have the name of a resource whose own list has another name', () => {
+  const identity = 'common: [id, organization_id]\n';
+  const referring = `${identity}fields:\n  quote_id: { type: reference, to: quotes, nullable: true }\n`;
+  assert.deepEqual(
+    messagesOf({
+      'common.yaml': head.join('\n'),
+      'lines.yaml': referring,
+      'notes.yaml': referring,
+      'quotes.yaml': `${identity}fields: {}\nchildren: { lines: { of: notes, by: quote_id }, items: { of: lines, by: quote_id } }\n`,
+    }),
+    [],
+  );
+});
+
+test('a reference can have the name of a parameter of aggregates', () =>
+  assert.deepEqual(
+    messagesOf(
+      things('  tz: { type: reference, to: things, nullable: true }', 'aggregates: { group_by: [tz] }'),
+    ),
+    [],
+  ));
+
+test('a key with the value false is as good as absent', () =>
+  assert.deepEqual(messagesOf(things('  a: { type: integer, closed: false, nullable: false }')), []));
+
+test('a former name that callers use cannot be a name of the trash', () => {
+  const alias = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
+  assert.deepEqual(
+    messagesOf(things(`  a: { type: string, renamed_from: trashed_at, ${alias} }`, 'trash: 1 day')),
+    ['things.yaml:4:3  a resource with "trash" cannot have a field named "trashed_at". Rename the field.'],
+  );
+  assert.deepEqual(messagesOf(things('  a: { type: string, renamed_from: trashed_at }', 'trash: 1 day')), []);
 });
 
 describe('long values and lists are shortened in messages', () => {
@@ -181,6 +279,26 @@ describe('an issue is reported once, and not where its file or field is used', (
     ],
   ] as const satisfies readonly (readonly [string, Files, ...string[]])[])
     test(name, () => assert.deepEqual(messagesOf(files), messages));
+});
+
+test('a word is suggested if it is close enough for its length', () => {
+  for (const [word, candidates, expected] of [
+    ['Created-At', ['updated_at', 'created_at'], 'created_at'],
+    ['x', ['y'], undefined],
+    ['xy', ['xz'], 'xz'],
+    ['abc', ['xbc'], 'xbc'],
+    ['abc', ['axx'], undefined],
+    // With two mistakes, a word of up to five letters must have the same first letter.
+    ['leeps', ['leads'], 'leads'],
+    ['laeds', ['leads'], 'leads'],
+    ['deals', ['leads'], undefined],
+    ['abcdef', ['xbcdex'], 'xbcdex'],
+    // Longer words can have more mistakes.
+    ['abcdefgh', ['abcdexyz'], undefined],
+    ['abcdefghi', ['abcdefxyz'], 'abcdefxyz'],
+    ['statuss', ['states', 'status'], 'status'],
+  ] as const)
+    assert.equal(nearest(word, candidates), expected, word);
 });
 
 describe('resource names derived from file names', () => {

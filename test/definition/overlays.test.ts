@@ -41,7 +41,7 @@ fields:
   fax: { type: string }
   name: { max_length: 200 }
 filters: [fax, { field: name, operators: [starts_with] }]
-unique: [[name], [fax]]
+unique: [[name], [fax], [name, zone]]
 search: [name, fax]
 `,
   });
@@ -66,7 +66,7 @@ search: [name, fax]
       description: 'Ours.',
       fields: ['id', 'organization_id', 'name', 'zone', 'city', 'fax'],
       name: [200, 'Name of the lead.', 'own/leads.yaml:5:3'],
-      uniques: [['name', 'zone'], ['name'], ['fax']],
+      uniques: [['name'], ['fax'], ['name', 'zone']],
       filters: ['zone', 'fax', 'name'],
       search: ['name', 'fax'],
     },
@@ -77,6 +77,8 @@ test('values are closed, and checks are added, with their locations', () => {
   const overlay = (that: string) =>
     `extends: leads\nfields:\n  city: { closed: true }\nchecks: [{ that: ${that}, fields: [city], message: No. }]\n`;
   const [leads] = check({ 'own/leads.yaml': overlay('city != zone') });
+  const repeated = 'extends: leads\nchecks: [{ that: name != city, fields: [name], message: No city. }]\n';
+  assert.equal(check({ 'own/leads.yaml': repeated })[0]?.checks.length, 1);
   assert.deepEqual(
     leads?.checks.map(({ condition, message }) => [condition.source, message]),
     [
@@ -240,9 +242,13 @@ const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lin
     'own/b.yaml:1:10  "leads" is already extended by own/a.yaml',
   ],
   [
-    { 'own/x.yaml': 'extends: leads\ncommon: all\nname: prospects\n' },
-    'own/x.yaml:2:1  "common" cannot be changed by a file that extends leads',
-    'own/x.yaml:3:1  "name" cannot be changed by a file that extends leads',
+    {
+      'own/x.yaml':
+        'extends: leads\ncommon: all\nname: prospects\nrenamed_from: prospects\nalias: true\ndeprecated: 2026-11-22\nsunset: 2027-06-30\n',
+    },
+    ...['common', 'name', 'renamed_from', 'alias', 'deprecated', 'sunset'].map(
+      (key, index) => `own/x.yaml:${index + 2}:1  "${key}" cannot be changed by a file that extends leads`,
+    ),
   ],
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  nam: { max_length: 3 }\n' },

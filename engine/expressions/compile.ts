@@ -77,7 +77,6 @@ export function compileExpression(
     fields: [...state.fieldNames].sort(),
     usesCaller: state.mentions.has('me') || state.mentions.has(teamName),
     usesTeam: state.mentions.has(teamName),
-    usesNow: state.mentions.has('now'),
     tree,
   });
 }
@@ -161,7 +160,7 @@ const isNull = (node: Node): boolean => node.op === 'value' && node.args === nul
 interface Check extends ExpressionOptions {
   readonly source: string;
   readonly fieldNames: Set<string>;
-  readonly mentions: Set<'me' | 'now' | typeof teamName>;
+  readonly mentions: Set<'me' | typeof teamName>;
   /** Reports an issue at a node. */
   readonly fail: (node: Node, message: string) => undefined;
 }
@@ -306,7 +305,6 @@ function name(state: Check, node: Node, word: string): Term | undefined {
       : state.fail(node, 'the value cannot depend on the caller ("me")');
   }
   if (word === 'now') {
-    state.mentions.add('now');
     return state.allowsNow
       ? { kind: 'now', type: 'timestamp' }
       : state.fail(node, 'the value cannot depend on the current time ("now")');
@@ -314,7 +312,6 @@ function name(state: Check, node: Node, word: string): Term | undefined {
   const field = state.fields.get(word);
   // Definitions can have a field with this name.
   if (word === 'today' && field === undefined) {
-    state.mentions.add('now');
     return state.allowsNow
       ? { kind: 'today', type: 'date' }
       : state.fail(node, 'the value cannot depend on the current date ("today")');

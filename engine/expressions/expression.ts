@@ -14,8 +14,6 @@ export interface Expression {
   readonly usesCaller: boolean;
   /** Whether the expression mentions the caller's teams. */
   readonly usesTeam: boolean;
-  /** Whether the expression mentions the current time (`now`), so that its value changes without a write. */
-  readonly usesNow: boolean;
   readonly tree: Term;
 }
 

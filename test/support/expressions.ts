@@ -31,6 +31,8 @@ const [definition] = checkSources([
   thing_title: { type: joined, through: thing_id, show: [title] }
   phone: { type: string, renamed_from: tel, alias: true, deprecated: 2026-01-01, sunset: 2027-01-01 }
   fax: { type: string, renamed_from: telefax }
+  doubled: { type: number, computed: score * 2 }
+  is_high: { type: boolean, computed: score > 5 }
 ${Object.entries(types)
   .map(([name, type]) => `  ${name}: { type: ${type}, nullable: true }\n`)
   .join('')}`,

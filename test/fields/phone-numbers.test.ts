@@ -42,6 +42,12 @@ test('other texts are compared as they are', () => {
   assert.deepEqual(phoneVariants('0171 1234567', 'XX'), ['0171 1234567']);
 });
 
+test('texts of up to 40 characters are converted to other notations', () => {
+  const spaced = (length: number) => `0171${' '.repeat(length - 11)}1234567`;
+  assert.deepEqual(phoneVariants(spaced(40), 'DE'), ['491711234567', '01711234567', '4901711234567']);
+  assert.deepEqual(phoneVariants(spaced(41), 'DE'), [spaced(41)]);
+});
+
 test('a number of another country has no national notation', () => {
   assert.deepEqual(phoneVariants('+1 202 555 0100', 'DE'), ['12025550100']);
 });

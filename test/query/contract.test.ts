@@ -4,11 +4,14 @@ import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
 import { checkSources } from '../../engine/definition/check-sources.ts';
 import base from '../../engine/definition/resource.schema.json' with { type: 'json' };
+import { unknownNameIssue } from '../../engine/query/fields-parameter.ts';
+import { filters } from '../../engine/query/filters.ts';
 import { type OperatorName, operatorOf, operators } from '../../engine/query/operators.ts';
 import type { QueryPart } from '../../engine/query/part.ts';
 import { listParameters, type PartName, queryParts, querySchema } from '../../engine/query/parts.ts';
 import { noGrants } from '../../engine/records/index.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
+import { hintForInput } from '../../engine/yaml/words.ts';
 import { everyType } from '../support/every-type.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -90,6 +93,83 @@ for (const [name, part] of parts) {
     }
   });
 }
+
+test('filters are described with the values that they accept', () => {
+  const [things] = checkSources([
+    {
+      file: 'things.yaml',
+      text: `fields:
+  id: { type: int64, read_only: true, set: id }
+  organization_id: { type: int64, read_only: true, set: organization }
+  at: { type: timestamp, nullable: true }
+  boss: { type: user, nullable: true }
+  kind: { type: string, nullable: true, enum: [a, b] }
+filters:
+  - { field: at, operators: [eq, gt, gte] }
+  - { field: boss, operators: [eq, is_null] }
+  - { field: kind, operators: [ne, is_null] }
+`,
+    },
+  ]);
+  const described = new Map(filters.describe(things?.filters ?? []).map(({ name, ...rest }) => [name, rest]));
+  const one = (description: string, schema: object) => ({
+    ...{ in: 'query', description: `${description} An empty value is ignored.`, schema },
+  });
+  const several = (description: string, items: object) => ({
+    ...one(description, { type: 'array', maxItems: 50, items }),
+    ...{ style: 'form', explode: true },
+  });
+  const time = { type: 'string', format: 'date-time' };
+  const words = { type: 'string', enum: ['true', 'false'] };
+  const equal = (name: string) =>
+    `Returns only records whose ${name} equals this value. Can be repeated to match any of several values.`;
+  const empty = (name: string) =>
+    `\`true\` returns only records without ${name}, \`false\` only records with ${name}.`;
+  const day = 'A date such as 2026-03-01 stands for the';
+  assert.deepEqual(Object.fromEntries(described), {
+    at: several(equal('at'), time),
+    'at[eq]': several(equal('at'), time),
+    'at[gt]': one(
+      `Returns only records whose at is greater or later than this value. ${day} end of the day in UTC.`,
+      time,
+    ),
+    'at[gte]': one(
+      `Returns only records whose at equals this value or is greater or later. ${day} start of the day in UTC.`,
+      time,
+    ),
+    ...Object.fromEntries(
+      ['boss', 'boss[eq]'].map((name) => [
+        name,
+        several(`${equal('boss')} \`me\` stands for the calling user.`, {
+          type: ['integer', 'string'],
+          format: 'int64',
+        }),
+      ]),
+    ),
+    'boss[is_null]': one(empty('boss'), words),
+    'kind[ne]': several(
+      'Returns only records whose kind differs from this value or is empty. Can be repeated to exclude several values.',
+      { type: 'string', examples: ['a', 'b'], 'x-extensible-enum': ['a', 'b'] },
+    ),
+    'kind[is_null]': one(empty('kind'), words),
+  });
+});
+
+test('long names in a request are neither compared with known ones nor repeated', () => {
+  const known = ['x'.repeat(60), 'y'];
+  const hint = `Did you mean "${known[0]}"?`;
+  assert.deepEqual(
+    [60, 61].map((length) => hintForInput('X'.repeat(length), known)),
+    [hint, undefined],
+  );
+  const fields = ['x'.repeat(40), 'y'];
+  const messages = [40, 41].map((length) => unknownNameIssue('fields', 'X'.repeat(length), fields).message);
+  const unknown = `Unknown field "${'X'.repeat(40)}" in "fields".`;
+  assert.deepEqual(messages, [
+    `${unknown} Did you mean "${fields[0]}"?`,
+    `${unknown} Available fields: ${fields.join(', ')}`,
+  ]);
+});
 
 test('no two parts use the same parameter', () => {
   for (const { definition } of resources) {

@@ -4,7 +4,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { HttpError } from '../../engine/errors.ts';
-import { ExactNumber, parseExactJson } from '../../engine/fields/exact-json.ts';
+import {
+  decimalText,
+  ExactNumber,
+  jsonNumber as parsedNumber,
+  parseExactJson,
+  parseOwnJson,
+} from '../../engine/fields/exact-json.ts';
 import { readBody } from '../../engine/records/read-body.ts';
 import { jsonNumber } from '../support/arbitraries.ts';
 import { takes } from '../support/clock.ts';
@@ -270,6 +276,45 @@ describe('parseExactJson', () => {
       }
     });
   }
+
+  test('accepts 200 levels and 40,000 values, also with keys, and more in JSON of the service itself', () => {
+    const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+    const list = (count: number) => `[${Array.from({ length: count - 1 }, () => '1').join()}]`;
+    const object = (count: number) =>
+      `{${Array.from({ length: count - 1 }, (_, index) => `"k${index}":""`).join()}}`;
+    for (const text of [nested(200), list(40_000), object(40_000)]) assert.ok(parseExactJson(text));
+    for (const [text, message] of [
+      [nested(201), 'is nested too deeply'],
+      [list(40_001), 'contains more than 40000 values'],
+      [object(40_001), 'contains more than 40000 values'],
+    ] as const) {
+      assert.throws(() => parseExactJson(text), { name: 'RangeError', message });
+      assert.ok(parseOwnJson(text));
+    }
+    assert.ok(parseExactJson(list(40_001), 40_001));
+    assert.throws(() => parseExactJson(list(3), 2), { message: 'contains more than 2 values' });
+  });
+
+  test('a decimal number has up to 100 significant digits, in the range of a double', () => {
+    const textOf = (source: string) => decimalText(parsedNumber(source));
+    const ones = '1'.repeat(100);
+    for (const source of [
+      ones,
+      `-${ones}`,
+      `${ones}000`,
+      `0.000${ones}`,
+      `1.${'1'.repeat(99)}`,
+      `${ones}e-300`,
+      '12345678901234567890.5',
+    ])
+      assert.equal(textOf(source), source);
+    for (const source of [`${ones}1`, `1.${ones}`, `0.000${ones}1`, '1e400', '-1e-400', `${ones}e300`])
+      assert.equal(textOf(source), undefined, source);
+    assert.deepEqual(
+      [textOf('0e-400'), textOf('-0'), decimalText('1'), decimalText(null)],
+      [...['0', '0', undefined, undefined]],
+    );
+  });
 
   test('numbers of more than 500 characters keep their text', () => {
     for (const source of [`0.${'0'.repeat(498)}1`, `-0.${'0'.repeat(498)}`, '9'.repeat(501)]) {

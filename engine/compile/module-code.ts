@@ -91,8 +91,8 @@ export const observedResources = (hooks: InstanceHooks['byResource']): readonly 
   );
 
 /**
- * Returns the resources whose writes can cause hooks after a write: those with such hooks, those that records with hooks refer to, and
- * those whose requests can contain records with hooks.
+ * Returns the resources whose writes can cause hooks after a write: those with hooks, and those to which such records refer, directly
+ * or through other records.
  */
 export function afterResources(
   definitions: readonly ResourceDefinition[],
@@ -104,13 +104,9 @@ export function afterResources(
   const result = new Set(hooks.keys());
   for (let size = -1; size !== result.size; ) {
     size = result.size;
-    for (const { name, expansion } of definitions) {
-      const causes = [
-        ...(referrers.get(name) ?? []).map(({ resource }) => resource),
-        ...expansion.flatMap(({ isWritable, to }) => (isWritable === true && to !== undefined ? [to] : [])),
-      ];
-      if (causes.some((cause) => result.has(cause))) result.add(name);
-    }
+    // Records that requests can contain as children refer to their parent, too.
+    for (const { name } of definitions)
+      if (referrers.get(name)?.some(({ resource }) => result.has(resource))) result.add(name);
   }
   return result;
 }

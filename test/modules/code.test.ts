@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
+import { afterResources } from '../../engine/compile/module-code.ts';
 import { checkSources } from '../../engine/definition/check-sources.ts';
 import { changeLog } from '../../engine/effects/change-log.ts';
 import type { ModuleCode, ResourceAction } from '../../engine/records/index.ts';
@@ -135,4 +136,41 @@ test('only jobs of the collection without input can have a schedule', () => {
       (name) => `module acme: actions.leads.${name}.schedule: ${rule}`,
     ),
   );
+});
+
+test('writes cause hooks after writes of records that refer to the written ones, directly or not', () => {
+  const resource = (name: string, fields = '{}') => ({
+    file: `${name}.yaml`,
+    text: `common: [id, organization_id]\nfields: ${fields}\n`,
+  });
+  const linked = (to: string) => `{ link: { type: reference, to: ${to}, nullable: true } }`;
+  const identity = 'read_only: true, set';
+  const all = checkSources([
+    {
+      file: 'common.yaml',
+      text: `fields:\n  id: { type: int64, ${identity}: id }\n  organization_id: { type: int64, ${identity}: organization }\n`,
+    },
+    resource('a'),
+    resource('b', linked('a')),
+    resource('c', linked('b')),
+    resource('d', linked('c')),
+    resource('e'),
+  ]);
+  const referrers = compileResource(all, '/api/v1', [])[0]?.context.referrers ?? assert.fail();
+  const causing = (hooks: Readonly<Record<string, 'afterWrite' | 'afterWrites' | 'beforeWrite'>>) =>
+    [
+      ...afterResources(
+        all,
+        referrers,
+        new Map(
+          Object.entries(hooks).map(([name, hook]) => [
+            name,
+            [{ resource: name, module: 'acme', hooks: { [hook]: () => undefined } }],
+          ]),
+        ),
+      ),
+    ].sort();
+  assert.deepEqual(causing({ c: 'afterWrite' }), ['a', 'b', 'c']);
+  assert.deepEqual(causing({ d: 'beforeWrite', e: 'afterWrites' }), ['a', 'b', 'c', 'd', 'e']);
+  assert.deepEqual(causing({ d: 'beforeWrite' }), []);
 });

@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
+import { sortByReferences } from '../../engine/compile/reference-order.ts';
 import { checkSources } from '../../engine/definition/check-sources.ts';
 import type { Relation } from '../../engine/query/expansion.ts';
 import { compileGrants } from '../../engine/records/index.ts';
+import { identifier } from '../../engine/sql/index.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const identity = `
@@ -48,11 +50,40 @@ test('relations have distinct names that are not names of fields and fit into an
   for (const name of shortened) assert.equal(name.length, 63);
 });
 
+test('a name of more than 63 characters is shortened, together with what is appended to it', () => {
+  const name = (length: number, end = 'x') => `${'x'.repeat(length - 1)}${end}`;
+  assert.deepEqual([identifier(name(63)), identifier(name(58), '_fkey')], [name(63), name(58)]);
+  const shortened = [identifier(name(64)), identifier(name(64, 'y')), identifier(name(59), '_fkey')];
+  assert.deepEqual(
+    shortened.map(({ length }) => length),
+    [63, 63, 58],
+  );
+  assert.equal(new Set(shortened).size, 3);
+  for (const short of shortened) assert.match(short, /^x+_[0-9a-f]{8}$/);
+});
+
 test('each relation has the relations of its target, but no third level', () => {
   const [cases, contacts] = definitionOf('accounts').expansion.filter(({ isList }) => isList);
   assert.deepEqual(namesOf(cases?.expansion), ['account_id', 'contact_id']);
   assert.deepEqual(namesOf(contacts?.expansion), ['account_id', 'cases']);
   for (const nested of contacts?.expansion ?? []) assert.deepEqual(nested.expansion, []);
+});
+
+test('resources follow those that their required references need and, if possible, those of other references', () => {
+  const orderOf = (...resources: readonly { readonly file: string; readonly text: string }[]) =>
+    sortByReferences(checkSources(resources).map((definition) => ({ definition }))).map(
+      ({ definition }) => definition.name,
+    );
+  const link = (to: string, options = 'nullable: true') =>
+    `  link: { type: reference, to: ${to}, ${options} }`;
+  const required = 'required: true, on_delete: cascade';
+  assert.deepEqual(orderOf(resource('a', link('b')), resource('b', '')), ['b', 'a']);
+  assert.deepEqual(orderOf(resource('a', link('b')), resource('b', link('a', required))), ['a', 'b']);
+  assert.deepEqual(orderOf(resource('a', link('b', required)), resource('b', link('a'))), ['b', 'a']);
+  assert.deepEqual(
+    orderOf(resource('a', link('[b, c]')), resource('b', link('c')), resource('c', link('c'))),
+    ['c', 'b', 'a'],
+  );
 });
 
 test('callers see only relations whose reference they can read', () => {

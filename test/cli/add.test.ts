@@ -93,6 +93,11 @@ describe('commands', { concurrency: 1 }, () => {
   test('adds a resource and a reference to it', async () => {
     assert.equal((await add('resource', 'deliveries')).code, 0);
     assert.match(text('deliveries.yaml'), /\nsingular: delivery\ncommon: all\nfields:\n {2}name: /);
+    const retired = text('deliveries.yaml').replace(
+      /\n {2}name: .*/,
+      '$&\n  former: { type: string, retired: true }',
+    );
+    writeFileSync(file('deliveries.yaml'), retired);
     assert.equal((await add('field', 'leads', 'delivery_id', 'reference', '--to', 'deliveries')).code, 0);
     assert.match(
       text('leads.yaml'),
@@ -104,6 +109,7 @@ describe('commands', { concurrency: 1 }, () => {
     [['field', 'leeds', 'a', 'string'], 'unknown resource "leeds". Did you mean "leads"?'],
     [['field', 'leads', 'a', 'interger'], 'unknown type "interger". Did you mean "integer"?'],
     [['field', 'leads', 'email', 'string'], 'leads already has a field "email"'],
+    [['field', 'deliveries', 'former', 'string'], 'deliveries already has a field "former"'],
     [['resource', 'deliveries'], 'resources/deliveries.yaml already exists'],
   ];
   for (const [args, message] of refused) {
@@ -116,7 +122,7 @@ describe('commands', { concurrency: 1 }, () => {
     assert.equal(code, 1);
     assert.equal(
       stderr,
-      'crm: resources/deliveries.yaml:6:3  a timestamp field needs "nullable: true", "required: true" or a default\nNothing was written.\n',
+      'crm: resources/deliveries.yaml:7:3  a timestamp field needs "nullable: true", "required: true" or a default\nNothing was written.\n',
     );
     assert.deepEqual(
       readdirSync(file('')).map((name) => text(name)),

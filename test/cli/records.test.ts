@@ -96,8 +96,8 @@ describe(`records on the command line (${driver})`, () => {
       const { stdout } = await crm(args, environment);
       return Array.from(stdout.matchAll(/"last_name":"(.*?)".*?"company":"(.*?)"/g), ([, ...found]) => found);
     };
-    writeFileSync(file('moved.csv'), 'Nachname;company;Alter;Stadt\n"Ada; L";x;36;y\n');
-    const columns = ['Nachname=last_name', 'Alter='].flatMap((column) => ['--column', column]);
+    writeFileSync(file('moved.csv'), 'Name=Nachname;company;Alter;Stadt\n"Ada; L";x;36;y\n');
+    const columns = ['Name=Nachname=last_name', 'Alter='].flatMap((column) => ['--column', column]);
     const { stdout, code } = await crm(
       ['import', 'leads', file('moved.csv'), '--org', 'moved', '--delimiter', 'semicolon', ...columns],
       environment,
@@ -152,6 +152,9 @@ describe(`records on the command line (${driver})`, () => {
     assert.equal(readFileSync(file('replaced.csv'), 'utf8'), 'old');
     assert.equal((await crm([...args, '--force'], environment)).code, 0);
     assert.match(readFileSync(file('replaced.csv'), 'utf8'), /^id,/);
+    const { format } = await crmJson([...args, '--force', '--format', 'ndjson'], environment);
+    assert.equal(format, 'ndjson', 'whatever the extension');
+    assert.match(readFileSync(file('replaced.csv'), 'utf8'), /^\{"id":/);
   });
 
   describe('errors', () => {

@@ -113,7 +113,7 @@ fields:
   due: { type: date, nullable: true, default_from: today }
   amount: { type: number, rollup: { sum: amount, of: lines, by: order_id, unscoped: true } }
   old: { type: string, retired: true }
-  stage: { type: string, enum: [a, b, c], closed: true, default: a, transitions: { a: { b: all, c: big }, b: [a] } }
+  stage: { type: string, renamed_from: phase, alias: true, deprecated: 2026-01-01, sunset: 2027-01-01, enum: [a, b, c], closed: true, default: a, transitions: { a: { b: all, c: big }, b: [a] } }
 sort: { by: due, direction: desc }
 scopes: { big: code > "M", own: code == "A|B" }
 children: { lines: { of: lines, by: order_id, writable: true } }

@@ -6,13 +6,15 @@ import { after, describe, test } from 'node:test';
 import { configInForce } from '../../app/commands/config-command.ts';
 import { buildProgram } from '../../app/commands/program.ts';
 import { loadConfig, readConfig } from '../../app/config.ts';
+import { fileOfModule, readModuleFiles } from '../../app/load-modules.ts';
+import { moduleIssues } from '../../app/module-shape.ts';
 import { servedModules } from '../../app/modules.ts';
 import { createTestInstance } from '../../app/test-instance.ts';
 import { readSettings } from '../../webhooks/settings/load.ts';
 import { runCommand } from '../support/command-line.ts';
 import { onBothDrivers, temporaryFolder } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
-import { crm, project, until } from '../support/process.ts';
+import { assertRefused, crm, project, until } from '../support/process.ts';
 
 const folder = temporaryFolder();
 after(folder.remove);
@@ -164,6 +166,20 @@ const failing: Readonly<Record<string, readonly [files: Readonly<Record<string, 
       withModule(moduleOf("name: 'acme-visits', tables: [defineModuleTable('visits', { id: identity })]")),
       /acme\.ts: tables\[0\]: the name of the table "visits" must be crm_acme_visits or start with crm_acme_visits_$/,
     ],
+    'a table whose name continues the name of the module': [
+      withModule(moduleOf("name: 'acme', tables: [defineModuleTable('crm_acmes', { id: identity })]")),
+      /acme\.ts: tables\[0\]: the name of the table "crm_acmes" must be crm_acme or start with crm_acme_$/,
+    ],
+    'a table of another module': [
+      {
+        'config.yaml': 'modules: [./acme.ts, ./other.ts]\n',
+        'acme.ts': moduleOf("name: 'acme', tables: [defineModuleTable('crm_acme_visits', { id: identity })]"),
+        'other.ts': moduleOf(
+          "name: 'acme-visits', tables: [defineModuleTable('crm_acme_visits', { id: identity })]",
+        ),
+      },
+      /^\S*other\.ts: tables\[0\]: the table "crm_acme_visits" already belongs to the module acme$/,
+    ],
     'a table of the engine': [
       withModule(moduleOf("name: 'api', tables: [defineModuleTable('crm_api_keys', { id: identity })]")),
       /acme\.ts: tables\[0\]: the table "crm_api_keys" already belongs to the module api-keys$/,
@@ -215,6 +231,55 @@ describe('loading fails with one line and a location for', () => {
       });
     });
   }
+});
+
+test('names and limits of modules are valid up to their bounds', () => {
+  const action = { description: 'D.', run: () => {} };
+  const own = {
+    ...{ label: 'P', secretLabel: 'K', secretHelp: 'H.', accepts: /json/, verify: () => false },
+    ...{ events: () => [], process: () => {}, reply: { type: 'text/plain', body: '' } },
+  };
+  const longest = 'a'.repeat(30);
+  const valid = {
+    name: longest,
+    actions: { leads: { a: { ...action, maxMinutes: 1 }, b: { ...action, maxMinutes: 1440 } } },
+    channels: { [longest]: { ...own, bodyLimit: 1 }, 'a1-b2': { ...own, bodyLimit: 10_485_760 } },
+    register: undefined,
+  };
+  assert.deepEqual(moduleIssues(valid), []);
+  for (const name of [`${longest}a`, 'a--b', 'a-', '-a', '1a', 'a_b', '']) {
+    const issues = moduleIssues({ name, channels: { [name]: { ...own, bodyLimit: 1 } } });
+    assert.deepEqual(
+      issues.map((issue) => issue.split(': ')[0]),
+      ['name', `channels.${name}`],
+      name,
+    );
+  }
+});
+
+test('the files of modules are relative to config.yaml, and include the files next to them', async () => {
+  for (const [specifier, file] of [
+    ['./b.ts', '/a/b.ts'],
+    ['../b.ts', '/b.ts'],
+    ['/c/b.ts', '/c/b.ts'],
+    ['crm-acme', undefined],
+    ['.hidden/b.ts', undefined],
+  ] as const)
+    assert.equal(fileOfModule('/a/config.yaml', specifier), file, specifier);
+  const environment = write('beside', {
+    'config.yaml': 'modules: [./modules/acme.ts, ./modules/more.ts, ./gone/none.ts]\n',
+    'modules/acme.ts': 'the module',
+    'modules/helper.mjs': 'the helper',
+    'modules/acme.test.ts': 'the test',
+    'modules/notes.md': 'the notes',
+    'other.ts': 'another file',
+  });
+  const { folders, text } = await readModuleFiles(readConfig(environment));
+  assert.deepEqual(folders, [join(folder.path, 'beside/modules')]);
+  assert.deepEqual(
+    ['the module', 'the helper', 'the test', 'the notes', 'another file'].map((part) => text.includes(part)),
+    [true, true, false, false, false],
+  );
 });
 
 const schema = `{ type: 'object', additionalProperties: false, required: ['url'], properties: { url: { type: 'string' }, limit: { type: 'integer', minimum: 1 } } }`;
@@ -339,6 +404,28 @@ test('a command of a module with the name of another command is reported', async
   const { stdout, stderr } = await crm(['--help'], write('repeated-command', withModule(text)));
   assert.equal(stderr, 'crm: the command "serve" already exists. Rename the command of the module.\n');
   assert.match(stdout, /^ {2}serve /m);
+});
+
+test('a command of a module that cannot be loaded says why, and other unknown commands are unknown', async () => {
+  const broken = write('broken-command', withModule('export const a = 1;\n'));
+  for (const args of [
+    ['visits', '--unknown', 'x'],
+    ['visits', '--json'],
+  ])
+    assertRefused(await crm(args, broken), /acme\.ts: has no default export\./);
+  const { code, stderr } = await crm(['visits'], write('no-command', withModule(moduleOf("name: 'acme'"))));
+  assert.deepEqual([code, stderr.split('\n')[0]], [1, "error: unknown command 'visits'"]);
+});
+
+test('an unexpected error of a command is printed in one line', async () => {
+  const text = moduleOf(
+    "name: 'acme', commands: ({ program, run }) => program.command('fails').option('--json').action(({ json }) => run(json, Promise.reject(new Error('no license\\nmore'))))",
+  );
+  for (const options of [[], ['--json']])
+    assertRefused(
+      await crm(['fails', ...options], write('failing-command', withModule(text))),
+      'unexpected error: no license',
+    );
 });
 
 test('the help lists the commands of modules', async () => {

@@ -58,6 +58,16 @@ interface Parcel extends ResourceTypes {
   readonly sort: 'id';
   readonly trash: true;
 }
+/** A resource with a reference to one of several resources, whose values have different types. */
+interface Note extends ResourceTypes {
+  readonly expanded: { readonly about: { readonly resource: string; readonly total: bigint | string } };
+  readonly related: { readonly about: { readonly expanded: object } };
+}
+const notesInfo = {
+  notes: { numbers: { id: 'int64' }, references: { about: ['orders', 'bills'] }, lists: {}, users: [] },
+  orders: { numbers: { total: 'int64' }, references: {}, lists: {}, users: [] },
+  bills: { numbers: { total: 'decimal' }, references: {}, lists: {}, users: [] },
+} as const;
 const parcelsInfo = { parcels: { numbers: { id: 'int64' }, references: {}, lists: {}, users: [] } } as const;
 const peopleInfo = {
   people: { numbers: { id: 'int64', code: 'int64' }, references: {}, lists: {}, users: [] },
@@ -146,6 +156,26 @@ onBothDrivers(
         const { expanded } = await crm.accounts.get(account.id, { expand: ['contacts.account_id'] });
         const [listed] = expanded.contacts.data;
         assert.deepEqual([listed?.id, listed?.expanded.account_id?.id], [contact.id, account.id]);
+        const owned = await crm.accounts.get(account.id, { expand: ['owner_id'] });
+        assert.equal(owned.expanded.owner_id?.id, BigInt(organization.user));
+      });
+
+      test('are exact in a record of one of several resources', async () => {
+        const options = { url: network.url, key: organization.key };
+        const { notes } = clientOf<{
+          readonly notes: Note;
+          readonly orders: ResourceTypes;
+          readonly bills: ResourceTypes;
+        }>(notesInfo, options);
+        for (const [resource, total] of [
+          ['orders', 9007199254740993n],
+          ['bills', '9007199254740993'],
+        ] as const) {
+          const about = `{"resource":"${resource}","total":9007199254740993}`;
+          next({ status: 200, body: `{"id":1,"expanded":{"about":${about}}}` });
+          const { expanded } = await notes.get(1, { expand: ['about'] });
+          assert.equal(expanded.about.total, total);
+        }
       });
 
       test("JSON.stringify reproduces the instance's response exactly", async () => {
@@ -266,6 +296,10 @@ onBothDrivers(
           last_name: 'asked 24',
           expanded: { account_id: { ...account } },
         });
+        assert.deepEqual(
+          (await crm.contacts.query({ q: 'asked 24' })).data.map(({ id }) => id),
+          ids.slice(24),
+        );
         const options = { url: network.url, key: organization.key };
         const { parcels } = clientOf<{ readonly parcels: Parcel }>(parcelsInfo, options);
         const [kept, trashed] = await parcels.createMany([{ name: 'kept' }, { name: 'trashed' }]);
@@ -292,6 +326,26 @@ onBothDrivers(
           network.arrived.map(({ path }) => path),
           ['/api/v1/leads?sort=-lead_score%2Cid&fields=email%2Crating'],
         );
+      });
+
+      test('the options of an aggregate are its parameters', async () => {
+        next({ status: 200, body: '{"data":[]}' });
+        await crm.leads.aggregate({
+          where: { rating: 'Hot' },
+          q: 'ada',
+          groupBy: ['rating', 'created_at.month'],
+          measures: ['count()', 'sum(lead_score)'],
+          having: { 'count()': { gte: 2n } },
+          timeZone: 'Europe/Berlin',
+        });
+        const [{ path } = assert.fail()] = network.arrived;
+        const { pathname, searchParams } = new URL(path, network.url);
+        assert.equal(pathname, '/api/v1/leads/aggregate');
+        assert.deepEqual(Object.fromEntries(searchParams), {
+          ...{ rating: 'Hot', q: 'ada', tz: 'Europe/Berlin' },
+          ...{ group_by: 'rating,created_at.month', measure: 'count(),sum(lead_score)' },
+          'having[count()][gte]': '2',
+        });
       });
 
       test('an export decodes characters that are split between chunks, and ends with the loop', async () => {
@@ -478,6 +532,68 @@ onBothDrivers(
       test('are aborted by a signal', async () => {
         next({ status: 503, headers: { 'retry-after': '30' } });
         await assert.rejects(crm.leads.list({ signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });
+      });
+
+      test('every call is aborted by its signal', async () => {
+        const options = { url: network.url, key: organization.key };
+        const { parcels } = clientOf<{ readonly parcels: Parcel }>(parcelsInfo, options);
+        const { people } = clientOf<{ readonly people: Person }>(peopleInfo, options);
+        const { leads, subscriptions } = crm;
+        const all = async (items: AsyncIterable<unknown>) => {
+          for await (const _ of items);
+        };
+        const signal = AbortSignal.abort();
+        const calls: readonly (() => Promise<unknown>)[] = [
+          () => leads.list({ signal }),
+          () => all(leads.all({ signal })),
+          () => leads.query({ signal }),
+          () => leads.aggregate({ signal }),
+          () => leads.get(1, { signal }),
+          () => leads.create({}, { signal }),
+          () => leads.replace(1, {}, { signal }),
+          () => leads.patch(1, {}, { signal }),
+          () => leads.update(1, () => ({}), { signal }),
+          () => leads.delete(1, { signal }),
+          () => parcels.restore(1, { signal }),
+          () => leads.merge(1, 2, { signal }),
+          () => leads.unmerge(1, 2, { signal }),
+          () => all(leads.history(1, { signal })),
+          () => leads.createMany([{}], { signal }),
+          () => people.upsert([{}], ['email'], { signal }),
+          () => leads.patchMany([{ id: 1 }], { signal }),
+          () => leads.deleteMany([1], { signal }),
+          () => leads.patchAll({ q: 'nobody' }, {}, { signal }),
+          () => leads.deleteAll({ q: 'nobody' }, { signal }),
+          () => all(leads.export({ signal })),
+          () => leads.exportCsv({ signal }),
+          () => leads.import([{}], { signal }),
+          () => crm.me({ signal }),
+          () => crm.permissions({ signal }),
+          () => all(crm.events({ signal })),
+          () => subscriptions.list({ signal }),
+          () => subscriptions.get(1, { signal }),
+          () => subscriptions.create({ url: '', resources: [] }, { signal }),
+          () => subscriptions.update(1, {}, { signal }),
+          () => subscriptions.delete(1, { signal }),
+          () => subscriptions.rotateSecret(1, { signal }),
+          () => subscriptions.test(1, { signal }),
+          () => subscriptions.replay(1, { from: 1 }, { signal }),
+          () => all(subscriptions.deliveries(1, { signal })),
+        ];
+        for (const call of calls) await assert.rejects(call, { name: 'AbortError' }, String(call));
+        assert.deepEqual(network.arrived, []);
+        const { id } = await leads.create({});
+        network.arrived.length = 0;
+        const controller = new AbortController();
+        const change = () => {
+          controller.abort();
+          return { company: 'too late' };
+        };
+        await assert.rejects(leads.update(id, change, { signal: controller.signal }), { name: 'AbortError' });
+        assert.deepEqual(
+          network.arrived.map(({ method }) => method),
+          ['GET'],
+        );
       });
 
       test('leave no listeners on the signal', async () => {
@@ -718,6 +834,9 @@ onBothDrivers(
         const error = await failureOf(people.create({ code: 2n ** 62n }));
         assert.ok(error instanceof DuplicateError);
         assert.equal(error.existingId, ada.id);
+        const [failed] = await people.createMany([{ code: 2n ** 62n }], { onError: 'continue' });
+        assert.ok(failed && 'existing_id' in failed, JSON.stringify(failed));
+        assert.equal(failed.existing_id, ada.id);
       });
 
       test('createMany creates each record once, even if its first response is lost', async () => {
@@ -833,6 +952,9 @@ onBothDrivers(
         const [created] = changes;
         assert.ok(created?.resource === 'opportunities');
         assert.equal(created.after?.amount, amount);
+        const deleted = changes[1];
+        assert.ok(deleted?.resource === 'opportunities');
+        assert.deepEqual([deleted.before?.amount, typeof deleted.actor.id], [amount, 'bigint']);
         assert.match(JSON.stringify(created), /"amount":12345678901234567\.89/);
         const { value: rest } = await crm.events({ after: last, resources: ['opportunities'] }).next();
         assert.deepEqual(rest?.data, [], 'no change is returned twice');

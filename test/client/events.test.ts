@@ -21,6 +21,15 @@ function headersAt(seconds: number, changes: Record<string, string> = {}, by = s
     ...changes,
   };
 }
+/** Returns the headers of an event with this body, which is sent now. */
+function headersOf(text: string) {
+  const at = new Date();
+  return {
+    'webhook-id': 'evt_1_1',
+    'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+    'webhook-signature': new Webhook(secret).sign('evt_1_1', at, text),
+  };
+}
 const accepts = async (headers: EventHeaders, secrets: string | readonly string[] = secret) =>
   assert.equal((await readEvent(body, headers, secrets)).type, 'test');
 const rejects = (headers: EventHeaders, secrets: string | readonly string[] = secret) =>
@@ -54,16 +63,23 @@ describe('readEvent', () => {
       time: '2026-03-01T09:30:00Z',
       data,
     });
-    const at = new Date();
-    const headers = {
-      'webhook-id': 'evt_1_1',
-      'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
-      'webhook-signature': new Webhook(secret).sign('evt_1_1', at, text),
-    };
-    const event = await readEvent(text, headers, secret);
+    const event = await readEvent(text, headersOf(text), secret);
     assert.equal(
       JSON.stringify(event),
       JSON.stringify({ type: 'leads.updated', timestamp: '2026-03-01T09:30:00Z', data }),
+    );
+  });
+
+  test('returns the numbers of every state of a record exactly', async () => {
+    const states = ['previous', 'after', 'record'].map((name) => `"${name}":{"lead_score":9007199254740993}`);
+    const data = `"action":"update","resource":"leads","id":9007199254740995,"version":9007199254740997,${states}`;
+    const text = `{"type":"leads.updated","timestamp":"2026-03-01T09:30:00Z","data":{${data}}}`;
+    const event = await readEvent(text, headersOf(text), secret);
+    assert.ok(event.type === 'leads.updated');
+    const { id, version, previous, after, record } = event.data;
+    assert.deepEqual(
+      [id, version, previous?.lead_score, after?.lead_score, record?.lead_score],
+      [9007199254740995n, 9007199254740997n, 9007199254740993n, 9007199254740993n, 9007199254740993n],
     );
   });
 

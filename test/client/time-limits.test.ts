@@ -15,6 +15,24 @@ const calls: Readonly<
   'an import': [(crm) => crm.leads.import([{}]), Infinity],
 };
 
+test('the time limit of a request ends with its response', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const signals: AbortSignal[] = [];
+  const fetch: typeof globalThis.fetch = async (_url, init) => {
+    signals.push(init?.signal ?? assert.fail());
+    return new Response('{"last_name":"Ames"}\n');
+  };
+  const { leads } = createClient({ url: 'http://127.0.0.1:1', fetch });
+  // The body of a response can arrive later.
+  const body = await leads.exportCsv();
+  t.mock.timers.tick(24 * 3_600_000);
+  assert.deepEqual(
+    signals.map(({ aborted }) => aborted),
+    [false],
+  );
+  assert.equal(await new Response(body).text(), '{"last_name":"Ames"}\n');
+});
+
 for (const [name, [call, seconds]] of Object.entries(calls)) {
   const limit = seconds === Infinity ? 'has no time limit' : `has a time limit of ${seconds} s`;
   test(`${name} ${limit}`, async (t) => {

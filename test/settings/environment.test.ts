@@ -233,6 +233,20 @@ describe('values of config.yaml that come from the environment are checked', () 
   for (const value of ['crm@example.org', 'CRM <crm@example.org>', '"Crm, Inc." <crm@localhost>', ''])
     test(`mail.from: ${value} is valid`, () => assert.deepEqual(errorsOf('', { MAIL_FROM: value }), []));
 
+  const mailUrl = 'a URL such as smtp://user:password@mail.example.org:587';
+  for (const [text, environment, line] of [
+    ['mail: { url: "${SMTP_URL}" }', { SMTP_URL: 'mail.example' }, `1:14  SMTP_URL must be ${mailUrl}`],
+    ['mail: { url: "${SMTP_URL}" }', { SMTP_URL: 'smtp://a b' }, `1:14  SMTP_URL must be ${mailUrl}`],
+    [
+      'graph: { base_url: "https://${GRAPH_HOST}" }',
+      { GRAPH_HOST: 'graph.example/?a' },
+      '1:20  GRAPH_HOST must be a URL such as https://graph.facebook.com',
+    ],
+  ] as const)
+    test(JSON.stringify(environment), () =>
+      assert.deepEqual(errorsOf(text, { ...environment }), [`config.yaml:${line}`]),
+    );
+
   test('crm check rejects an invalid PUBLIC_URL', async () =>
     assertRefused(
       await crm(['check'], { PUBLIC_URL: 'crm.example' }),

@@ -8,7 +8,7 @@ import { readConfig } from '../../app/config.ts';
 import { misspelledNames } from '../../engine/config/variables.ts';
 import { lineOf } from '../../engine/yaml/load.ts';
 import { readSettingsFile } from '../../webhooks/settings/load.ts';
-import { unknownOrganizations } from '../../webhooks/settings/warnings.ts';
+import { disabledEndpoints, unknownOrganizations, unsetVariables } from '../../webhooks/settings/warnings.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { assertRefused, crmTable, project } from '../support/process.ts';
@@ -27,7 +27,8 @@ messaging:
   demo: { sender: whatsapp_cloud, phone_number_id: "1", access_token: an-access-token-in-the-file }
   shop: { sender: log }
 mail: { url: "\${SMTP_URL}", password: a-password-in-the-file }
-login: { providers: { acme: { name: Acme, issuer: "https://login.example", client_id: crm, client_secret: a-client-secret-in-the-file } } }
+login: { providers: { acme: { name: Acme, issuer: "https://login.example", client_id: crm, client_secret: a-client-secret-in-the-file, new_users: { domains: { acme.example: { organization: acne, profile: reader } } } } } }
+quotas: { organizations: { klinic: { records: 5 } } }
 `;
 const environment = {
   CRM_CONFIG: file,
@@ -107,10 +108,53 @@ describe('crm config --show', () => {
       lines.map((line) => lineOf(line).replace(/^\S*config/, 'config')),
       [
         'config.yaml:2:43  organization "clinc" does not exist. Did you mean "clinic"?',
+        'config.yaml:12:190  organization "acne" does not exist. Available: clinic, demo',
         'config.yaml:10:3  organization "shop" does not exist. Available: clinic, demo',
+        'config.yaml:13:28  organization "klinic" does not exist. Did you mean "clinic"?',
       ],
     );
   });
+});
+
+test('endpoints without a secret and incomplete values are reported, except for values of the shipped file', async () => {
+  const shipped = await readSettingsFile(readConfig({}));
+  assert.deepEqual(unsetVariables(shipped, {}), []);
+  const own = settingsFile({
+    partners: {
+      inbound_leads: { secrets: ['', '${ACME_OLD}'] },
+      booking_forms_whatsapp: { secrets: [] },
+      payments: {
+        acme: {
+          organization: 'demo',
+          verify: { header: 'X-Key', secrets: ['${ACME_KEY}'] },
+          lead: { id: '{{id}}' },
+        },
+      },
+    },
+    public_url: '${PUBLIC_URL}',
+    messaging: {
+      demo: {
+        ...{ sender: 'whatsapp_cloud', phone_number_id: '${NUMBER}' },
+        access_token: '${PREFIX}${TOKEN}${SUFFIX}',
+      },
+    },
+  });
+  const variables = { NUMBER: ' ', SUFFIX: 'set', ACME_OLD: 'a secret that is set' };
+  const read = await readSettingsFile(readConfig({ ...own.environment, ...variables }));
+  assert.deepEqual(
+    unsetVariables(read, variables).map(({ message }) => message),
+    [
+      'NUMBER is not set, so messaging.demo.phone_number_id is incomplete',
+      'PREFIX and TOKEN are not set, so messaging.demo.access_token is incomplete',
+    ],
+  );
+  assert.deepEqual(
+    disabledEndpoints(read, variables).map(({ message, isShipped }) => [message, isShipped]),
+    [
+      ['booking_forms_whatsapp is off (501): it has no secret', true],
+      ['payments of acme is off (501): ACME_KEY is not set', false],
+    ],
+  );
 });
 
 test('every secret in plain text is located', async () => {

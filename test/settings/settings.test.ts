@@ -5,8 +5,10 @@ import { dirname, join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import { readConfig } from '../../app/config.ts';
+import { UserError } from '../../engine/errors.ts';
 import { parseYaml, YamlError } from '../../engine/yaml/load.ts';
 import { settingsEditorSchema } from '../../webhooks/settings/editor.ts';
+import { liveSettings } from '../../webhooks/settings/live.ts';
 import { parseSettings, readSettings } from '../../webhooks/settings/load.ts';
 import { defaults, type Settings } from '../../webhooks/settings/settings.ts';
 import { type SettingsFile, settingsFile } from '../support/partners.ts';
@@ -149,6 +151,31 @@ describe('error messages have locations', () => {
     assert.ok(marks(parseYaml({ file: '', text: shipped }, [])?.data), JSON.stringify(marks.errors));
   });
 
+  test('the editor schema contains the defaults, and the sections and senders of modules', () => {
+    const modules = [
+      {
+        name: 'texts',
+        settings: { type: 'object', required: ['url'], properties: { url: { type: 'string' } } },
+        channels: { sms: { send: () => {} }, mute: {} },
+      },
+      { name: 'parsed', settings: () => ({}) },
+    ];
+    const schema = settingsEditorSchema({ modules });
+    const isValid = new Validator({ strict: false, validateFormats: false }).compile(schema);
+    for (const [settings, expected] of [
+      [{ texts: { url: 'x' }, parsed: 7, messaging: { acme: { sender: 'sms' } } }, true],
+      [{ texts: {} }, false],
+      [{ messaging: { acme: { sender: 'mute' } } }, false],
+      [{ other: {} }, false],
+    ] as const)
+      assert.equal(isValid(settings), expected, JSON.stringify(settings));
+    const { inbox, login, public_url } = Object(schema.properties);
+    assert.deepEqual(
+      [inbox.properties.attempts.default, login.properties.second_factor.default, public_url.default],
+      [defaults.inbox.attempts, defaults.login.second_factor, defaults.public_url],
+    );
+  });
+
   test('all errors in a file are reported together', () => {
     const text = customer('event_id: "{{#if a}}"', 'lead: { mail: "{{b" }', 'when: 5');
     const places = errorsOf(
@@ -280,6 +307,36 @@ describe('a running service reloads its file', () => {
     await until(() => times('reloaded ') > reloads, 'read it again');
     assert.equal(await status('zero-partner-secret'), 400);
   });
+});
+
+test('a version of the file that a check rejects does not take effect, and none does after closing', async () => {
+  const file = settingsFile({ read_only: false });
+  const listeners = process.listenerCount('SIGHUP');
+  const loaded: boolean[] = [];
+  const log = { info: () => {}, error: () => {} };
+  const live = await liveSettings(
+    readConfig(file.environment),
+    log,
+    async ({ settings }) => {
+      loaded.push(settings.read_only);
+    },
+    ({ settings }) => {
+      if (settings.read_only) throw new UserError('no maintenance now');
+    },
+  );
+  // The folder is watched, too, so a version can be read twice.
+  const reload = async (settings: object) => {
+    file.write(settings);
+    await live.reload();
+    return [live.current.read_only, live.current.inbox.attempts, live.problem];
+  };
+  const { attempts } = defaults.inbox;
+  assert.deepEqual(await reload({ read_only: true }), [false, attempts, 'no maintenance now']);
+  assert.deepEqual(await reload({ inbox: { attempts: 3 } }), [false, 3, undefined]);
+  assert.ok(loaded.length > 1 && !loaded.includes(true), String(loaded));
+  live.close();
+  assert.deepEqual(await reload({ inbox: { attempts: 4 } }), [false, 3, undefined]);
+  assert.equal(process.listenerCount('SIGHUP'), listeners);
 });
 
 const secretOf = (name: string) => `the-secret-that-is-${name}`;

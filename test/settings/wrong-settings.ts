@@ -100,7 +100,10 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
       ['{{a|b}}', 'the text between {{ and }} is not a path. Use a path, for example {{a.b}}.'],
       ['{{a b}}', '"a" cannot have arguments. Use a path, for example {{a.b}}.'],
       ['{{#if a}}', '"{{#…}}" is not supported. Use a path, for example {{a.b}}.'],
-      ['{{> a}}', '"{{>…}}" is not supported. Use a path, for example {{a.b}}.'],
+      ...['^', '/', '>', '!', '&'].map(
+        (block) =>
+          [`{{${block} a}}`, `"{{${block}…}}" is not supported. Use a path, for example {{a.b}}.`] as const,
+      ),
       ['{{else}}', '"{{else…}}" is not supported. Use a path, for example {{a.b}}.'],
     ] as const
   ).map(([text, message]) => [customer(lead, `event_id: "${text}"`), `7:17  ${message}`] as const),

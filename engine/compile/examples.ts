@@ -1,5 +1,12 @@
 import type { ResourceDefinition } from '../definition/index.ts';
-import { anyCurrency, type Field, refersToUser, rulesOf } from '../fields/index.ts';
+import {
+  anyCurrency,
+  type Field,
+  formatReference,
+  isRecordReference,
+  refersToUser,
+  rulesOf,
+} from '../fields/index.ts';
 import { bodyRules } from '../records/index.ts';
 import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 
@@ -44,9 +51,12 @@ export function recordExamples(
   };
 }
 
-/** Returns a value as in a form if its text differs from its JSON. */
-const formatted = ({ fields }: ResourceDefinition, name: string, value: unknown): unknown =>
-  fields.find((field) => field.name === name)?.type.form.format?.(value) ?? value;
+/** Returns a value as in a CSV file if its text differs from its JSON. */
+const formatted = ({ fields }: ResourceDefinition, name: string, value: unknown): unknown => {
+  const { type, alternatives } = fields.find((field) => field.name === name) ?? {};
+  if (alternatives !== undefined && isRecordReference(value)) return formatReference(value);
+  return type?.form.format?.(value) ?? value;
+};
 
 const cell = (value: unknown): string =>
   typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : String(value ?? '');

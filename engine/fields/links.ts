@@ -17,7 +17,7 @@ export const referenceType: FieldType = {
     control: 'suggestions',
     notation: { kind: 'reference' },
     // Accepts the format that pages display, for example "ID 12".
-    parse: (text) => formNumber(text.replace(/^(?:ID|no\.) /, '')),
+    parse: (text) => formNumber(text.replace(/^ID /, '')),
   },
   fromText: {
     ...int64FromText,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
+import { recordExamples } from '../../engine/compile/examples.ts';
 import { checkSources } from '../../engine/definition/check-sources.ts';
 import { changeLog } from '../../engine/effects/change-log.ts';
 import type { ModuleCode, ResourceAction } from '../../engine/records/index.ts';
@@ -19,7 +20,7 @@ const fragmentOf = (lines: readonly string[], modules: readonly ModuleCode[] = [
     { file: 'things.yaml', text: `${head}${lines.join('\n')}\nsingular: thing\n` },
     {
       file: 'parts.yaml',
-      text: `${head}  thing_id: { type: reference, to: things, nullable: true }\n  amount: { type: number }\nsingular: part\n`,
+      text: `${head}  thing_id: { type: reference, to: things, nullable: true }\n  amount: { type: number }\n  size: { type: integer }\nsingular: part\n`,
     },
   ]);
   const [, things] = compileResource(definitions, '/api/v1', [changeLog], [], modules);
@@ -121,6 +122,35 @@ describe('a field', () => {
       },
     ],
     [
+      'type: integer, rollup: { sum: size, of: parts, by: thing_id }',
+      {
+        type: ['integer', 'null'],
+        readOnly: true,
+        description: 'Sum of `size` of all `parts` that refer to the record through `thing_id`.',
+      },
+    ],
+    ...(
+      [
+        ['min', 'Minimum'],
+        ['max', 'Maximum'],
+        ['avg', 'Average'],
+      ] as const
+    ).map(
+      ([name, word]) =>
+        [
+          `type: number, rollup: { ${name}: amount, of: parts, by: thing_id }`,
+          {
+            type: ['number', 'null'],
+            readOnly: true,
+            description: `${word} of \`amount\` of all \`parts\` that refer to the record through \`thing_id\`.`,
+          },
+        ] as const,
+    ),
+    [
+      'type: boolean, computed: id > 1',
+      { type: 'boolean', readOnly: true, description: 'Calculated: `id > 1`.' },
+    ],
+    [
       'type: json, nullable: true, schema: { type: object }',
       { anyOf: [{ type: 'object' }, { type: 'null' }] },
       { anyOf: [{ type: 'object' }, { type: 'null' }] },
@@ -171,6 +201,41 @@ describe('a field', () => {
   });
 });
 
+test('related records are described by the kind of their relation', () => {
+  const lines = [
+    '  name: { type: string }',
+    '  p: { type: reference, to: things, nullable: true }',
+    '  ps: { type: references, to: things }',
+    '  u: { type: user, nullable: true }',
+    '  about: { type: reference, to: [things, parts], nullable: true }',
+    'children: { rows: { of: things, by: p, sort: name } }',
+  ];
+  const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+  const propertiesOf = (schema: Json | undefined) =>
+    (schema?.properties ?? {}) as Readonly<Record<string, Json>>;
+  const { expanded } = schemaOf('ThingProjection', ...lines).properties;
+  const { p, ps, u, about, rows, parts, ...others } = propertiesOf(expanded);
+  assert.deepEqual(
+    [p, u],
+    [...[{ anyOf: [ref('Thing'), { type: 'null' }] }, { anyOf: [ref('ReferencedUser'), { type: 'null' }] }]],
+  );
+  assert.deepEqual(ps, { type: 'array', description: 'The records, ordered by ID.', items: ref('Thing') });
+  assert.deepEqual(about?.anyOf, [ref('Thing'), ref('Part'), { type: 'null' }]);
+  const dataOf = (list: Json | undefined) => propertiesOf(list).data;
+  assert.deepEqual(dataOf(rows), {
+    type: 'array',
+    description: 'The first records that refer to this record, ordered by `name`.',
+    maxItems: 20,
+    items: ref('Thing'),
+  });
+  assert.deepEqual(
+    [dataOf(parts)?.description, dataOf(parts)?.items],
+    ['The first records that refer to this record, in their default order.', ref('Part')],
+  );
+  assert.deepEqual(Object.keys(others), ['things.ps', 'things.about']);
+  assert.equal(schemaOf('ThingInput', ...lines).properties.ps?.maxItems, 100);
+});
+
 test('a record has a title, and its required fields are those that every caller sees', () => {
   const lines = [
     '  a: { type: string }',
@@ -212,6 +277,58 @@ test('the operations of a former path have names of their own, and are deprecate
     current.map(({ operationId }) => [`${operationId}Formerly`, true]),
   );
   assert.ok(current.every(({ deprecated }) => deprecated === undefined));
+});
+
+test('examples meet the rules of their fields, and contain only optional fields that do not depend on the instance', () => {
+  const [, definition] = checkSources([
+    { file: 'parts.yaml', text: `${head}singular: part\n` },
+    {
+      file: 'things.yaml',
+      text: `${head}  code: { type: string, min_length: 30, required: true }
+  size: { type: integer, min: 10, max: 12, required: true }
+  price: { type: money, currency: any, min: 20, required: true }
+  cost: { type: money, currency: USD, max: 5, required: true }
+  stage: { type: string, enum: [a, b], closed: true, required: true, initial: [b], transitions: { b: [a] } }
+  mail: { type: string, format: email }
+  tags: { type: list, enum: [x, y], closed: true }
+  about: { type: reference, to: [parts, things], required: true, on_delete: restrict }
+  boss: { type: user, required: true }
+  never: { type: string, pattern: ^z$ }
+  part_id: { type: reference, to: parts, nullable: true }
+  data: { type: json, nullable: true, schema: { type: object, required: [floors] } }
+singular: thing
+`,
+    },
+  ]);
+  assert.ok(definition);
+  const required = {
+    code: 'x'.repeat(30),
+    size: 10,
+    price: { amount: 20, currency: 'EUR' },
+    cost: { amount: 5, currency: 'USD' },
+    stage: 'b',
+  };
+  const references = { about: { resource: 'parts', id: 1 }, boss: 1 };
+  const input = { ...required, mail: 'ada@engines.example', tags: ['x'], ...references };
+  const { ThingInput, ThingPatch, ThingBatchPatch, ThingCsv, ThingNdjson, Thing } =
+    recordExamples(definition);
+  assert.deepEqual(ThingInput, input);
+  assert.deepEqual(Object.keys(ThingInput as Json), Object.keys(input));
+  assert.deepEqual([ThingPatch, ThingBatchPatch], [{ boss: 1 }, { records: [{ id: 1, boss: 1 }] }]);
+  assert.deepEqual(Thing, {
+    ...{ id: 1, organization_id: 1, ...input },
+    ...{ never: '', part_id: null, data: null },
+  });
+  assert.equal(ThingNdjson, `${JSON.stringify(input)}\n`);
+  assert.equal(
+    ThingCsv,
+    `${Object.keys(input).join()}\r\n"${required.code}",10,"20 EUR","5","b","ada@engines.example","x","parts/1",1\r\n`,
+  );
+  const sample = { size: 11, mail: 'grace@engines.example', never: 'z', data: { floors: 1 } };
+  assert.deepEqual(recordExamples(definition, sample).ThingInput, {
+    ...{ ...required, size: 11, mail: sample.mail, ...references },
+    ...{ never: 'z', data: { floors: 1 } },
+  });
 });
 
 describe('the errors of an operation', () => {

@@ -1,8 +1,10 @@
 // `crm export` and `crm import`: files, one-line error messages and exit codes.
 import assert from 'node:assert/strict';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
+import { writeOutput } from '../../engine/modules/index.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
 import {
   assertRefused,
@@ -155,6 +157,27 @@ describe(`records on the command line (${driver})`, () => {
     const { format } = await crmJson([...args, '--force', '--format', 'ndjson'], environment);
     assert.equal(format, 'ndjson', 'whatever the extension');
     assert.match(readFileSync(file('replaced.csv'), 'utf8'), /^\{"id":/);
+  });
+
+  test('a file is replaced only by a complete one', async () => {
+    const path = file('kept.csv');
+    writeFileSync(path, 'old');
+    const failing = Readable.from(
+      (async function* () {
+        yield 'id\n';
+        assert.equal(readFileSync(path, 'utf8'), 'old');
+        throw new Error('the export failed');
+      })(),
+    );
+    await assert.rejects(writeOutput(failing, { file: path }), { message: 'the export failed' });
+    assert.deepEqual([readFileSync(path, 'utf8'), existsSync(`${path}.partial`)], ['old', false]);
+    assert.equal(await writeOutput(Readable.from(['id\n', 'ü\n']), { file: path }), 6);
+    assert.deepEqual([readFileSync(path, 'utf8'), existsSync(`${path}.partial`)], ['id\nü\n', false]);
+    const unwritable = file('none/export.csv');
+    await assert.rejects(writeOutput(Readable.from(['id\n']), { file: unwritable }), {
+      name: 'UserError',
+      message: `${unwritable}.partial: it does not exist`,
+    });
   });
 
   describe('errors', () => {

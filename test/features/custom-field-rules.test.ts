@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
+import { RE2JS } from 're2js';
+import { readCustomField } from '../../engine/definition/index.ts';
 import { maxCustomBytes } from '../../engine/fields/index.ts';
 import { forgetCustomFields } from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
@@ -80,6 +82,17 @@ for (const [property, accepted, rejected, type = 'string'] of [
     for (const value of rejected)
       assert.ok(issuesOf({ type, [property]: value }).includes(property), JSON.stringify(value));
   });
+
+test('a pattern has at most 300 instructions', () => {
+  const patternOf = (size: number) => {
+    let pattern = 'x';
+    while (RE2JS.compile(pattern).programSize() < size) pattern += 'x';
+    return pattern;
+  };
+  const issuesWith = (pattern: string) =>
+    readCustomField('shops', 'one', { type: 'string', pattern }).issues?.map(({ key }) => key);
+  assert.deepEqual([issuesWith(patternOf(300)), issuesWith(patternOf(301))], [undefined, ['pattern']]);
+});
 
 test('texts have a maximum length by default, which is at least their minimum length', () => {
   const lengthOf = (properties: Json) =>

@@ -2,7 +2,7 @@
 // entered, and names stored earlier cannot add headers or lines to an email.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { singleLine, tablesOf } from '../../engine/tables/index.ts';
+import { displayName, NameError, singleLine, tablesOf } from '../../engine/tables/index.ts';
 import { publicUrl } from '../support/channels.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, optionOf, problemOf, signIn, type Visitor } from '../support/forms.ts';
@@ -11,6 +11,26 @@ import { startMailServer } from '../support/mail.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
+
+test('a name has 1 to 200 characters without surrounding spaces, all of which can be stored', () => {
+  const name = (input: string, max?: number) => displayName(input, 'the name', max);
+  assert.equal(name(` ${'x'.repeat(200)}\n`), 'x'.repeat(200));
+  assert.equal(name('x'.repeat(5), 5), 'xxxxx');
+  for (const [input, max] of [
+    ['x'.repeat(201), 200],
+    ['x'.repeat(6), 5],
+    [' \n ', 200],
+    ['\ud800', 200],
+  ] as const)
+    assert.throws(
+      () => name(input, max),
+      (error) =>
+        error instanceof NameError &&
+        error.message === `the name must have 1 to ${max} characters` &&
+        error.reason.kind === 'length' &&
+        error.reason.max === max,
+    );
+});
 
 const server = await startMailServer();
 const { environment: settings } = settingsFile({

@@ -237,8 +237,8 @@ function shapeOf(node: ConditionNode): string {
   const { field, operator, values, variants } = node;
   const list = `${values.length > 1 ? '*' : ''}${variants === undefined ? '' : '+'}`;
   const form = operatorOf(operator).words === undefined ? list : values[0];
-  // Custom fields of the same type share a statement, whose parameters include their keys.
-  const name = field.custom === undefined ? field.name : `custom.${field.typeName}`;
+  // Custom fields of the same type share a statement, whose parameters include their keys, unless they are compared differently.
+  const name = field.custom === undefined ? field.name : `custom.${field.typeName} ${field.comparison ?? ''}`;
   return `${name} ${operator}${form}${isSelective(node) ? '' : '~'}`;
 }
 

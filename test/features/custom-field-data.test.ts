@@ -226,6 +226,30 @@ onBothDrivers(
       assert.doesNotMatch(await document('beta', beta), /Boot size/);
     });
 
+    test('fields of the same type are compared as their own formats require', async () => {
+      const organization = await instance().organization('formats');
+      const { key } = organization;
+      for (const body of [
+        { name: 'code', type: 'string' },
+        { name: 'mail', type: 'string', format: 'email' },
+        { name: 'phone', type: 'string', format: 'phone' },
+      ])
+        await succeeds('POST /fields/shops', { key, body });
+      await make('K1', { code: 'ada@x.example', mail: 'ada@x.example', phone: '030 12' }, organization);
+      await make('K2', { code: 'ADA@X.example', mail: 'ADA@X.example', phone: '0301-2' }, organization);
+      for (const [query, names] of [
+        ['mail=Ada@x.example', ['K1', 'K2']],
+        ['code=ADA@X.example', ['K2']],
+        ['phone=030-12', ['K1', 'K2']],
+        ['code[in]=ada@x.example&custom.code[in]=none', ['K1']],
+        ['mail[in]=Ada@x.example&custom.mail[in]=none', ['K1', 'K2']],
+        ['phone[in]=03012&custom.phone[in]=none', ['K1', 'K2']],
+        ['mail[ne]=ADA@x.example', []],
+        ['code[ne]=ADA@X.example', ['K1']],
+      ] as const)
+        assert.deepEqual(await found(`custom.${query}&sort=id`, organization), names, query);
+    });
+
     test('a field created again with another type starts without values', async () => {
       await succeeds('POST /fields/shops', { body: { name: 'grade', type: 'string' } });
       const id = await make('Z1', { grade: 'high' });

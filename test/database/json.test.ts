@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
 import { columnAt, columns, frames } from '../../engine/database/frames.ts';
 import { Messages } from '../../engine/database/messages.ts';
+import { customCells } from '../../engine/fields/index.ts';
 import { noGrants } from '../../engine/records/index.ts';
 import { ByteOutput } from '../../engine/sql/output.ts';
 import { prepare } from '../../engine/sql/statement.ts';
@@ -133,6 +134,23 @@ onBothDrivers(
   },
   { sources: everyType },
 );
+
+test('an output has space for the cells of all custom fields, also of those without a value', () => {
+  const keys = Array.from({ length: 100 }, (_, index) => ({
+    custom: { resource: 'things', key: `k${index}` },
+  }));
+  const type = { encode: customCells(keys).encode, csv: customCells(keys) };
+  const { records } = prepare<null>('', 'export', () => '', {
+    fields: [{ name: 'custom', type }],
+    layout: 'csv',
+  }).bind(null);
+  const output = new ByteOutput();
+  const start = output.bytes.length - 20;
+  output.length = start;
+  const row = Buffer.from('\0\0\0\x02{}');
+  assert.equal(records?.write(row, 0, output), row.length);
+  assert.equal(String(output.bytes.subarray(start, output.length)), ','.repeat(99));
+});
 
 test('shrinks a large output after returning its content', () => {
   const output = new ByteOutput();

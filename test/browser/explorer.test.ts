@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator, Page, Request } from 'playwright-core';
 import { look } from '../support/axe.ts';
-import { inBrowser } from '../support/browser.ts';
+import { failing, inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import { administratorOf } from '../support/forms.ts';
 import { makePerson } from '../support/people.ts';
@@ -105,6 +105,75 @@ inBrowser('the explorer', (world) => {
     await page.goto('/docs/leads');
     await page.getByText('Use an API key').waitFor();
     assert.equal(await page.getByLabel('API key', { exact: true }).inputValue(), '');
+  });
+
+  test('formats and parameters are sent as entered, and responses keep their digits and are cut if they are long', async () => {
+    const { instance, open } = world();
+    const organization = await instance.organization('shown');
+    const { email, password } = administratorOf(organization);
+    const page = await open({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
+    failing.add(page);
+    await logIn(page, email, password);
+    await page.goto('/docs/leads');
+    const create = await openOperation(page, 'createLead');
+    const body = String.raw`{"last_name":"it's \"b, {c}: [d]","lead_score":9007199254740993}`;
+    await create.getByLabel('Body', { exact: true }).fill(body);
+    assert.equal((await send(page, create)).status, 201);
+    const shown = await create.getByRole('region', { name: 'Response' }).locator('pre').first().innerText();
+    assert.ok(
+      shown.includes(String.raw`
+  "last_name": "it's \"b, {c}: [d]",
+`),
+    );
+    assert.match(shown, /\n {2}"lead_score": 9007199254740993,\n/);
+    await create.getByText('Request as a curl command').click();
+    const command = await create
+      .locator('pre')
+      .filter({ hasText: /^curl / })
+      .innerText();
+    assert.ok(command.includes(`--data-binary '${body.replaceAll("'", String.raw`'\''`)}'`), command);
+
+    const imports = await openOperation(page, 'importLeads');
+    await imports.getByLabel('Content type').selectOption('application/x-ndjson');
+    const lines = await imports.getByLabel('Body', { exact: true }).inputValue();
+    assert.match(lines, /^\{.*\}\n/);
+    const imported = await send(page, imports);
+    const type = (await imported.request.allHeaders())['content-type'];
+    assert.deepEqual([imported.status, type], [200, 'application/x-ndjson']);
+
+    const list = await openOperation(page, 'listLeads');
+    await list.getByLabel('Response format').selectOption('text/csv');
+    const exported = await send(page, list);
+    assert.equal((await exported.request.allHeaders()).accept, 'text/csv');
+    await list
+      .getByText(/^id,.*last_name/)
+      .first()
+      .waitFor();
+
+    const read = await openOperation(page, 'getLead');
+    await read.getByLabel(/^id /).fill('a/b');
+    const missing = await send(page, read);
+    assert.deepEqual([missing.request.url(), missing.status], [`${instance.url}/api/v1/leads/a%2Fb`, 404]);
+    const long = await instance.call('POST /api/v1/leads', {
+      key: organization.key,
+      body: { description: 'x'.repeat(600_000) },
+    });
+    const note = read.getByText('The rest of the response is not shown.');
+    assert.equal(await note.count(), 0);
+    await read.getByLabel(/^id /).fill(String(long.json.id));
+    assert.equal((await send(page, read)).status, 200);
+    await note.waitFor();
+    const cut = await read.getByRole('region', { name: 'Response' }).locator('pre').first().innerText();
+    assert.ok(cut.length >= 500_000 && cut.length < 600_000, `${cut.length}`);
+
+    await page.context().clearCookies();
+    assert.equal((await send(page, read)).status, 401);
+    await read.getByText('You are not logged in. Log in or use an API key.').waitFor();
+    await page.context().setOffline(true);
+    await read.getByRole('button', { name: 'Send request' }).click();
+    await read.getByText('The server did not respond.').waitFor();
+    await page.context().setOffline(false);
+    assert.equal((await send(page, read)).status, 401);
   });
 
   for (const { colorScheme, viewport } of looks) {

@@ -6,7 +6,12 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import type { Command, CommandUnknownOpts } from '@commander-js/extra-typings';
-import { helpFooter, referenceProgram, referenceText } from '../../app/commands/cli-reference.ts';
+import {
+  helpFooter,
+  isAnsweredByReference,
+  referenceProgram,
+  referenceText,
+} from '../../app/commands/cli-reference.ts';
 import { examples } from '../../app/commands/examples.ts';
 import { buildProgram } from '../../app/commands/program.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
@@ -149,6 +154,22 @@ describe('the commands', async () => {
   test('app/commands/cli-reference.json is up to date: npm run cli-reference', () => {
     const stored = readFileSync(join(project, 'app/commands/cli-reference.json'), 'utf8');
     assert.ok(referenceText(program) === stored);
+  });
+
+  test('only help, the version and completion are printed without the code of the commands', () => {
+    for (const words of [
+      '',
+      'help',
+      'help org',
+      '-V',
+      '--version',
+      'completion bash',
+      'org -h',
+      'org list --help',
+    ])
+      assert.ok(isAnsweredByReference(words.split(' ').filter(Boolean)), words);
+    for (const words of ['serve', 'org list', 'openapi --version 3.2', 'export leads -- --help'])
+      assert.ok(!isAnsweredByReference(words.split(' ')), words);
   });
 
   test('help from the CLI reference equals the help printed by the commands', () => {
@@ -360,6 +381,10 @@ describe('commands for definitions and migrations', () => {
       file: null,
       statements: [],
     });
+    assertRefused(
+      await crm(['migrate', '--create', 'nothing', '--default', 'leads.company=x'], nowhere),
+      /^crm: the definitions have not changed since the last migration, so there is nothing to convert\. /,
+    );
   });
 });
 

@@ -164,6 +164,7 @@ describe('the package for n8n', { skip }, () => {
     assert.ok(n8nPackage(document, n8nNames('CRM')).has('dist/nodes/Crm/CrmTrigger.node.js'));
     for (const name of ['', '9 lives', "CRM'", 'a/b', 'a  b', 'x'.repeat(41)])
       assert.throws(() => n8nNames(name), /--name must start with a letter/);
+    assert.equal(n8nNames(`A ${'x'.repeat(38)}`).className, `AX${'x'.repeat(37)}`);
   });
 
   test('the credential test succeeds with a key that has no grants, and fails with a wrong key', async () => {

@@ -91,6 +91,12 @@ describe('cancelled statements', { concurrency: 1 }, () => {
       await until(async () => (await waiting()).length === 1, 'the list to wait');
       reader.destroy();
       await until(async () => (await waiting()).length === 0, 'the statement to end');
+      const any = ['email', 'phone'].map((field) => ({ field, op: 'eq', value: 'x' }));
+      const body = { where: { any }, sort: '-last_name' };
+      const querying = send('POST', '/api/v1/leads/query', { body });
+      await until(async () => (await waiting()).length === 1, 'the query to wait');
+      querying.destroy();
+      await until(async () => (await waiting()).length === 0, 'the statement of the query to end');
       // The connection is back in the pool, and its next statement is not cancelled.
       for (let count = 0; count < 20; count++) {
         const { status } = await service.call('GET /api/v1/accounts?page=6', { key });

@@ -9,8 +9,10 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { readConfig } from '../../app/config.ts';
 import { listen, startAdminListener, urlOf } from '../../app/serve/listen.ts';
-import { startupBanner } from '../../app/serve/startup-banner.ts';
+import { exampleResource, startupBanner } from '../../app/serve/startup-banner.ts';
 import { variables } from '../../app/variables.ts';
+import { compileResource } from '../../engine/compile/compile.ts';
+import { checkSources } from '../../engine/definition/check-sources.ts';
 import { type Driver, drivers, postgresServer, send, temporaryFolder } from '../support/instance.ts';
 import {
   apart,
@@ -30,6 +32,7 @@ import {
   until,
 } from '../support/process.ts';
 import { patient } from '../support/promised.ts';
+import { sourcesWith } from '../support/sources.ts';
 import { opened } from '../support/wire.ts';
 
 const names = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
@@ -166,6 +169,18 @@ test('the startup output names the database, the number of workers and the URLs 
     json: { url, database: 'embedded' },
     text: `Serving ${url}, explorer at ${url}/docs, on the embedded database in /data`,
   });
+});
+
+test('the example request is for a resource with filters, if there is one', async () => {
+  const shipped = await sourcesWith({
+    file: 'a.yaml',
+    text: 'common: all\nfields: { name: { type: string } }\n',
+  });
+  const resources = compileResource(checkSources(shipped), '/api/v1', []);
+  const [first] = resources;
+  assert.deepEqual([first?.name, first?.definition.filters.length], ['a', 0]);
+  assert.equal(exampleResource(resources), resources.find(({ name }) => name !== 'a')?.name);
+  assert.deepEqual([exampleResource(resources.slice(0, 1)), exampleResource([])], ['a', '']);
 });
 
 describe('rejected starts', { concurrency: 2 }, () => {

@@ -101,6 +101,7 @@ for (const driver of drivers) {
       ],
       ['GET /api/v1/leads', {}, { route: '/api/v1/leads', status: 401 }],
       ['GET /what-a-record-holds', {}, { route: null, status: 404 }],
+      ['PROPFIND /api/v1/leads', {}, { method: 'PROPFIND', route: '/api/v1/leads', status: 405 }],
       [
         'POST /webhooks/inbound-leads',
         { headers: { 'x-inbound-secret': 'the-secret-of-inbound' }, body: { email: 'typed-as-address' } },
@@ -148,12 +149,16 @@ for (const driver of drivers) {
       const { slowMs } = instance.app;
       instance.app.slowMs = 0;
       try {
-        const lines = await linesOf('GET /api/v1/leads', { key: acme.key });
-        const slow = lines.find(({ msg }) => msg === 'slow statement');
-        assert.deepEqual(
-          [slow?.level, slow?.route, slow?.lane, slow?.organization],
-          [40, '/api/v1/leads', 'list', acme.id],
-        );
+        for (const [request, body, expected] of [
+          ['GET /api/v1/leads', undefined, { route: '/api/v1/leads', lane: 'list' }],
+          // The database rejects the reference.
+          ['POST /api/v1/contacts', { account_id: 987_654_321 }, { route: '/api/v1/contacts' }],
+        ] as const) {
+          const lines = await linesOf(request, { key: acme.key, body });
+          const slow = lines.find(({ msg }) => msg === 'slow statement');
+          assert.deepEqual([slow?.level, slow?.organization], [40, acme.id]);
+          for (const [name, value] of Object.entries(expected)) assert.equal(slow?.[name], value, name);
+        }
       } finally {
         instance.app.slowMs = slowMs;
       }

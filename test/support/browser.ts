@@ -16,6 +16,9 @@ export interface World {
 /** Pages whose tests answer dialogs themselves. */
 export const answering = new WeakSet<Page>();
 
+/** Pages whose scripts send requests that fail. The browser reports these requests as errors. */
+export const failing = new WeakSet<Page>();
+
 /** Shared by all suites in this process. Each page has its own context. */
 let launched: Promise<Browser> | undefined;
 after(async () => (await launched)?.close());
@@ -95,7 +98,11 @@ async function watch(context: BrowserContext, origin: string): Promise<() => str
   });
   context.on('weberror', (error) => problems.push(`script failed: ${error.error().message}`));
   context.on('console', (message) => {
-    if (message.type() === 'error') errors.push({ text: message.text(), url: message.location().url });
+    const page = message.page();
+    const isExpected =
+      page !== null && failing.has(page) && message.text().startsWith('Failed to load resource: ');
+    if (message.type() === 'error' && !isExpected)
+      errors.push({ text: message.text(), url: message.location().url });
   });
   // The console also reports pages with an error status. The tests check the status themselves.
   const isOfPage = ({ text, url }: { text: string; url: string }) =>

@@ -65,6 +65,7 @@ onBothDrivers(
 
     test('deletes records in the trash permanently', async () => {
       const id = await trashed('Difference');
+      assert.match((await admin.get(`${firms}/trash`)).text, new RegExp(`href="${firms}/${id}/purge`));
       const question = await admin.get(`${firms}/${id}/purge`);
       assert.equal(titleOf(question), 'Delete Difference permanently?');
       assert.equal(
@@ -72,6 +73,12 @@ onBothDrivers(
         'Difference deleted permanently.',
       );
       assert.doesNotMatch((await admin.get(`${firms}/trash`)).text, /Difference/);
+      const { text: activity } = await admin.get(`/setup/o/acme/activity?object=firms&record=${id}`);
+      assert.deepEqual(activity.match(/(?<=>)Firms “Difference” [^<]*/g), [
+        'Firms “Difference” deleted permanently',
+        'Firms “Difference” moved to the trash',
+        'Firms “Difference” created',
+      ]);
       assert.equal((await admin.get(`${firms}/${id}/purge`)).status, 404);
       const page = await admin.get(`${firms}/${id}`);
       assert.match(page.text, /Deleted from the trash by/);
@@ -81,9 +88,35 @@ onBothDrivers(
       assert.equal((await admin.get(`${firms}/${kept}/purge`)).status, 404);
     });
 
+    test('its list has pages', async () => {
+      const beta = await instance().organization('beta');
+      const records = Array.from({ length: 21 }, (_, index) => ({ name: `Firm ${index + 10}` }));
+      const send = (request: string, body: object) =>
+        instance().call(`${request} /api/v1/firms/batch`, { key: beta.key, body });
+      const made = await send('POST', { records });
+      const ids = (made.json.results as readonly { id: number }[]).map(({ id }) => id);
+      assert.equal((await send('DELETE', { ids })).status, 200);
+      const browser = await signIn(instance(), administratorOf(beta));
+      const list = '/setup/o/beta/data/firms/trash';
+      const namesOn = ({ text }: Answer) => text.match(/>Firm \d\d</g) ?? [];
+      const linkOn = ({ text }: Answer, label: string) =>
+        readable(new RegExp(`<a[^>]* href="([^"]*)">${label}<`).exec(text)?.[1] ?? '');
+      const first = await browser.get(list);
+      assert.match(first.text, /<p>1–20 of 21<\/p>/);
+      assert.equal(linkOn(first, 'First page'), '');
+      const second = await browser.get(linkOn(first, 'Next page'));
+      assert.match(second.text, /<p>21–21 of 21<\/p>/);
+      assert.equal(linkOn(second, 'First page'), list);
+      assert.equal(linkOn(second, 'Next page'), '');
+      assert.equal(new Set([...namesOn(first), ...namesOn(second)]).size, 21);
+      assert.doesNotMatch((await browser.get('/setup/o/beta/data/firms')).text, /Export selected/);
+    });
+
     test('a deleted record can be restored from the message', async () => {
       const id = String((await call('POST /firms', { name: 'Undone' })).json.id);
-      const deleted = await submit(await admin.get(`${firms}/${id}/delete`), `${firms}/${id}/delete`);
+      const question = await admin.get(`${firms}/${id}/delete`);
+      assert.match(question.text, />Moves the firms to the trash\. It can be restored for 30 days\.</);
+      const deleted = await submit(question, `${firms}/${id}/delete`);
       assert.equal(messageOf(await submit(deleted, `${firms}/${id}/undo`)), 'Undone restored.');
       assert.equal((await call(`GET /firms/${id}`)).status, 200);
     });
@@ -105,6 +138,15 @@ onBothDrivers(
           actions.includes('restore'),
           'the link on the page of the record',
         );
+        const { text: list } = await browser.get(firms);
+        assert.equal(
+          list.includes(`href="${firms}/trash"`),
+          actions.includes('restore'),
+          'the link in the list',
+        );
+        const { text: trash } = await browser.get(`${firms}/trash`);
+        assert.equal(trash.includes(`/${id}/restore"`), actions.includes('restore'));
+        assert.doesNotMatch(trash, /\/purge"/, 'needs both grants');
         const paths = ['trash', `${id}/restore`, `${id}/purge`];
         const pages = await Promise.all(
           paths.map(async (path) => (await browser.get(`${firms}/${path}`)).status),
@@ -124,6 +166,14 @@ onBothDrivers(
         [403, 303, 404],
       ]);
       assert.equal((await call(`GET /firms/${id}`)).status, 200);
+      const unread = await trashed('Unread');
+      const actions = ['list', 'restore', 'delete'] as const;
+      const person = await makePerson(instance(), [
+        { organization: acme, grants: [{ object: 'firms', actions }] },
+      ]);
+      const { text } = await (await signIn(instance(), person)).get(`${firms}/trash`);
+      assert.match(text, /Unread/);
+      assert.ok(!text.includes(`${firms}/${unread}`), 'links need the grant to read');
       assert.equal(
         (await admin.get('/setup/o/acme/data/leads/trash')).status,
         404,

@@ -29,6 +29,7 @@ const nouns: Readonly<Record<string, TextIn>> = {
   organization: later('organization'),
   person: later('person'),
   'custom field': later('customField'),
+  job: later('job'),
 };
 
 /** Sections that list objects other than records. */
@@ -43,6 +44,7 @@ const sections: Readonly<Record<string, string>> = {
   'inbox item': 'deliveries',
   'event subscription': 'events',
   'event delivery': 'events?show=event-deliveries',
+  job: 'jobs',
 };
 
 /** Objects other than records, as suggested for the filter. */
@@ -60,6 +62,9 @@ const participles: Readonly<Record<string, Sentence>> = {
   create: (t, subject) => t('created', { subject }),
   update: (t, subject) => t('updated', { subject }),
   delete: (t, subject) => t('deleted', { subject }),
+  trash: (t, subject) => t('trashed', { subject }),
+  restore: (t, subject) => t('restored', { subject }),
+  purge: (t, subject) => t('purged', { subject }),
   export: (t, subject) => t('exported', { subject }),
   revoke: (t, subject) => t('revoked', { subject }),
   rotate: (t, subject) => t('rotated', { subject }),
@@ -77,7 +82,7 @@ export const activityActions: readonly string[] = Object.keys(participles);
 const sentences: Readonly<Record<string, Sentence>> = {
   'app create': (t, subject) => t('appConnected', { subject }),
   'app revoke': (t, subject) => t('appDisconnected', { subject }),
-  'custom field restore': (t, subject) => t('fieldRestored', { subject }),
+  'job cancel': (t, subject) => t('jobCanceled', { subject }),
   'session login': (t) => t('loggedIn'),
   'session logout': (t) => t('loggedOut'),
   'session logout everywhere': (t) => t('loggedOutEverywhere'),

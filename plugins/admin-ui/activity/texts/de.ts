@@ -42,10 +42,14 @@ export default {
   organization: 'Organisation',
   person: 'Person',
   customField: 'Eigenes Feld',
+  job: 'Auftrag',
   // Actions on an object
   created: '{subject} angelegt',
   updated: '{subject} geändert',
   deleted: '{subject} gelöscht',
+  trashed: '{subject} in den Papierkorb verschoben',
+  restored: '{subject} wiederhergestellt',
+  purged: '{subject} endgültig gelöscht',
   exported: '{subject} exportiert',
   revoked: '{subject} widerrufen',
   rotated: '{subject} rotiert',
@@ -53,7 +57,7 @@ export default {
   enabled: '{subject} aktiviert',
   disabled: '{subject} deaktiviert',
   // Other sentences
-  fieldRestored: '{subject} wiederhergestellt',
+  jobCanceled: '{subject} abgebrochen',
   appConnected: '{subject} verbunden',
   appDisconnected: '{subject} getrennt',
   loggedIn: 'Angemeldet',

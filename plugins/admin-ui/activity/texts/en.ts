@@ -41,10 +41,14 @@ export default {
   organization: 'organization',
   person: 'person',
   customField: 'custom field',
+  job: 'job',
   // Actions on an object
   created: '{subject} created',
   updated: '{subject} updated',
   deleted: '{subject} deleted',
+  trashed: '{subject} moved to the trash',
+  restored: '{subject} restored',
+  purged: '{subject} deleted permanently',
   exported: '{subject} exported',
   revoked: '{subject} revoked',
   rotated: '{subject} rotated',
@@ -52,7 +56,7 @@ export default {
   enabled: '{subject} enabled',
   disabled: '{subject} disabled',
   // Other sentences
-  fieldRestored: '{subject} restored',
+  jobCanceled: '{subject} canceled',
   appConnected: '{subject} connected',
   appDisconnected: '{subject} disconnected',
   loggedIn: 'Logged in',

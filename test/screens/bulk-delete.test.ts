@@ -80,6 +80,10 @@ onBothDrivers(
       const page = await question('home');
       assert.equal(titleOf(page), 'Delete 1,200 chores?');
       assert.match(page.text, /and 1,180 more/);
+      assert.match(
+        readable(page.text),
+        />Moves these records to the trash\. They can be restored for 30 days\. If one of them cannot be deleted, none of them is deleted\.</,
+      );
       assert.equal(await countOf('home'), 1200);
       const after = await follow(await confirm(page));
       assert.equal(messageOf(after), '1,200 chores deleted.');
@@ -114,7 +118,10 @@ onBothDrivers(
       const after = await follow(await confirm(await question('undone')));
       assert.equal(messageOf(after), '30 chores deleted.');
       const undo = formsOf(after).find(({ action }) => action.endsWith('/undo')) ?? assert.fail(after.text);
-      await follow(await admin.post(undo.action, undo.values));
+      assert.equal(
+        messageOf(await follow(await admin.post(undo.action, undo.values))),
+        '30 chores restored.',
+      );
       assert.equal(await countOf('undone'), 30);
     });
 
@@ -127,6 +134,9 @@ onBothDrivers(
       assert.match(messageOf(rejected), /^The number of records that match has changed/);
       assert.equal(titleOf(rejected), 'Delete 26 chores?');
       assert.equal(await countOf('changed'), 26);
+      // The records of the first page are named, from whatever page of the list the member comes.
+      const second = new URLSearchParams({ query: 'area=changed&page=2', step: 'all' });
+      assert.match((await admin.get(`${path}/delete?${second}`)).text, /and 6 more/);
       await create('changed', 1, { done: true });
       const locked = await confirm(await question('changed'));
       assert.equal(locked.status, 400);
@@ -142,18 +152,23 @@ onBothDrivers(
     });
 
     test('a member deletes only records within the scopes of the grants', async () => {
+      // The first records of the list are not among them, whatever its order.
+      await create('scoped', 3, { score: 50 });
       await create('scoped', 25, { score: 1 });
-      await create('scoped', 5, { score: 50 });
+      await create('scoped', 2, { score: 50 });
       const person = await limitedPerson(instance(), acme, [
         'chores:list',
         'chores:read',
         'chores:delete:small',
+        'chores:restore',
       ]);
       const browser = await signIn(instance(), person);
       const page = await question('scoped', browser);
       assert.equal(titleOf(page), 'Delete 25 chores?');
+      assert.doesNotMatch(page.text, /<li>scoped/, 'records that stay are not named');
       const after = await follow(await confirm(page, browser), browser);
       assert.equal(messageOf(after).trim(), '25 chores deleted.');
+      assert.ok(formsOf(after).some(({ action }) => action === `${path}/undo`));
       assert.equal(await countOf('scoped'), 5);
       const none = await follow(await question('scoped', browser), browser);
       assert.match(messageOf(none), /^Nothing was deleted, because you cannot delete any of the records/);
@@ -164,6 +179,7 @@ onBothDrivers(
         await limitedPerson(instance(), acme, ['chores:list', 'chores:read']),
       );
       assert.equal((await question('scoped', reader)).status, 403);
+      assert.doesNotMatch((await reader.get(`${path}?area=changed`)).text, /that match</);
       const _csrf = await reader.token(path).catch(() => '');
       const query = 'area=scoped';
       assert.equal(

@@ -7,8 +7,8 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
-import { unescapeFormulas } from '../../plugins/admin-ui/records/csv-cells.ts';
-import { countRecords } from '../../plugins/admin-ui/records/import-file.ts';
+import { safeCell, unescapeFormulas } from '../../plugins/admin-ui/records/csv-cells.ts';
+import { countRecords, slicesOf } from '../../plugins/admin-ui/records/import-file.ts';
 import { defaultImportWaitMs } from '../../plugins/admin-ui/records/import-job.ts';
 import {
   type ImportResult,
@@ -37,9 +37,23 @@ test('records are counted in files with line breaks in cells, and with quotation
 
 test('the apostrophes of exported files are removed at the start of every cell', async () => {
   const file = `a,b\n5" pipe,'=1\n'=2,x\n"'=3","4""'="\r\n,'=5\r\n"",'@6\n'x,''=7\n","`;
-  const imported = Readable.from([Buffer.from(file)]).pipe(unescapeFormulas('comma'));
   const restored = `a,b\n5" pipe,=1\n=2,x\n"=3","4""'="\r\n,=5\r\n"",@6\n'x,'=7\n","`;
-  assert.equal(await text(imported), restored);
+  const importedFrom = (chunks: readonly Buffer[]) =>
+    text(Readable.from(chunks).pipe(unescapeFormulas('comma')));
+  assert.equal(await importedFrom([Buffer.from(file)]), restored);
+  assert.equal(await importedFrom([...file].map((byte) => Buffer.from(byte))), restored, 'byte by byte');
+  assert.equal(await importedFrom([Buffer.from("a\n'")]), "a\n'", 'at the end of the file');
+});
+
+test('an error in a CSV file is one cell, which is never a formula', () => {
+  assert.deepEqual(['=1, "a"', "'x", 'b'].map(safeCell), [`"'=1, ""a"""`, `"''x"`, '"b"']);
+});
+
+test('a file is read completely, in slices', () => {
+  for (const length of [0, 1, 65_535, 65_536, 65_537, 200_000]) {
+    const file = Buffer.from(Array.from({ length }, (_, index) => index % 251));
+    assert.ok(Buffer.concat([...slicesOf(file)]).equals(file), `${length} bytes`);
+  }
 });
 
 test('a stored report says that lines with errors are left out because of its size', () => {
@@ -195,6 +209,16 @@ onBothDrivers(
         (json.data as readonly { readonly age: number }[]).map(({ age }) => age),
         [2, 2, 2],
       );
+      const { id } = await tablesOf(instance().database)
+        .selectFrom('crm_jobs')
+        .select('id')
+        .where('resource', '=', 'people')
+        .orderBy('id', 'desc')
+        .limit(1)
+        .executeTakeFirstOrThrow();
+      const page = await browser.get(`${list}/jobs/${id}`);
+      assert.match(readable(page.text), /This import has been undone\./);
+      assert.ok(formsOf(page).every(({ action }) => action !== `${list}/undo`));
     });
 
     test('a running import is canceled before its next statement, and the page says what it has written', async () => {

@@ -18,16 +18,20 @@ const formTo = (answer: Answer, action: string) => formsOf(answer).find((form) =
 const undoIn = (answer: Answer) =>
   formsOf(answer).find(({ action }) => action.startsWith(data) && action.endsWith('/undo'));
 
-/** Resources whose records prevent the deletion of an account, or are deleted with it. */
-const dependent = (name: string, onDelete: string) => ({
+/** Resources whose records prevent the deletion of another record, or are deleted with it. */
+const dependent = (name: string, onDelete: string, [field, to] = ['account_id', 'accounts']) => ({
   file: `resources/${name}.yaml`,
-  text: `description: Records of an account.
+  text: `description: Records of another record.
 common: all
 fields:
-  account_id: { type: reference, to: accounts, required: true, on_delete: ${onDelete}, description: The account. }
+  ${field}: { type: reference, to: ${to}, required: true, on_delete: ${onDelete}, description: The other record. }
 `,
 });
-const sources = await sourcesWith(dependent('clauses', 'restrict'), dependent('parts', 'cascade'));
+const sources = await sourcesWith(
+  dependent('clauses', 'restrict'),
+  dependent('parts', 'cascade'),
+  dependent('quotes', 'restrict', ['opportunity_id', 'opportunities']),
+);
 
 onBothDrivers(
   'undo',
@@ -75,15 +79,21 @@ onBothDrivers(
       const form = await admin.get(`${leads}/${id}?edit=company`);
       assert.match(form.text, /<input id="in-company" name="company" autofocus/);
       assert.equal(/name="last_name"/.test(form.text), false);
-      const saved = await follow(await edit(id, 'company', 'B'));
+      const answer = await edit(id, 'company', 'B');
+      // The name and the change are kept for a minute, so that the next page can show them.
+      assert.match(
+        answer.headers.getSetCookie().find((cookie) => cookie.startsWith('crm_done=')) ?? '',
+        /; Max-Age=60; Path=\/setup; HttpOnly/,
+      );
+      const saved = await follow(answer);
       assert.deepEqual([titleOf(saved), messageOf(saved)], ['Ames', 'Ames saved.']);
       const { company, description } = await read(id);
       assert.deepEqual([company, description], ['B', 'one\r\ntwo']);
       assert.equal(messageOf(await follow(await edit(id, 'company', 'B'))), 'No changes to Ames.');
       const inCell = formTo(await admin.get(`${leads}/${id}?edit=company`), `${leads}/${id}/edit`);
       const sent = { ...inCell?.values, from: 'list', at: 'q=ames&sort=last_name', company: 'C' };
-      const answer = await admin.post(`${leads}/${id}/edit`, sent);
-      assert.equal(answer.headers.get('location'), `${leads}?q=ames&sort=last_name&done=record-saved`);
+      const back = await admin.post(`${leads}/${id}/edit`, sent);
+      assert.equal(back.headers.get('location'), `${leads}?q=ames&sort=last_name&done=record-saved`);
       assert.match(saved.text, /<strong>Company<\/strong> <del>A<\/del>/);
     });
 
@@ -228,6 +238,36 @@ onBothDrivers(
       assert.deepEqual(await names(), ['Partly bound', 'Partly free']);
     });
 
+    test('the confirmation names the consequences for one and for several records', async () => {
+      const consequence = async (resource: string, body: object) => {
+        const ids = [];
+        for (let count = 0; count < 2; count++) {
+          const made = await instance().call(`POST /api/v1/${resource}`, { key: acme.key, body });
+          ids.push(`id=${made.json.id}`);
+        }
+        const pages = await Promise.all(
+          [`${ids[0]?.slice(3)}/delete`, `delete?${ids.join('&')}`].map((path) =>
+            admin.get(`${data}/${resource}/${path}`),
+          ),
+        );
+        return pages.map(({ text }) => />((?:Deletes|Moves) [^<]*)</.exec(readable(text))?.[1]);
+      };
+      const under = 'later under a new ID.';
+      assert.deepEqual(await consequence('leads', { last_name: 'Consequence' }), [
+        `Deletes the lead for everyone. Records that refer to it are kept but lose the reference. You can restore it ${under}`,
+        `Deletes these records for everyone. Records that refer to them are kept but lose the reference. You can restore each of these records ${under}`,
+      ]);
+      assert.deepEqual(await consequence('opportunities', { name: 'Consequence' }), [
+        `Deletes the opportunity for everyone. This is not possible while quotes refer to it. You can restore it ${under}`,
+        `Deletes these records for everyone. This is not possible while quotes refer to them. You can restore each of these records ${under}`,
+      ]);
+      const rest = `You can restore each of these records ${under}`;
+      assert.deepEqual(await consequence('accounts', { name: 'Consequence' }), [
+        `Deletes the account for everyone, together with the parts that depend on it. This is not possible while clauses refer to these records. Other records that refer to it are kept but lose the reference. ${rest}`,
+        `Deletes these records for everyone, together with the parts that depend on them. This is not possible while clauses refer to these records. Other records that refer to them are kept but lose the reference. ${rest}`,
+      ]);
+    });
+
     test('a record that another user has changed since the question is not deleted', async () => {
       const id = await make({ last_name: 'Asked' });
       const page = `${leads}/${id}/delete`;
@@ -268,6 +308,7 @@ onBothDrivers(
       const question = await admin.get(`${leads}/delete?${selection}`);
       assert.equal(titleOf(question), 'Delete 25 leads?');
       assert.match(question.text, /<li>and 5 more<\/li>/);
+      assert.doesNotMatch(question.text, /value="all"/, 'all in the list are selected');
       const confirmed = [...question.text.matchAll(/name="id" value="(\d+)"/g)].map(([, id = '']) => id);
       assert.deepEqual(confirmed, ids);
       const form = formTo(question, `${leads}/delete`);

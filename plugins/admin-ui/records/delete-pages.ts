@@ -53,7 +53,8 @@ export function deletePages({ get, post }: DataRoutes): void {
     const { request, reply, resource, language } = context;
     const form = (request.body ?? {}) as Form;
     const { undone, kept, kind } = await undoMany(context, field(form, 'change'));
-    if (kind === 'import') await markUndone(context, field(form, 'change'));
+    // An import can also have only updated records.
+    if (kind !== 'removal') await markUndone(context, field(form, 'change'));
     const done = {
       import: kept === 0 ? 'import-undone' : 'import-undone-partly',
       removal: resource.definition.trash === undefined ? 'records-restored' : 'records-returned',
@@ -106,9 +107,9 @@ async function confirmMatching(context: DataRequest, form: Form, rejection?: Htt
   const { count, confirm = '' } = await calls.removeMatching(resource, conditions);
   const back = returnUrl(context, form);
   if (count === 0) return redirectDone(request, reply, back, 'records-kept');
-  const { items } = await calls.list(resource, filtersIn(context, form));
+  const { items, total } = await calls.list(resource, filtersIn(context, form));
   // Some of the records in the list can be ones that the member cannot delete.
-  const named = items.length <= count ? items.slice(0, maxNamed) : [];
+  const named = total === count ? items.slice(0, maxNamed) : [];
   if (rejection !== undefined) reply.code(rejection.status);
   return sendPage(
     {

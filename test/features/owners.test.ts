@@ -4,6 +4,7 @@ import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
 import { readable, signIn } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedPerson } from '../support/limited.ts';
 import { logIn, makePerson, type Person } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { recordStatements } from '../support/statements.ts';
@@ -209,9 +210,9 @@ onBothDrivers(
     test('forms offer the members by name, and keep a former member', async () => {
       const browser = await signIn(instance(), ann);
       const base = '/setup/o/acme/data/leads';
-      const options = async (path: string) => {
+      const options = async (path: string, by = browser) => {
         const [select] =
-          /<select [^>]*name="owner_id".*?<\/select>/s.exec(readable((await browser.get(path)).text)) ??
+          /<select [^>]*name="owner_id".*?<\/select>/s.exec(readable((await by.get(path)).text)) ??
           assert.fail('there is no select for the owner');
         return [...select.matchAll(/<option value="(\d*)"( selected)?>([^<]*)</g)];
       };
@@ -221,6 +222,16 @@ onBothDrivers(
         [[ann.id, ann.email]],
       );
       assert.ok(offered.some(([, id, , label]) => id === '' && label === 'Nobody'));
+      // The order does not reveal the email addresses to members who cannot see them.
+      const first = await makePerson(instance(), [{ organization: acme }], { email: '0@people.example' });
+      assert.equal((await options(`${base}/new`))[1]?.[1], first.id);
+      const limited = await signIn(instance(), await limitedPerson(instance(), acme, ['leads:*']));
+      const labels = (await options(`${base}/new`, limited)).slice(1).map(([, , , label = '']) => label);
+      assert.ok(labels.includes(`ID ${first.id}`));
+      assert.deepEqual(
+        labels,
+        labels.toSorted((a, b) => a.localeCompare(b)),
+      );
       const created = await browser.submit(`${base}/new`, `${base}/new`, {
         last_name: 'X',
         owner_id: bob.id,

@@ -30,8 +30,9 @@ const visits: ModuleCode = {
             day: { type: 'string', format: 'date' },
             note: { type: 'string' },
             places: { type: 'array', items: { type: 'string' } },
+            size: { enum: ['small', 'large'], title: 'How large', description: 'The size of the room.' },
           },
-          required: ['kind'],
+          required: ['kind', 'urgent'],
           additionalProperties: false,
         },
         run: ({ input }) => {
@@ -66,6 +67,17 @@ onBothDrivers(
       assert.match(page.text, /Closes a task\./);
       assert.match(page.text, /name="input\.hours"[^>]*required/);
       assert.match(page.text, /name="input\.note"/);
+    });
+
+    test('a record has no actions of the collection, and a list no actions of a record', async () => {
+      const { json } = await instance().call('POST /api/v1/projects', {
+        key: acme.key,
+        body: { name: 'Roof' },
+      });
+      const project = `/setup/o/acme/data/projects/${json.id}`;
+      assert.doesNotMatch((await admin.get(project)).text, /\/actions\//);
+      assert.equal((await admin.get(`${project}/actions/plan`)).status, 404);
+      assert.doesNotMatch((await admin.get(tasks)).text, /\/actions\//);
     });
 
     test('the form performs the action once, and says so on the record', async () => {
@@ -114,6 +126,7 @@ onBothDrivers(
         'input.day': '2026-03-01',
         'input.note': ' ',
         'input.places': '["a", "b"]',
+        'input.size': 'large',
       };
       const done = await admin.submit(path, path, fields);
       assert.equal(done.status, 303, problemOf(done));
@@ -124,12 +137,27 @@ onBothDrivers(
         people: 3,
         day: '2026-03-01',
         places: ['a', 'b'],
+        size: 'large',
       };
       assert.deepEqual(received.splice(0), [expected]);
       const invalid = await admin.submit(path, path, { ...fields, 'input.places': 'a, b' });
       assert.equal(invalid.status, 400);
       assert.match(invalid.text, /id="notes-input\.places"><p class="error">/);
+      assert.equal(problemOf(invalid), '', 'the error is next to its input');
       assert.deepEqual(received, []);
+      assert.match(invalid.text, /name="input\.urgent"[^>]* checked/);
+      assert.doesNotMatch(
+        invalid.text,
+        /name="input\.(?:urgent|paid)"[^>]* required|name="input\.paid"[^>]* checked/,
+      );
+      assert.match(
+        invalid.text,
+        /<label for="in-input\.size">How large<[^>]*><select id="in-input\.size"(?![^>]* required)[^>]*><option value="">–<\/option><option value="small">small<\/option><option value="large" selected>/,
+      );
+      assert.match(invalid.text, /id="notes-input\.size"><p>The size of the room\.</);
+      assert.match(invalid.text, /<option value="visit" selected>/);
+      assert.match(invalid.text, /name="input\.day"[^>]* value="2026-03-01"/);
+      assert.match(readable(invalid.text), /<textarea[^>]* name="input\.places"[^>]*>\na, b</);
     });
 
     test('errors are shown at their inputs, and keep what was entered', async () => {
@@ -179,6 +207,18 @@ onBothDrivers(
       assert.doesNotMatch(record.text, /actions\/close/);
       assert.match(record.text, /actions\/count-margins/);
       assert.equal((await reader.get(`${tasks}/${id}/actions/close`)).status, 403);
+      // Without the grant to read, the form does not name the record, and leads back to the list.
+      const writer = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['tasks:list', 'tasks:update']),
+      );
+      const plan = `${tasks}/${id}/actions/plan-visit`;
+      const form = await writer.get(plan);
+      assert.equal(form.status, 200, form.text);
+      assert.match(form.text, /<h1>Plan visit<\/h1>/);
+      const planned = await writer.submit(plan, plan, { 'input.kind': 'call' });
+      assert.equal(planned.headers.get('location'), `${tasks}?done=action-done`, problemOf(planned));
+      assert.deepEqual(received.splice(0), [{ kind: 'call', urgent: false, paid: false }]);
       assert.equal((await admin.get(`${tasks}/${id}/actions/nothing`)).status, 404);
       assert.equal((await admin.get(`${tasks}/actions/close`)).status, 404);
     });

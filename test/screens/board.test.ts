@@ -35,6 +35,20 @@ const columnsOf = ({ text }: Answer): Record<string, string[]> =>
       ],
     ]),
   );
+/** Returns the facts on a card, each with its label. */
+const factsOf = ({ text }: Answer, title: string): string[] => {
+  const [, card = ''] =
+    [...text.matchAll(/<li[^>]*><a href="[^"]*">(.*?)<\/a>([\s\S]*?)(?:<form|<\/li>)/g)]
+      .map(([, name = '', facts = '']) => [readable(name), facts])
+      .find(([name]) => name === title) ?? [];
+  return [...card.matchAll(/<p title="([^"]*)">(.*?)<\/p>/g)].map(([, label, value = '']) =>
+    readable(`${label}: ${value.replace(/<[^>]*>/g, '')}`),
+  );
+};
+const chipsOf = ({ text }: Answer): (string | undefined)[] =>
+  [...(/<ul class="chips"[\s\S]*?<\/ul>/.exec(text)?.[0] ?? '').matchAll(/<a [^>]*>/g)].map(([link]) =>
+    readable(/\?by=([^"]*)"( aria-current)?/.exec(readable(link))?.slice(1).join('') ?? ''),
+  );
 const messageOf = ({ text }: Answer): string =>
   readable(/<p class="(?:problem|notice)"[^>]*>(.*?)<\/p>/.exec(text)?.[1] ?? '').replace(/<\/?strong>/g, '');
 
@@ -93,6 +107,9 @@ onBothDrivers(
       );
       assert.equal(page.text.match(/aria-label="Show all with/g)?.length, 1, 'other columns are complete');
       assert.match(page.text, /1 record has no stage or another value\./);
+      assert.deepEqual(factsOf(page, 'Relaunch <b>'), ['Amount: 1,000.25', 'Probability: 0']);
+      assert.deepEqual(chipsOf(page), [], 'there is only one field');
+      assert.equal((await admin.get(`${data}/opportunities/1/board`)).headers.get('location'), board);
       assert.equal((await admin.get(`${data}/contacts/board`)).status, 404, 'no listed values');
     });
 
@@ -134,6 +151,7 @@ onBothDrivers(
       assert.equal((await reader.post(`${data}/opportunities/${relaunch}/board`, fields)).status, 403);
       const lister = await signInAs([{ object: 'opportunities', actions: ['list'] }]);
       assert.equal((await lister.get(board)).status, 403);
+      assert.doesNotMatch((await lister.get(`${data}/opportunities`)).text, /\/board"/);
       assert.equal(await stageOf(relaunch), 'Closed Won');
     });
 
@@ -145,6 +163,8 @@ onBothDrivers(
       });
       const bySize = await admin.get(`${path}/board?by=size`);
       assert.deepEqual(columnsOf(bySize), { small: ['0'], large: ['1', 'Desk'] });
+      assert.deepEqual(chipsOf(bySize), ['state', 'size aria-current']);
+      assert.deepEqual(factsOf(bySize, 'Desk'), ['State: open'], 'not the field of the columns');
       const page = await admin.get(`${path}/board`);
       assert.deepEqual(columnsOf(page), { open: ['1', 'Desk'], paid: ['0'], sent: ['0'] });
       const form = formsOf(page).find(({ action }) => action === `${path}/${json.id}/board`);

@@ -91,6 +91,7 @@ onBothDrivers(
       const ids = [await create({ area: 'home', score: 1 }), await create({ area: 'home', score: 2 })];
       const list = await admin.get(`${path}?area=home`);
       assert.match(list.text, new RegExp(`formaction="${path}/edit">.*?Edit selected`));
+      assert.match(list.text, new RegExp(`formaction="${path}/export">.*?Export selected`));
       const fields = optionsIn(await admin.get(`${path}/edit?${selection(ids)}`));
       assert.ok(fields.includes('score') && fields.includes('helper_id'));
       assert.ok(!fields.includes('code'), 'records cannot share a unique value');
@@ -174,6 +175,9 @@ onBothDrivers(
         (await admin.get(`${path}/edit?at=area%3Dhome`)).headers.get('location'),
         `${path}?area=home`,
       );
+      const none = { _csrf: await admin.token(path), field: 'score', score: '3', at: 'area=home' };
+      const unselected = await admin.post(`${path}/edit`, none);
+      assert.equal(unselected.headers.get('location'), `${path}?area=home`);
       const ids = [await create({ score: 1 })];
       const page = await admin.get(`${path}/edit?${selection(ids)}`);
       const other = await admin.post(`${path}/edit`, { ...formOn(page).values, field: 'id', value: '3' });
@@ -187,7 +191,11 @@ onBothDrivers(
         { organization: acme, grants: [{ object: 'chores', actions: ['list', 'read'] }] },
       ]);
       const reader = await signIn(instance(), person);
-      const ids = [await create({ area: 'reader' }), await create({ area: 'reader' })];
+      const ids = [
+        await create({ area: 'reader' }),
+        await create({ area: 'reader' }),
+        await create({ area: 'reader' }),
+      ];
       assert.doesNotMatch((await reader.get(path)).text, /Edit selected/);
       assert.equal((await reader.get(`${path}/edit?${selection(ids)}`)).status, 403);
       const page = await choose(ids, 'area');
@@ -199,11 +207,12 @@ onBothDrivers(
         _csrf: token,
       });
       assert.equal(sent.status, 403);
-      assert.deepEqual(await values(ids, 'area'), ['reader', 'reader']);
+      assert.deepEqual(await values(ids, 'area'), ['reader', 'reader', 'reader']);
       const csv = await reader.get(
         `${path}/export?${new URLSearchParams([
+          ['id', String(ids[2])],
           ['id', String(ids[1])],
-          ['query', 'area=reader&sort=id&cursor=x'],
+          ['query', 'area=reader&sort=id&cursor=x&page=2'],
         ])}`,
       );
       assert.equal(csv.status, 200, csv.text);
@@ -213,7 +222,7 @@ onBothDrivers(
           .split('\n')
           .slice(1)
           .map((line) => line.split(',')[0]),
-        [ids[1]],
+        [ids[1], ids[2]],
       );
     });
   },

@@ -299,6 +299,11 @@ onBothDrivers(
         saved.text,
         /<strong>Last name<\/strong> <del>Ames<\/del> <span class="hidden">to<\/span> <ins>Bond<\/ins>/,
       );
+      assert.equal(
+        saved.text.match(/<li><strong>/g)?.length,
+        1,
+        'neither the last change nor initial values',
+      );
       const same = await fill(admin, page, { description: 'one\r\ntwo' });
       assert.equal(messageOf(await follow(admin, same)), 'No changes to Bond.');
 
@@ -401,6 +406,20 @@ onBothDrivers(
       const second = await send();
       assert.notEqual(second, first);
       assert.equal(await send(), second);
+      // Without the grant to read, it is unknown whether the first record still exists.
+      const grants = [{ object: 'leads', actions: ['create'] as const }];
+      const creator = await signIn(
+        instance(),
+        await makePerson(instance(), [{ organization: acme, grants }]),
+      );
+      const own = formOf(await creator.get(`${data}/leads/new`));
+      const sent = [];
+      for (let time = 0; time < 2; time++) {
+        const answer = await creator.post(own.action, { ...own.values, last_name: 'Unseen' });
+        sent.push([answer.status, answer.headers.get('location')]);
+      }
+      assert.deepEqual(sent[1], sent[0]);
+      assert.equal(sent[0]?.[0], 303);
     });
 
     test('resubmitting a changed form asks for confirmation, keeps the input, and creates one more record', async () => {
@@ -476,7 +495,7 @@ onBothDrivers(
         const reader = await member([{ object: 'leads', actions: ['list', 'read'] }]);
         const list = await reader.get(`${data}/leads`);
         assert.equal(list.status, 200);
-        assert.doesNotMatch(list.text, /Create lead|>Edit<|Import CSV|>Accounts<|API keys/);
+        assert.doesNotMatch(list.text, /Create lead|>Edit<|data-edit|Import CSV|>Accounts<|API keys/);
         const record = await reader.get(`${data}/leads/${id}`);
         assert.doesNotMatch(record.text, /Edit lead|Delete lead|>Undo</);
         const _csrf = await reader.token(`${data}/leads`);
@@ -577,6 +596,12 @@ onBothDrivers(
           body: { name: 'Secret' },
         });
         assert.equal((await admin.get(`${data}/contacts/new?account_id=${other.json.id}`)).status, 404);
+        // Without the grant to read or list accounts, the form is blank and suggests none.
+        const writer = await member([{ object: 'contacts', actions: ['create'] }]);
+        const unknown = await writer.get(`${data}/contacts/new?account_id=${account}`);
+        assert.equal(unknown.status, 200, unknown.text);
+        assert.equal(valueAt(unknown, 'account_id'), '');
+        assert.ok(!unknown.text.includes(name));
         const blank = await admin.get(`${data}/contacts/new?account_id=x&last_name=Forged`);
         assert.equal(blank.status, 200);
         assert.doesNotMatch(blank.text, /value="Forged"/);
@@ -669,6 +694,8 @@ onBothDrivers(
         const choices = { 'column.0': 'name', 'column.1': 'city', 'column.2': 'website', 'column.3': '' };
         const assigned = await admin.post(action, { ...values, ...choices, step: '' });
         assert.match(readable(assigned.text), /2 records to be created, 0 lines with errors\./);
+        assert.match(assigned.text, /name="step" value="import">Import 2 records</);
+        assert.doesNotMatch(assigned.text, /Download errors/);
         assert.deepEqual(chosen(assigned.text), ['name', 'city', 'website', '']);
         const form = formOf(assigned);
         const sent = { ...form.values, ...choices, step: 'import' };
@@ -711,6 +738,7 @@ onBothDrivers(
       assert.match(messageOf(invalid), /^owner_id/);
       const checked = await admin.post(action, { ...values, 'column.0': 'lead_score' });
       assert.match(readable(checked.text), /Download errors/);
+      assert.doesNotMatch(checked.text, /name="step" value="import"/, 'no line can be imported');
       const form = formOf(checked);
       const file = await admin.post(form.action, {
         ...form.values,
@@ -730,14 +758,29 @@ onBothDrivers(
         assert.ok(!/[,\n]=1\+1/.test(file.text), `${query}: ${file.text}`);
         assert.match(file.text, /'=1\+1/);
       }
+      await make('leads', { last_name: 'Negative', lead_score: -5 });
+      assert.match(
+        (await admin.get(`${data}/leads/export?q=negative`)).text,
+        /,-5,/,
+        'a number is no formula',
+      );
       const page = `${data}/accounts/import`;
       const content = Buffer.from('name\nTwice').toString('base64');
+      const none = await fill(admin, page, {});
+      assert.deepEqual([none.status, messageOf(none)], [400, 'choose a file']);
       const { action, values } = formOf(await fill(admin, page, { file: content }));
+      // Another file is checked first, whatever button is pressed.
+      const another = Buffer.from('name\nOther file\nOther file too').toString('base64');
+      const replaced = await admin.post(action, { ...values, file: another, step: 'import' });
+      assert.match(replaced.text, /2 records to be created/);
+      assert.equal(valueAt(replaced, 'content'), another);
       await follow(admin, await admin.post(action, { ...values, step: 'import' }));
       const again = await admin.post(action, { ...values, step: 'import' });
       assert.equal(again.status, 400);
       assert.match(messageOf(again), /^this form was already submitted/);
-      const list = await instance().call('GET /api/v1/accounts?name=Twice', { key: acme.key });
+      const list = await instance().call('GET /api/v1/accounts?name=Twice&name=Other+file', {
+        key: acme.key,
+      });
       assert.equal((list.json.data as unknown[]).length, 1);
     });
 
@@ -760,6 +803,9 @@ onBothDrivers(
       assert.deepEqual([stranger.status, stranger.headers.get('location')], [303, '/setup/login']);
       assert.equal((await send(120, admin)).status, 403, 'the body is read but contains no token');
       assert.equal((await send(121, admin)).status, 400);
+      const content = 'x'.repeat(1024 * 1024);
+      const plain = await admin.post(`${data}/accounts/import`, { content });
+      assert.equal(plain.status, 413, 'a form without a file has the usual limit');
       const beta = await instance().organization(fresh('beta'));
       assert.equal((await send(121, await signIn(instance(), administratorOf(beta)))).status, 403);
     });
@@ -769,19 +815,20 @@ onBothDrivers(
       const disposition = (name: string) => `content-disposition: form-data; name="${name}"`;
       const part = (head: string, content: string) => `--b\r\n${head}\r\n\r\n${content}\r\n`;
       /**
-       * Sends the start of a form with a Content-Length. Returns the response, which can arrive before the
-       * form is complete.
+       * Sends the start of a form with a Content-Length or, if the length is negative, a complete form in chunks. Returns
+       * the response, which can arrive before the form is complete.
        */
       const send = async (start: string | Buffer, length = Buffer.byteLength(start)) => {
         const cookie = [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
         const headers = {
           'content-type': 'multipart/form-data; boundary=b',
-          'content-length': String(length),
+          ...(length >= 0 && { 'content-length': String(length) }),
           'sec-fetch-site': 'same-origin',
           cookie,
         };
         const sending = request(`${instance().url}${page}`, { method: 'POST', headers });
-        sending.write(start);
+        if (length < 0) sending.end(start);
+        else sending.write(start);
         const [response] = (await once(sending, 'response')) as [IncomingMessage];
         const answer = { status: response.statusCode, text: await text(response) };
         sending.destroy();
@@ -819,6 +866,9 @@ onBothDrivers(
           (await send(`${await token()}${part(disposition(name), 'x')}--b--\r\n`)).status;
         assert.equal(await named('n'.repeat(101)), 400);
         assert.equal(await named('n'.repeat(2_000_000)), 400);
+        const value = async (length: number) =>
+          (await send(`${await token()}${part(disposition('match'), 'x'.repeat(length))}--b--\r\n`)).status;
+        assert.equal(await value(4097), 400, 'a value is never cut');
         const lines = 'a: b\r\n'.repeat(400_000);
         const headers = await send(`${await token()}--b\r\n${lines}\r\nx\r\n--b--\r\n`);
         assert.equal(headers.status, 400);
@@ -832,6 +882,8 @@ onBothDrivers(
         const decoded = await send(Buffer.concat([Buffer.from(before), umlauts, Buffer.from(after)]));
         assert.deepEqual([decoded.status, /larger than 5 MiB/.test(decoded.text)], [400, true]);
         assert.equal((await send(await token(), 15 * 1024 * 1024 + 1)).status, 413);
+        const chunked = `${await token()}${file('x'.repeat(15 * 1024 * 1024))}--b--\r\n`;
+        assert.equal((await send(chunked, -1)).status, 413, 'without a Content-Length');
         assert.equal((await send(`${await token()}${file('name\nx')}`)).status, 400, 'the form is truncated');
       });
     });
@@ -852,6 +904,7 @@ onBothDrivers(
         ]),
       );
       const form = formOf(await admin.get(`${data}/loose/new`));
+      assert.equal(form.values.p_int64, '', 'the default 0 looks like a blank input');
       const done = await admin.post(form.action, { ...form.values, ...fields });
       const page = await follow(admin, done);
       const id = /loose\/(\d+)/.exec(done.headers.get('location') ?? '')?.[1] ?? '';

@@ -2,10 +2,14 @@
 // stay in English.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { errors } from '../../engine/errors.ts';
+import { type Expectation, errors, type IssueReason, reasonKey } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/index.ts';
+import { NameError } from '../../engine/tables/index.ts';
+import { IdentityError } from '../../plugins/access/identity/identity-error.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
+import type { Language } from '../../plugins/admin-ui/shell/catalogue.ts';
 import { messageIn } from '../../plugins/admin-ui/shell/errors/error-message.ts';
+import { issueMessageIn } from '../../plugins/admin-ui/shell/errors/issue-message.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { assertGerman, namesIn } from '../support/german.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -71,14 +75,141 @@ test('errors of the API have German messages with their parameters', () => {
       'Der Import wurde unterbrochen, nachdem mindestens 1.200 Zeilen verarbeitet wurden. Bereits angelegte oder aktualisierte Datensätze bleiben erhalten. Prüfen Sie die Liste, bevor Sie den Rest der Datei importieren.',
     ],
     [errors.rejectedByModule('The lead is blocked', 'Call first.'), 'The lead is blocked. Call first.'],
+    [errors.rejectedByModule('The lead is blocked', undefined), 'The lead is blocked'],
+    [errors.importInterrupted(0), /^Der Import wurde unterbrochen\. Bereits angelegte/],
+    [errors.importTooSlow(60), /^Der Import hat länger als 60 Minuten gedauert\./],
+    [errors.customFieldExists('size', false), /„size“ existiert bereits\. Wählen Sie einen anderen Namen\.$/],
+    [errors.customFieldExists('size', true), /„size“ existiert bereits\. Es wurde gelöscht/],
+    [errors.ambiguousMatch(['phone', 'mobile']), /denselben Wert: phone, mobile\./],
+    [errors.duplicateInBatch(['code', 'lot']), 'Mehrere Datensätze haben denselben Wert: code, lot.'],
+    [errors.outsideScope('leads', 'update'), /Dafür benötigen Sie das Recht leads:update\.$/],
+    [errors.quotaExceeded(10, 'records'), /hat ihr Limit von 10 Datensätzen erreicht/],
+    [errors.quotaExceeded(10, 'megabytes'), /hat ihr Limit von 10 MB für Datensätze erreicht/],
+    [errors.quotaExceeded(10, 'customFields', 'leads'), /Limit von 10 eigenen Feldern für leads erreicht/],
+    [errors.mergeConflict('leads', []), /^Mehrere Datensätze in leads hätten dieselben eindeutigen Werte\./],
+    [errors.mergeConflict('leads', ['code', 'lot']), /^Mehrere Datensätze in leads .*Wert: code, lot\./],
+    [
+      errors.mergeNotUndoable({ kind: 'notInTrash', id: '7' }),
+      /: Der Datensatz 7 liegt nicht im Papierkorb\.$/,
+    ],
+    [errors.mergeNotUndoable({ kind: 'exists', id: '7' }), /: Der Datensatz 7 existiert\.$/],
+    [errors.mergeNotUndoable({ kind: 'fieldsChanged', resource: 'leads' }), /: Die Felder von leads wurden/],
+    [
+      errors.mergeNotUndoable({ kind: 'notWritable' }),
+      /: Sie hat Felder geändert, die Sie nicht ändern dürfen/,
+    ],
+    [errors.mergeNotUndoable({ kind: 'missingReference' }), /: Ein Datensatz, auf den der andere verweist/],
     // Errors that cannot appear on pages have a message by status.
     [errors.filterRequired(), 'Die Anfrage ist ungültig.'],
     [errors.sendFailed(undefined), 'Es ist ein Fehler aufgetreten. Versuchen Sie es später erneut.'],
   ] as const;
   for (const [error, message] of messages) {
-    assert.equal(messageIn(error, 'de'), message);
+    if (typeof message === 'string') assert.equal(messageIn(error, 'de'), message);
+    else assert.match(messageIn(error, 'de'), message);
     assert.equal(messageIn(error, 'en'), error.message);
   }
+});
+
+test('errors of names, users and passwords have German messages with their parameters', () => {
+  const email = 'ada@acme.example';
+  for (const [error, message] of [
+    [new NameError('a', { kind: 'length', max: 30 }), 'Der Name muss 1 bis 30 Zeichen lang sein.'],
+    [new NameError('b', { kind: 'characters', character: 'U+202E' }), /\(gefunden: U\+202E\)\.$/],
+    [
+      new IdentityError('c', { kind: 'passwordLength', min: 8, max: 256 }),
+      /muss 8 bis 256 Zeichen lang sein/,
+    ],
+    [new IdentityError('d', { kind: 'passwordLikeUser' }), /darf nicht die E-Mail-Adresse oder der Name/],
+    [new IdentityError('e', { kind: 'passwordTooCommon' }), /^Dieses Passwort ist zu verbreitet\./],
+    [new IdentityError('f', { kind: 'invalidEmail' }), 'Das ist keine gültige E-Mail-Adresse.'],
+    [
+      new IdentityError('g', { kind: 'userExists', email }),
+      /E-Mail-Adresse ada@acme\.example existiert bereits/,
+    ],
+    [
+      new IdentityError('h', { kind: 'userJustAdded', email }),
+      /^ada@acme\.example wurde gerade durch eine andere/,
+    ],
+    [new IdentityError('i', { kind: 'alreadyMember', email }), /^ada@acme\.example ist bereits Mitglied/],
+    [new IdentityError('j', { kind: 'unusableLink' }), /^Dieser Link kann nicht verwendet werden/],
+    [new IdentityError('k', { kind: 'memberMissing' }), 'Dieses Mitglied existiert nicht.'],
+    [new IdentityError('l', { kind: 'verifiedUser' }), /mit bestätigter E-Mail-Adresse nicht zurücksetzen/],
+    [new IdentityError('m', { kind: 'userDisabled' }), 'Dieser Benutzer ist deaktiviert.'],
+  ] as const) {
+    if (typeof message === 'string') assert.equal(messageIn(error, 'de'), message);
+    else assert.match(messageIn(error, 'de'), message);
+    assert.equal(messageIn(error, 'en'), error.message);
+  }
+});
+
+test('reasons why a value is invalid have German messages with their parameters', () => {
+  const transition = { kind: 'transition', allowed: ['a', 'b'], isNew: false } as const;
+  const reasons: readonly (readonly [reason: IssueReason, message: string])[] = [
+    [{ kind: 'characters' }, 'Der Wert enthält Zeichen, die nicht gespeichert werden können.'],
+    [{ kind: 'expected', expects: undefined }, 'Der Wert ist ungültig.'],
+    [{ kind: 'min', limit: 3 }, 'Geben Sie mindestens 3 ein.'],
+    [{ kind: 'max', limit: 3 }, 'Geben Sie höchstens 3 ein.'],
+    [
+      {
+        kind: 'rules',
+        reasons: [
+          { kind: 'closed', values: ['x', 'y'] },
+          { kind: 'pattern', pattern: '^z$' },
+        ],
+      },
+      'Wählen Sie einen dieser Werte: x, y. Der Wert entspricht nicht dem Muster ^z$.',
+    ],
+    [{ kind: 'notMember' }, 'Diese Person ist kein Mitglied der Organisation.'],
+    [
+      { kind: 'duplicate', isCombination: true },
+      'Ein anderer Datensatz hat in diesen Feldern dieselben Werte.',
+    ],
+    [{ kind: 'duplicate', isCombination: false }, 'Ein anderer Datensatz hat denselben Wert.'],
+    [
+      { ...transition, previous: 'p', value: 'v' },
+      'Eine Änderung von „p“ in „v“ ist nicht möglich. Möglich: a, b.',
+    ],
+    [
+      { ...transition, value: 'v' },
+      'Solange das Feld leer ist, ist eine Änderung in „v“ nicht möglich. Möglich: a, b.',
+    ],
+    [
+      { ...transition, previous: 'p', value: undefined, allowed: [] },
+      'Der Wert „p“ kann nicht entfernt werden. Der Wert kann nicht geändert werden.',
+    ],
+    [
+      { ...transition, value: 'v', isNew: true },
+      'Ein neuer Datensatz kann nicht den Wert „v“ haben. Möglich: a, b.',
+    ],
+    [
+      { ...transition, value: undefined, isNew: true },
+      'Ein neuer Datensatz benötigt hier einen Wert. Möglich: a, b.',
+    ],
+  ];
+  const expectations: readonly (readonly [expects: Expectation, message: RegExp])[] = [
+    [{ type: 'boolean' }, /true oder false/],
+    [{ type: 'currency' }, /Währungscode nach ISO 4217/],
+    [{ type: 'customValues' }, /Werte der eigenen Felder/],
+    [{ type: 'integer', min: 1, max: 9 }, /ganze Zahl von 1 bis 9/],
+    [{ type: 'list' }, /^Die Liste enthält ungültige Werte/],
+    [{ type: 'member' }, /^Wählen Sie ein Mitglied/],
+    [{ type: 'money', currency: 'CHF' }, /12\.50 CHF/],
+    [{ type: 'record' }, /^Wählen Sie einen Datensatz aus\.$/],
+    [{ type: 'recordOf', resources: ['leads', 'accounts'] }, /aus: leads, accounts\.$/],
+    [{ type: 'records', max: 5 }, /höchstens 5 Datensätze/],
+    [{ type: 'string' }, /^Geben Sie einen Text ein\.$/],
+    [{ type: 'text', maxLength: 500 }, /höchstens 500 Zeichen/],
+  ];
+  const messageOf = (reason: IssueReason, language: Language) =>
+    issueMessageIn({ field: 'x', message: 'x is wrong', [reasonKey]: reason }, language);
+  for (const [reason, message] of reasons) {
+    assert.equal(messageOf(reason, 'de'), message);
+    assert.equal(messageOf(reason, 'en'), 'x is wrong');
+  }
+  for (const [expects, message] of expectations)
+    assert.match(messageOf({ kind: 'expected', expects }, 'de'), message);
+  // A text of a definition or a module.
+  assert.equal(messageOf({ kind: 'message' }, 'de'), 'x is wrong');
 });
 
 onBothDrivers(

@@ -3,19 +3,23 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { dayRanges } from '../../plugins/admin-ui/records/day-ranges.ts';
+import { countText } from '../../plugins/admin-ui/records/list-page.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const opportunities = '/setup/o/acme/data/opportunities';
+const flags = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((letter) => `is_${letter}`);
 const holidays = {
   file: 'holidays.yaml',
   text: `common: all
 fields:
   name: { type: string }
   day: { type: date, nullable: true }
-filters: [{ field: day, operators: [gte, lte] }]
+  start: { type: date, nullable: true }
+  ${flags.map((name) => `${name}: { type: boolean }`).join('\n  ')}
+filters: [{ field: day, operators: [gte, lte] }, { field: start, operators: [gte] }, ${flags.join(', ')}]
 `,
 };
 
@@ -152,7 +156,9 @@ onBothDrivers(
         ['sort[field]', 'stage'],
         ['sort[direction]', 'desc'],
       ]);
-      const redirect = await admin.get(`${opportunities}?q=Deal&${chosen}`);
+      const redirect = await admin.get(
+        `${opportunities}?q=Deal&page=2&cursor=x&sort=name&dir=desc&${chosen}`,
+      );
       assert.equal(redirect.status, 303);
       assert.equal(redirect.headers.get('location'), `${opportunities}?q=Deal&sort=stage%2C-amount`);
       const list = await get(redirect.headers.get('location') ?? '');
@@ -178,6 +184,15 @@ onBothDrivers(
         ])}`,
       );
       assert.equal(single.headers.get('location'), `${opportunities}?sort=amount&dir=desc`);
+      for (const [sort, keys] of [
+        ['name', 2],
+        ['stage,-amount', 3],
+        ['stage,amount,name', 4],
+        ['stage,amount,probability,name', 4],
+      ] as const) {
+        const { text } = await get(`${opportunities}?sort=${sort}`);
+        assert.equal(text.match(/name="sort\[field\]"/g)?.length, keys, `${sort}: one more, up to four`);
+      }
     });
 
     test('views keep several sort keys and days relative to today', async () => {
@@ -210,7 +225,19 @@ onBothDrivers(
         [...new Set(names)].toSorted(),
         Array.from({ length: 7 }, (_, day) => nameOf(54 + day)),
       );
-      assert.doesNotMatch((await get(`${opportunities}?by=stage`)).text, /\[within\]/);
+      for (const by of ['opportunities?by=stage', 'opportunities?by=amount', 'holidays?by=start'])
+        assert.doesNotMatch((await get(`/setup/o/acme/data/${by}`)).text, /\[within\]/, by);
+    });
+
+    test('the filter menu offers the first six fields with known values', async () => {
+      const { text } = await get('/setup/o/acme/data/holidays');
+      assert.deepEqual(
+        [...text.matchAll(/<select id="quick-(\w+)[^>]*>(.*?)<\/select>/g)].map(([, name, options = '']) => [
+          name,
+          [...options.matchAll(/value="(\w*)"/g)].map(([, value]) => value),
+        ]),
+        flags.slice(0, 6).map((name) => [name, ['', 'true', 'false']]),
+      );
     });
 
     test('the chosen columns of a list are remembered, and others are not affected', async () => {
@@ -236,6 +263,8 @@ onBothDrivers(
         const columns = names.map((name): [string, string] => ['columns', name]);
         const chosen = await visitor.get(`${opportunities}?${new URLSearchParams([...hidden, ...columns])}`);
         assert.equal(chosen.status, 303);
+        const cookie = chosen.headers.getSetCookie().find((each) => each.startsWith('crm_columns='));
+        if (names.length > 0) assert.match(cookie ?? '', /; Max-Age=31536000\b/, 'for a year');
         return get(chosen.headers.get('location') ?? '', visitor);
       };
       assert.deepEqual(columnsIn(await choose('amount', 'probability')), ['Amount', 'Probability']);
@@ -278,6 +307,13 @@ onBothDrivers(
   },
   { sources: await sourcesWith(holidays) },
 );
+
+test('the number of records in a list is an estimate above 10,000', () => {
+  const shown = { page: 2, count: 20, size: 20 };
+  assert.equal(countText(10_000, shown, 'en'), '21–40 of 10,000');
+  assert.equal(countText(10_001, shown, 'en'), '21–40 of about 10,001');
+  assert.equal(countText(10_001, shown, 'de'), '21–40 von etwa 10.001');
+});
 
 describe('ranges of days', () => {
   const msPerDay = 86_400_000;

@@ -89,7 +89,9 @@ onBothDrivers(
       const record = await admin.get(`${firms}/${id}`);
       assert.match(record.text, new RegExp(`href="${firms}/${id}/merge">Merge another firm<`));
       const form = `${firms}/${id}/merge`;
-      assert.match((await admin.get(form)).text, new RegExp(`<option value="Ledger Ltd \\(${from}\\)">`));
+      const suggested = (await admin.get(form)).text;
+      assert.match(suggested, new RegExp(`<option value="Ledger Ltd \\(${from}\\)">`));
+      assert.ok(!suggested.includes(`<option value="Ledger (${id})">`), 'not the record itself');
       for (const other of ['Ledger Ltd', `Ledger Ltd (${from})`, String(from)]) {
         const found = await admin.submit(form, form, { other });
         assert.equal(found.headers.get('location'), `${firms}/merge?id=${id}&id=${from}`, other);
@@ -102,6 +104,8 @@ onBothDrivers(
       ] as const) {
         const rejected = await admin.submit(form, form, { other });
         assert.deepEqual([rejected.status, readable(rejected.text).includes(problem)], [400, true], other);
+        const offers = rejected.text.includes(`<option value="Ledger Ltd (${from})">`);
+        assert.equal(offers, other !== 'nothing', 'suggests what it has searched for');
       }
       await send(`DELETE /firms/${another}`);
       const reader = await signIn(
@@ -174,12 +178,12 @@ onBothDrivers(
         new RegExp(`href="${undo}\\?from&#x3D;${from}">Undo the merge of firm ${from}<`),
       );
       assert.equal(titleOf(await admin.get(link)), `Undo the merge of firm ${from} into Kept?`);
-      const reader = await signIn(
-        instance(),
-        await limitedPerson(instance(), acme, ['firms:list', 'firms:read', 'firms:update']),
-      );
-      assert.doesNotMatch((await reader.get(`${firms}/${id}`)).text, /Undo the merge/);
-      assert.equal((await reader.get(link)).status, 403);
+      for (const grant of ['firms:update', 'firms:restore']) {
+        const person = await limitedPerson(instance(), acme, ['firms:list', 'firms:read', grant]);
+        const reader = await signIn(instance(), person);
+        assert.doesNotMatch((await reader.get(`${firms}/${id}`)).text, /Undo the merge/, grant);
+        assert.equal((await reader.get(link)).status, 403, grant);
+      }
       await send(`PATCH /firms/${id}`, { code: '' });
       await send(`POST /firms/${from}/restore`);
       const late = await admin.submit(link, undo, {});
@@ -264,6 +268,12 @@ onBothDrivers(
       const reader = await visitor('firms:list', 'firms:read', 'firms:delete');
       assert.doesNotMatch((await reader.get(firms)).text, /data-pair/);
       assert.equal((await open([id, from], reader)).status, 403);
+      const merger = await visitor('firms:list', 'firms:read', 'firms:update', 'firms:delete');
+      const pair = [await create('firms', { name: 'C' }), await create('firms', { name: 'D' })];
+      const merged = await submit(await open(pair, merger), pair, merger);
+      const after = await merger.get(merged.headers.get('location') ?? '');
+      assert.equal(messageOf(after), 'The records were merged into C.');
+      assert.doesNotMatch(after.text, /\/unmerge"/, 'without the grant to restore');
       const unfinanced = await visitor('firms:*');
       assert.doesNotMatch((await open([id, from], unfinanced)).text, /Margin/);
       const scoped = await visitor('firms:*:small');

@@ -128,6 +128,11 @@ onBothDrivers(
       );
       const activity = await admin.get('/setup/o/acme/activity');
       assert.match(activity.text, /Note \d+ created/);
+      // A record opened from a list stays in this list.
+      const listed = await admin.get(`${data}/${record}?list=sort%3Did`);
+      const form = formsOf(listed).find(({ action }) => action.startsWith(`${data}/${record}/notes`));
+      const added = await admin.post(form?.action ?? '', { ...form?.values, text: 'From the list' });
+      assert.equal(added.headers.get('location'), `${data}/${record}?list=sort%3Did&done=note-added`);
       // Notes are not changes to records.
       const { json } = await call(`GET /${record}/history`);
       assert.equal((json.data as unknown[]).length, 2);
@@ -180,7 +185,8 @@ onBothDrivers(
       // A note is found only under its own record.
       const wrong = `${data}/${own}/notes/${note.rows[0]?.id}`;
       for (const action of ['edit', 'delete'])
-        assert.equal((await admin.get(`${wrong}/${action}`)).status, 404);
+        for (const path of [wrong, `${data}/${own}/notes/x`])
+          assert.equal((await admin.get(`${path}/${action}`)).status, 404, path);
       assert.deepEqual(await storedNotes(foreign), ['Seen']);
     });
 

@@ -9,7 +9,7 @@ import type { Field } from '../../engine/fields/field.ts';
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { fieldLabel, humanize, inSentence } from '../../engine/fields/labels.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
-import { iconNames } from '../../plugins/admin-ui/shell/icon.ts';
+import { iconNames, initialsOf } from '../../plugins/admin-ui/shell/icon.ts';
 import { runCommand } from '../support/command-line.ts';
 import { settled } from '../support/erasures.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
@@ -118,6 +118,18 @@ describe('labels', () => {
   test('a declared label replaces the derived one', () => {
     assert.deepEqual([fieldLabel(field), fieldLabel({ ...field, label: 'Y' })], ['X', 'Y']);
   });
+});
+
+test('initials are the first letters of the first and the last word of a name', () => {
+  for (const [name, initials] of [
+    ['Ada', 'A'],
+    ['ada king lovelace', 'AL'],
+    ['ada.lovelace@people.example', 'AL'],
+    ['(Émile) - zola', 'ÉZ'],
+    ['7 of 9', '79'],
+    ['@', ''],
+  ] as const)
+    assert.equal(initialsOf(name), initials, name);
 });
 
 test('every icon of the definition language exists', () => {

@@ -101,6 +101,19 @@ onBothDrivers(
       assert.match((await browser.get(`${list}/${large}`)).text, /471,?147,?711/);
     });
 
+    test('shows email addresses of members if the profile grants them', async () => {
+      const owner = await makePerson(instance(), [{ organization: acme }]);
+      const body = { title: 'Owned deal', owner_id: Number(owner.id) };
+      const { json } = await instance().call('POST /api/v1/deals', { key: acme.key, body });
+      const readers: Grant = { object: 'deals', actions: ['list', 'read'] };
+      for (const more of [[], [{ object: 'members', actions: ['list'] }]] as const) {
+        const { browser } = await viewer(readers, ...more);
+        const { text } = await browser.get(`${list}/${json.id}`);
+        assert.match(text, /Owned deal/);
+        assert.equal(text.includes(owner.email), more.length > 0);
+      }
+    });
+
     test('rejects all changes', async () => {
       const { browser, person } = await viewer(everything, { object: 'deals.finance', actions: ['*'] });
       const _csrf = await browser.token(list);
@@ -202,6 +215,13 @@ onBothDrivers(
         const admin = await signIn(instance(), administratorOf(acme));
         admin.cookies.set(cookie, browser.cookies.get(cookie) ?? '');
         await isUnlimited(admin);
+      });
+
+      test('is ignored if it does not contain an ID', async () => {
+        const { browser } = await viewer(writers);
+        const [, session] = (browser.cookies.get(cookie) ?? '').split('.');
+        browser.cookies.set(cookie, `x.${session}`);
+        await isUnlimited(browser);
       });
 
       test('is ignored in another organization', async () => {

@@ -79,8 +79,7 @@ export async function createMemberReset(
     .where('m.user_id', '=', user)
     .executeTakeFirst();
   if (row === undefined) throw new IdentityError('this member does not exist', { kind: 'memberMissing' });
-  if (row.organization_id === null || row.organization_id !== organization)
-    throw new IdentityError(notAloneText, { kind: 'verifiedUser' });
+  if (row.organization_id !== organization) throw new IdentityError(notAloneText, { kind: 'verifiedUser' });
   if (row.disabled_at !== null) throw new IdentityError('this user is disabled', { kind: 'userDisabled' });
   const link = await insertReset(tables, user, organization, adminLinkMs);
   await recordChanges(tables, actor, {

@@ -1,7 +1,7 @@
 // Login: its response, its cookie, and identical responses to an unknown email address and a wrong password.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { administratorOf } from '../../support/forms.ts';
+import { administratorOf, signIn } from '../../support/forms.ts';
 import { type Organization, onBothDrivers, startInstance } from '../../support/instance.ts';
 import { hashesDuring, realCost } from '../../support/low-cost.ts';
 import {
@@ -80,6 +80,9 @@ onBothDrivers('login', (instance) => {
     const answer = await post({ email: nobody.email, password: nobody.password });
     assert.equal(answer.status, 200);
     assert.deepEqual(answer.json.organizations, []);
+    const browser = await signIn(instance(), nobody);
+    assert.equal((await browser.get('/setup')).headers.get('location'), '/setup/me');
+    assert.match((await browser.get('/setup/me')).text, /You are not a member of any organization\./);
   });
 
   describe('the cookie', () => {
@@ -153,6 +156,8 @@ onBothDrivers('login', (instance) => {
       ['JSON as text/plain', JSON.stringify(right), 'text/plain'],
       ['invalid UTF-8', Buffer.from('{"email":"a@b.example","password":"\xff"}', 'latin1')],
       ['a lone surrogate', '{"email":"a@b.example","password":"\\ud800"}'],
+      ['organization: 7', { ...right, organization: 7 }],
+      ['organization: "a\\0b"', { ...right, organization: 'a\0b' }],
       ...values.flatMap((value): [string, unknown][] => [
         [`email: ${JSON.stringify(value)}`, { ...right, email: value }],
         [`password: ${JSON.stringify(value)}`, { ...right, password: value }],

@@ -25,10 +25,10 @@ onBothDrivers('names of people', (instance) => {
   });
 
   /** Invites a person, and returns the page on which they accept the invitation. */
-  const invite = async (email: string, name = '') => {
+  const invite = async (email: string, name = '', by = admin) => {
     const page = `/setup/o/${acme.slug}/members`;
-    const profile = await optionOf(admin, `${page}/invite`, 'administrator');
-    const answer = await admin.submit(page, `${page}/invite`, { email, name, profile });
+    const profile = await optionOf(by, `${page}/invite`, 'administrator');
+    const answer = await by.submit(page, `${page}/invite`, { email, name, profile });
     assert.equal(answer.status, 200, problemOf(answer));
     const path = new URL(shownIn(answer, 'link')).pathname;
     const code = shownIn(answer, 'invitation-code');
@@ -56,8 +56,15 @@ onBothDrivers('names of people', (instance) => {
 
   test('the inviter can suggest the name', async () => {
     const email = `${fresh('guest')}@people.example`;
-    const { form } = await invite(email, 'Grace Hopper');
+    const inviter = await makePerson(instance(), [{ organization: acme }]);
+    const by = await signIn(instance(), inviter);
+    await by.submit('/setup/me', '/setup/me/name', { name: 'Ada <i>& Sons' });
+    const { form, accept } = await invite(email, 'Grace Hopper', by);
     assert.match(form, /name="name"[^>]* value="Grace Hopper" required/);
+    assert.ok(form.includes(`Ada &lt;i&gt;&amp; Sons (${inviter.email}) has invited you`), form);
+    const rejected = await accept({ name: 'Grace', password: 'short' });
+    assert.equal(rejected.status, 400);
+    assert.match(rejected.text, /name="name"[^>]* value="Grace" required/, 'the form keeps the name');
   });
 
   test('an invitation accepted by a program without a name leaves the user without a name', async () => {

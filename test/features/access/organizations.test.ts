@@ -67,7 +67,7 @@ onBothDrivers('organizations', (instance) => {
     if (way === 'key') return { authorization: `Bearer ${keys[who]}` };
     return { ...people[who]?.[way === 'cookie' ? 'byCookie' : 'byToken'] };
   };
-  const writes = (method: string) => method !== 'GET';
+  const writes = (method: string) => method !== 'GET' && method !== 'HEAD';
   const call = (method: string, path: string, headers: Record<string, string>) =>
     instance().call(`${method} ${path}`, {
       headers,
@@ -319,6 +319,7 @@ onBothDrivers('organizations', (instance) => {
         const cookie = { cookie: String(people['one all']?.byCookie.cookie), ...headers() };
         const before = (await call('GET', path, cookie)).text;
         assert.match(before, /Old/, 'reads are always allowed');
+        assert.equal((await call('HEAD', path, cookie)).status, 200);
         const writes = [
           ['POST', '/api/v1/leads', 201],
           ['PUT', path, 200],

@@ -5,6 +5,7 @@ import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { type Tables, tablesOf, transaction } from '../../../engine/tables/handle.ts';
 import { listRows } from '../../../engine/tables/rows.ts';
+import { createKey, revokeAllKeys } from '../../../plugins/access/api-keys/keys.ts';
 import { linkIdentity } from '../../../plugins/access/identity/identities.ts';
 import {
   disableUser,
@@ -28,6 +29,7 @@ import {
   changeSecondFactors,
   endAllSessions,
   endSession,
+  endSessionsOfAllUsers,
   membershipRows,
   startSession,
   storeSessionsUsed,
@@ -37,12 +39,15 @@ import {
   changeLanguage,
   changeName,
   changePassword,
+  findUser,
 } from '../../../plugins/access/identity/users.ts';
+import { cancelAllInvites, invite as inviteTo } from '../../../plugins/access/members/invites.ts';
 import { profileId } from '../../../plugins/access/profiles/profiles.ts';
 import { generateRecoveryCodes, storeTotp } from '../../../plugins/access/second-factor/codes.ts';
 import { runCommand } from '../../support/command-line.ts';
 import {
   administratorOf,
+  formsOf,
   optionOf,
   problemOf,
   readable,
@@ -132,21 +137,31 @@ onBothDrivers('users with one email address', (instance, driver) => {
 
   test('the same password in two organizations logs in to separate users', async () => {
     const email = address();
-    await join(acme, email, attackers);
-    const before = await login(email, attackers);
     await join(beta, email, attackers);
-    assert.deepEqual(organizationsAt(await login(email, attackers)), ['acme']);
-    assert.deepEqual(organizationsAt(await login(email, attackers, 'beta')), ['beta']);
+    const before = await login(email, attackers);
+    await join(acme, email, attackers);
+    const elsewhere = await instance().organization(fresh('org'));
+    await makePerson(instance(), [{ organization: elsewhere }], { email, password: victims });
+    // An updated row moves within its table.
+    await changeName(tablesOf(instance().database), String((before.json.user as { id: number }).id), 'Ann');
+    assert.deepEqual(organizationsAt(await login(email, attackers)), ['beta'], 'the oldest user');
+    assert.deepEqual(organizationsAt(await login(email, attackers, 'acme')), ['acme']);
     assert.deepEqual(told(await login(email, attackers, 'gamma')), told(await login(address(), 'wrong')));
     const me = await instance().call('GET /auth/me', {
       headers: { authorization: `Bearer ${before.json.access_token}` },
     });
-    assert.deepEqual(organizationsAt(me), ['acme']);
+    assert.deepEqual(organizationsAt(me), ['beta']);
 
     const browser = visitor(instance());
     const answer = await browser.submit('/setup/login', '/setup/login', { email, password: attackers });
     assert.equal(answer.status, 401);
     assert.equal(problemOf(answer), severalUsers);
+    assert.deepEqual(
+      [...answer.text.matchAll(/<option value="([^"]*)"/g)].map(([, slug]) => slug),
+      ['beta', 'acme'],
+      'only the organizations of users with this password',
+    );
+    assert.equal(formsOf(answer)[0]?.values.email, email);
     const chosen = { email, password: attackers, organization: 'beta' };
     assert.equal((await browser.submit('/setup/login', '/setup/login', chosen)).status, 303);
     assert.equal((await browser.get('/setup')).headers.get('location'), '/setup/o/beta');
@@ -160,7 +175,9 @@ onBothDrivers('users with one email address', (instance, driver) => {
     const accepted = await browser.submit(path, path, { code, password: victims });
     const page = accepted.headers.get('location') ?? '';
     assert.equal(page, '/setup/login?done=invite-accepted&organization=beta');
-    const login = () => browser.submit(page, '/setup/login', { email, password: victims });
+    const login = (password = victims) => browser.submit(page, '/setup/login', { email, password });
+    const wrong = await login('wrong');
+    assert.deepEqual([wrong.status, formsOf(wrong)[0]?.values.organization], [401, 'beta']);
     assert.equal((await login()).status, 303);
     assert.equal((await browser.get('/setup')).headers.get('location'), '/setup/o/beta');
     const plain = await browser.submit('/setup/login', '/setup/login', { email, password: victims });
@@ -376,7 +393,14 @@ onBothDrivers('users with one email address', (instance, driver) => {
       await named('b', 'bea'),
     ];
     await named('a', 'Bea', acme);
-    const [bea, cleo, nameless, dora, bea2] = ids;
+    const [bea = assert.fail(), cleo, nameless, dora, bea2] = ids;
+    // An updated row moves within its table.
+    await tables
+      .updateTable('crm_memberships')
+      .set({ created_at: new Date() })
+      .where('user_id', '=', bea)
+      .execute();
+    await changeName(tables, bea, 'bea');
     const admin = gamma.user;
     const listed = await listMembers(tables, gamma.id);
     assert.deepEqual(
@@ -399,6 +423,32 @@ onBothDrivers('users with one email address', (instance, driver) => {
     });
     for (const id of [String(dora), namesake.id])
       assert.equal((await findMember(tables, gamma.id, id)).id, id);
+  });
+
+  test("a user's memberships are listed by the names of their organizations, and found by name or slug", async () => {
+    const tables = tablesOf(instance().database);
+    const organizations: Organization[] = [];
+    for (const name of ['Twin', 'apple', 'twin', 'Banana']) {
+      const organization = await instance().organization(fresh('fruit'));
+      await tables.updateTable('crm_organizations').set({ name }).where('id', '=', organization.id).execute();
+      organizations.push(organization);
+    }
+    const [twin, apple, twin2, banana] = organizations.map(({ slug }) => slug);
+    const { id } = await makePerson(
+      instance(),
+      organizations.map((organization) => ({ organization })),
+    );
+    // An updated row moves within its table.
+    await tables
+      .updateTable('crm_organizations')
+      .set({ name: 'twin' })
+      .where('slug', '=', String(twin))
+      .execute();
+    const found = async (...words: readonly string[]) =>
+      (await listRows(tables, membershipRows, id, { words })).map(({ slug }) => slug);
+    assert.deepEqual(await found(), [apple, banana, twin, twin2]);
+    assert.deepEqual(await found('nan'), [banana]);
+    assert.deepEqual(await found(String(twin2)), [twin2]);
   });
 
   test('the operator lists the users of an organization by email address, each with its live sessions', async () => {
@@ -439,9 +489,15 @@ onBothDrivers('users with one email address', (instance, driver) => {
       runCommand(instance(), [...create, '--org', 'beta', '--existing']),
       /--existing keeps the name: leave out --name, or use "user set"/,
     );
+    const missing = address();
+    const add = ['user', 'create', missing, '--profile', 'read-only', '--org', 'acme', '--existing'];
+    await assert.rejects(runCommand(instance(), add), { message: `user ${missing} does not exist` });
+    const nobody = await makePerson(instance(), []);
+    assert.match((await runCommand(instance(), ['user', 'show', nobody.id])).text, /^member of +none$/m);
     await assert.rejects(runCommand(instance(), ['user', 'enable', String(id)]), /is not disabled/);
     await runCommand(instance(), ['user', 'verify', String(id)]);
-    await runCommand(instance(), ['user', 'disable', String(id)]);
+    const disabled = await runCommand(instance(), ['user', 'disable', String(id)]);
+    assert.deepEqual(disabled.json, { id, email, disabled: true });
     await addPasskey(instance(), String(id));
     const shown = async () => (await runCommand(instance(), ['user', 'show', String(id)])).text;
     for (const line of [
@@ -632,6 +688,8 @@ onBothDrivers('users with one email address', (instance, driver) => {
       operate(attacker, verifyEmail),
       /another user with the email address .* is already verified/,
     );
+    // An updated row moves within its table.
+    await changeName(tablesOf(instance().database), attacker, 'Ann');
     await assert.rejects(operate(email, verifyEmail), {
       message: `${email} belongs to 2 users. Use an ID instead: ${attacker} (unverified, in "acme"), ${victim} (verified)`,
     });
@@ -700,9 +758,20 @@ onBothDrivers('users with one email address', (instance, driver) => {
     test('sets the password of an unverified member once, and ends sessions', async () => {
       const person = await makePerson(instance(), [{ organization: acme }]);
       const session = await logIn(instance(), person);
+      const activity = async () => {
+        const entries = await activityOf(instance(), acme.id);
+        return entries.flatMap(({ actor, did }) =>
+          did.endsWith(` link member ${person.id}`) || did.endsWith(` password member ${person.id}`)
+            ? [`${actor}: ${did}`]
+            : [],
+        );
+      };
       const link = await make(person.id);
+      const created = `user ${acme.user}: create reset link member ${person.id}`;
+      assert.deepEqual(await activity(), [created]);
       assert.equal((await use({ ...link, code: 'AAAA-BBBB-CCCC-DDDD' })).status, 400);
       assert.equal((await use({ ...link, code: ` ${link.code.toLowerCase()} ` })).status, 303);
+      assert.deepEqual(await activity(), [created, `user ${person.id}: reset password member ${person.id}`]);
       assert.equal((await use(link, attackers)).status, 400);
       assert.deepEqual(
         told(await login(person.email, person.password)),
@@ -720,9 +789,19 @@ onBothDrivers('users with one email address', (instance, driver) => {
       const verified = await makePerson(instance(), [{ organization: acme }], { verified: true });
       const both = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
       const theirs = await makePerson(instance(), [{ organization: beta }]);
+      const guest = await makePerson(instance(), [{ organization: beta }]);
+      const tables = tablesOf(instance().database);
+      await tables
+        .insertInto('crm_memberships')
+        .values({
+          ...{ organization_id: acme.id, user_id: guest.id },
+          profile_id: await profileId(tables, acme.id, 'read-only'),
+        })
+        .execute();
       for (const [{ id }, problem] of [
         [verified, own],
         [both, own],
+        [guest, own],
         [theirs, 'this member does not exist'],
       ] as const) {
         const { answer } = await make(id);
@@ -849,6 +928,88 @@ onBothDrivers('users with one email address', (instance, driver) => {
       assert.match(acceptPages.get('an unverified user elsewhere') ?? '', /Choose a password/);
       assert.match(acceptPages.get('a verified user elsewhere') ?? '', /Enter its password/);
     });
+  });
+
+  test('the access that a restore ends is all that has not ended', async () => {
+    const { database } = instance();
+    const { id } = await makePerson(instance(), [{ organization: acme }]);
+    const past = new Date(Date.now() - 60_000);
+    const undone = new Error('only tried');
+    const trial = transaction(database, async (tables) => {
+      const rowsOf = async (table: 'crm_invites' | 'crm_resets' | 'crm_api_keys', column: string) => {
+        const { rows } = await sql<{ id: string; ended: boolean }>`select id::text,
+          ${sql.ref(column)} is not null as ended from ${sql.table(table)} order by 1`.execute(tables);
+        const idsOf = (isEnded: boolean) => rows.flatMap((row) => (row.ended === isEnded ? [row.id] : []));
+        return { open: idsOf(false), ended: idsOf(true) };
+      };
+      const profile = await profileId(tables, acme.id, 'read-only');
+      const organization = acme.id;
+      for (const used_at of [null, past]) {
+        const email = address();
+        const invited = await inviteTo(tables, by(), { organization, email, profile });
+        await tables.updateTable('crm_invites').set({ used_at }).where('id', '=', invited.id).execute();
+        const link = await createMemberReset(tables, by(), organization, id);
+        await tables
+          .updateTable('crm_resets')
+          .set({ used_at })
+          .where('public_id', '=', link.publicId)
+          .execute();
+      }
+      const keys: string[] = [];
+      for (const client of [undefined, undefined, 'the client of an app'])
+        keys.push(
+          (
+            await createKey(tables, by(), 'crm_', {
+              ...{ organization, profile, name: 'Key', user: null, onBehalfOf: null, expiresAt: null },
+              ...(client !== undefined && { client }),
+            })
+          ).id,
+        );
+      const [revoked = '', key, app] = keys;
+      await tables.updateTable('crm_api_keys').set({ revoked_at: past }).where('id', '=', revoked).execute();
+      const before = {
+        invites: await rowsOf('crm_invites', 'used_at'),
+        resets: await rowsOf('crm_resets', 'used_at'),
+        keys: await rowsOf('crm_api_keys', 'revoked_at'),
+      };
+      const sessions = (await tables.selectFrom('crm_sessions').select('id').execute()).length;
+      assert.ok(sessions > 0);
+      assert.deepEqual(
+        [
+          await cancelAllInvites(tables),
+          await endSessionsOfAllUsers(tables),
+          await revokeAllKeys(tables, by()),
+        ],
+        [before.invites.open.length, sessions, before.keys.open.length],
+      );
+      for (const [table, { ended }] of [
+        ['crm_invites', before.invites],
+        ['crm_resets', before.resets],
+      ] as const)
+        assert.deepEqual(await rowsOf(table, 'used_at'), { open: [], ended });
+      assert.deepEqual((await rowsOf('crm_api_keys', 'revoked_at')).open, []);
+      const row = await tables
+        .selectFrom('crm_api_keys')
+        .select('revoked_at')
+        .where('id', '=', revoked)
+        .executeTakeFirst();
+      assert.deepEqual(row?.revoked_at, past, 'a key that was revoked before');
+      assert.equal((await findUser(tables, id))?.tokenVersion, 2);
+      const entries = await tables
+        .selectFrom('crm_ledger')
+        .select(['object', 'object_id'])
+        .where('organization_id', '=', organization)
+        .where('action', '=', 'revoke')
+        .where('object_id', 'in', keys)
+        .orderBy('object_id')
+        .execute();
+      assert.deepEqual(entries, [
+        { object: 'key', object_id: key },
+        { object: 'app', object_id: app },
+      ]);
+      throw undone;
+    });
+    await assert.rejects(trial, undone);
   });
 
   test('disabling a user ends sessions and tokens and rejects logins but not keys, until the user is enabled again', async () => {

@@ -83,8 +83,10 @@ const path = '/setup/me';
 const maxListed = 10;
 
 /** Returns the name of the provider with which the user logged in, or undefined for a password or a passkey. */
-const providerOf = ({ method }: Session): string | undefined =>
-  method.startsWith(byPassword) || method === byPasskey ? undefined : method;
+function providerOf({ method }: Session): string | undefined {
+  const first = method.replace(/ and (?:recovery )?code$/, '');
+  return first === byPassword || first === byPasskey ? undefined : first;
+}
 
 const { later } = loginTexts;
 

@@ -15,6 +15,7 @@ import {
   visitor,
 } from '../../support/forms.ts';
 import { type Instance, type Organization, startInstance } from '../../support/instance.ts';
+import { logged } from '../../support/logged.ts';
 import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';
 import { settingsFile } from '../../support/partners.ts';
 import { activityOf, command, dump, fresh, logIn, makePerson, soonerThan } from '../../support/people.ts';
@@ -208,6 +209,7 @@ describe('OpenID Connect logins', () => {
     await configure({ new_users: { invited: true } });
     const { browser } = await arrive();
     assert.match((await browser.get('/setup/me')).text, /acme<\/a> \(acme\), as read-only/);
+    await admin.submit(invite, invite, { email: address(), profile });
     for (const values of [{ expires_at: new Date(Date.now() - 1000) }, { used_at: new Date() }]) {
       const former = address();
       await admin.submit(invite, invite, { email: former, profile });
@@ -236,13 +238,22 @@ describe('OpenID Connect logins', () => {
       new_users: { domains: { 'people.example': { organization: 'none', profile: 'x' } } },
     });
     idp.comes(fresh('subject'), { email: address(), email_verified: true });
-    const misconfigured = await arrive();
-    assert.equal(misconfigured.status, 403);
-    assert.doesNotMatch(problemOf(misconfigured), /none/);
+    const lines = await logged(async () => {
+      const misconfigured = await arrive();
+      assert.equal(misconfigured.status, 403);
+      assert.doesNotMatch(problemOf(misconfigured), /none/);
+    });
+    assert.deepEqual(
+      lines.flatMap(({ msg, level, provider, reason }) =>
+        msg === 'login with a provider failed' ? [[level, provider, reason]] : [],
+      ),
+      [[40, 'idp', 'organization "none" does not exist']],
+    );
     await configure();
   });
 
   test('requires a second factor unless the provider verifies one', async () => {
+    const name = await configure();
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     const { secret } = await setUpApp(await signIn(instance, person));
     idp.comes(fresh('subject'), { email: person.email, email_verified: true });
@@ -252,6 +263,11 @@ describe('OpenID Connect logins', () => {
     await forgetStep(instance, person.id);
     const entered = await browser.submit(step, step, { code: codeOf(secret) });
     assert.equal(entered.headers.get('location'), '/setup/me');
+    const { text } = await browser.get('/setup/me');
+    assert.ok(
+      text.includes(`You logged in with ${name}, which protects your account together with a second factor.`),
+    );
+    assert.ok(text.includes(`>${name} and code<`), text);
     const admin = await makePerson(instance, [{ organization: acme }], { verified: true });
     idp.comes(fresh('subject'), { email: admin.email, email_verified: true });
     await configure({}, 'everyone');
@@ -343,7 +359,12 @@ describe('OpenID Connect logins', () => {
     test('reports a login canceled at the provider', async () => {
       idp.comes(undefined);
       const browser = visitor(instance);
-      await assertRefused(browser, await depart(browser), 401, /did not log you in/);
+      const path = await depart(browser);
+      const lines = await logged(() => assertRefused(browser, path, 401, /did not log you in/));
+      const [line] = lines.filter(({ msg }) => msg === 'login with a provider failed');
+      assert.equal(line?.reason, 'access_denied');
+      const german = await browser.get(await depart(browser), { 'accept-language': 'de' });
+      assert.match(problemOf(german), / hat Sie nicht angemeldet\./);
     });
   });
 
@@ -403,7 +424,7 @@ describe('OpenID Connect logins', () => {
     }
   });
 
-  test('uses the client secret that is in the settings at the time of the login', async () => {
+  test('uses the client ID and secret that are in the settings at the time of the login', async () => {
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     idp.comes(fresh('subject'), { email: person.email, email_verified: true });
     assert.equal((await arrive()).status, 303);
@@ -411,6 +432,9 @@ describe('OpenID Connect logins', () => {
     const refused = await arrive();
     assert.equal(refused.status, 401);
     assert.match(problemOf(refused), /is not valid/);
+    await configure({ client_id: 'another client' });
+    const start = new URL((await visitor(instance).get(begin)).headers.get('location') ?? '');
+    assert.equal(start.searchParams.get('client_id'), 'another client');
     await configure();
     assert.equal((await arrive()).status, 303);
   });
@@ -437,6 +461,11 @@ describe('OpenID Connect logins', () => {
     const answer = await browser.get(`${begin}?next=https%3A%2F%2Fevil.example`);
     const { searchParams } = new URL(answer.headers.get('location') ?? '');
     assert.equal(searchParams.get('code_challenge_method'), 'S256');
+    const [cookie = ''] = answer.headers.getSetCookie();
+    assert.match(
+      cookie,
+      /^crm_provider_login=[^;]+; Max-Age=600; Path=\/setup\/login\/with; HttpOnly; SameSite=Lax$/,
+    );
     const login = await visitor(instance).get('/setup/login?next=%2Fsetup%2Fme%3Fa%3Db');
     assert.ok(readable(login.text).includes(`href="${begin}?next=%2Fsetup%2Fme%3Fa%3Db"`));
     const text = JSON.stringify([...answer.headers, ...browser.cookies, answer.text]);

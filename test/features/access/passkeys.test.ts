@@ -7,7 +7,7 @@ import { isoCBOR } from '@simplewebauthn/server/helpers';
 import { tablesOf } from '../../../engine/tables/handle.ts';
 import { problemOf, readable, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
-import { exchange, makePerson, type Person } from '../../support/people.ts';
+import { activityOf, exchange, makePerson, type Person } from '../../support/people.ts';
 
 const addPage = '/setup/me/second-factor/passkey';
 const loginPage = '/setup/login';
@@ -119,7 +119,16 @@ describe('responses of an authenticator', () => {
     const options = JSON.parse(readable(/data-options="([^"]*)"/.exec(form)?.[1] ?? '')) as {
       challenge: string;
       excludeCredentials?: readonly { readonly id: string }[];
+      userVerification?: string;
+      authenticatorSelection?: { userVerification?: string; residentKey?: string };
+      rpId?: string;
+      rp?: { id?: string };
     };
+    const { authenticatorSelection = options } = options;
+    assert.equal(authenticatorSelection.userVerification, 'required');
+    assert.equal(options.rpId ?? options.rp?.id, 'localhost');
+    const residentKey = page === addPage ? 'required' : undefined;
+    assert.equal(options.authenticatorSelection?.residentKey, residentKey);
     const content: Content = {
       type,
       challenge: options.challenge,
@@ -232,6 +241,13 @@ describe('responses of an authenticator', () => {
       assert.equal(answer.status, 303);
     }
     const overview = readable((await browser.get('/setup/me/second-factor')).text);
+    assert.match(overview, /<dt>Recovery codes left<\/dt><dd>10</);
+    assert.ok(overview.includes('href="/setup/me/second-factor/recovery-codes"'));
+    assert.ok(!overview.includes('href="/setup/me/second-factor/remove-app"'));
+    const entries = (await activityOf(instance, acme.id)).filter(
+      ({ actor }) => actor === `user ${person.id}`,
+    );
+    assert.equal(entries.filter(({ did }) => did.startsWith('add passkey session ')).length, 2);
     const lastUses = [...overview.matchAll(/Laptop, last used ?(<time )?/g)].map(([, time]) => time);
     assert.deepEqual(lastUses, ['<time ', '<time ']);
   });
@@ -273,9 +289,13 @@ describe('responses of an authenticator', () => {
     assert.equal(await logIn({}, createAuthenticator()), 401, 'with an unknown passkey');
 
     const { fields, content } = await open(browser, loginPage, 'webauthn.get');
-    const form = { ...fields, credential: authenticator.get({ ...content, counter: 2 }) };
-    assert.equal((await browser.post(loginAction, form)).status, 303);
-    assert.match((await browser.get('/setup/me')).text, new RegExp(person.email));
+    const next = '/setup/me?from=login';
+    const form = { ...fields, next, credential: authenticator.get({ ...content, counter: 2 }) };
+    const loggedIn = await browser.post(loginAction, form);
+    assert.deepEqual([loggedIn.status, loggedIn.headers.get('location')], [303, next]);
+    const page = (await browser.get(next)).text;
+    assert.match(page, new RegExp(person.email));
+    assert.match(page, /Your account is protected by a password and a second factor\./);
     browser.cookies.clear();
     const { _csrf } = (await open(browser, loginPage, 'webauthn.get')).fields;
     assert.equal((await browser.post(loginAction, { ...form, _csrf })).status, 401, 'a second time');

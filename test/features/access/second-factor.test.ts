@@ -26,6 +26,7 @@ import {
 import { until } from '../../support/process.ts';
 import { assertErrorShape } from '../../support/scenario.ts';
 import { addPasskey, codeOf, forgetStep, secretIn, setUpApp } from '../../support/second-factors.ts';
+import { whileUncommitted } from '../../support/uncommitted.ts';
 
 const overview = '/setup/me/second-factor';
 const step = '/setup/login/second-factor';
@@ -77,9 +78,19 @@ for (const driver of drivers) {
       const answer = await browser.submit(page, '/setup/login', { ...person });
       assert.equal(answer.headers.get('location'), step, problemOf(answer));
       assert.ok(!browser.cookies.has('crm_session'), 'no session yet');
+      const cookie = answer.headers.getSetCookie().find((each) => each.startsWith('crm_first_step='));
+      assert.match(
+        cookie ?? '',
+        /; Max-Age=600; Path=\/setup\/login\/second-factor; HttpOnly; SameSite=Lax$/,
+      );
       return browser;
     };
     const isIn = async (browser: Visitor) => (await browser.get('/setup/me')).status === 200;
+    /** Returns what the account page says about the protection of the account. */
+    const protectionOf = async (browser: Visitor) => {
+      const { text } = await browser.get('/setup/me');
+      return /<h2 id="second-factor">[^<]*<\/h2>\s*<p>([^<]*)</.exec(text)?.[1];
+    };
     /** Returns the rows of a user's second factors, sorted. */
     const factorsOf = ({ id }: Person) =>
       Promise.all(
@@ -99,6 +110,7 @@ for (const driver of drivers) {
       const browser = await signIn(instance, person);
       const elsewhere = await signIn(instance, person);
       const program = await logIn(instance, person);
+      assert.equal(await protectionOf(browser), 'Your account is protected only by a password.');
       const shown = await browser.get(`${overview}/app`);
       const secret = secretIn(shown);
       assert.match(shown.text, /<svg [^>]*>/);
@@ -113,7 +125,11 @@ for (const driver of drivers) {
       const done = await browser.post(`${overview}/app`, fields);
       assert.equal(done.status, 200, problemOf(done));
       assert.equal(shownIn(done, 'codes').split('\n').length, 10);
-      assert.ok(await isIn(browser));
+      assert.match(done.text, /Second factor set up\.[\s\S]*href="\/setup">I have saved them/);
+      assert.equal(
+        await protectionOf(browser),
+        'Your account is protected by a password and a second factor.',
+      );
       await soonerThan(1000, async () => !(await isIn(elsewhere)));
       const me = () => instance.call('GET /auth/me', { headers: program.byToken });
       await soonerThan(1000, async () => (await me()).status === 401);
@@ -148,11 +164,17 @@ for (const driver of drivers) {
       assertErrorShape(refused);
       assert.equal(refused.json.code, 'second_factor_required');
       assert.equal(refused.headers.getSetCookie().length, 0);
-      for (const otp of ['', '12345', '１２３４５６', 'x'.repeat(1000), used]) {
-        const answer = await post(person, { otp });
-        assert.equal(answer.status, 401, otp);
-        assert.equal(answer.json.code, 'second_factor_required');
-      }
+      const rejections = await logged(async () => {
+        for (const otp of ['', '12345', '１２３４５６', 'x'.repeat(1000), used]) {
+          const answer = await post(person, { otp });
+          assert.equal(answer.status, 401, otp);
+          assert.equal(answer.json.code, 'second_factor_required');
+        }
+      });
+      assert.deepEqual(
+        rejections.flatMap(({ msg, users, code }) => (msg === 'login rejected' ? [[users, code]] : [])),
+        Array(5).fill([[person.id], 'second_factor_required']),
+      );
       assert.equal((await post(person, { otp: 123456 })).status, 400);
       assert.equal(
         (await post({ ...person, password: 'wrong' }, { otp: codeOf(secret, 1) })).json.code,
@@ -188,6 +210,8 @@ for (const driver of drivers) {
       assert.equal((await stepping.submit(step, step, { code: second })).status, 303);
       assert.equal(await left(), '8');
       const page = await browser.submit(`${overview}/recovery-codes`, `${overview}/recovery-codes`);
+      assert.ok(page.text.includes(`href="${overview}">I have saved them`), page.text);
+      assert.doesNotMatch(page.text, /Second factor set up/);
       const [renewed = ''] = shownIn(page, 'codes').split('\n');
       assert.equal((await post(person, { otp: third })).status, 401);
       assert.equal((await post(person, { otp: renewed })).status, 200);
@@ -201,6 +225,18 @@ for (const driver of drivers) {
       const answers = await Promise.all(Array.from({ length: 4 }, () => post(person, { otp: code })));
       assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 401, 401, 401]);
     });
+
+    if (driver === 'postgresql')
+      test('a code of an authenticator app that is being replaced is wrong', async () => {
+        const [{ person, secret }, other] = [await withApp(), await withApp()];
+        await forgetStep(instance, person.id);
+        const replacement = `update crm_totps set secret = o.secret from crm_totps o
+          where crm_totps.user_id = ${person.id} and o.user_id = ${other.person.id}`;
+        const login = await whileUncommitted(instance, [replacement], () =>
+          post(person, { otp: codeOf(secret) }),
+        );
+        assert.deepEqual([login.status, login.json.code], [401, 'second_factor_required']);
+      });
 
     test('the second step requires the first one by the same user', async () => {
       const { person, secret } = await withApp();
@@ -250,6 +286,8 @@ for (const driver of drivers) {
         await location(),
         '/setup/login?done=log-in-again&next=%2Fsetup%2Fme%2Fsecond-factor%2Fremove-app',
       );
+      const { text } = await browser.get((await location()) ?? '');
+      assert.match(text, /\b15 minutes\b/);
       assert.equal((await post(other)).status, 401);
     });
 
@@ -282,11 +320,16 @@ for (const driver of drivers) {
       await loggedInMinutesAgo(16, false);
       const unchanged = await factorsOf(person);
       for (const [path, values] of Object.entries(fields)) {
-        const answer = await browser.post(`${overview}/${path}`, { _csrf, ...values });
-        assert.deepEqual(
-          [answer.status, answer.headers.get('location')],
-          [303, `/setup/login?done=log-in-again&next=${encodeURIComponent(`${overview}/${path}`)}`],
-        );
+        const page = `${overview}/${path}`;
+        const answers = [
+          await browser.get(`${page}?${new URLSearchParams(values)}`),
+          await browser.post(page, { _csrf, ...values }),
+        ];
+        for (const answer of answers)
+          assert.deepEqual(
+            [answer.status, answer.headers.get('location')],
+            [303, `/setup/login?done=log-in-again&next=${encodeURIComponent(page)}`],
+          );
       }
       assert.deepEqual(await factorsOf(person), unchanged);
       assert.deepEqual(
@@ -477,6 +520,15 @@ for (const driver of drivers) {
         assertErrorShape(refused);
         assert.equal(refused.json.code, 'second_factor_missing');
         assert.equal((await post(admin)).json.code, 'second_factor_missing');
+        const everywhere = await instance.call('POST /auth/logout-everywhere', { headers: session.byToken });
+        assert.deepEqual([everywhere.status, everywhere.json.code], [401, 'second_factor_missing']);
+        const { needsSecondFactor } = instance.app;
+        for (const profiles of [
+          ['other', 'administrator'],
+          ['administrator', 'other'],
+        ])
+          assert.ok(needsSecondFactor(profiles.map((profile) => ({ profile }))), String(profiles));
+        assert.ok(!needsSecondFactor([{ profile: 'other' }, { profile: 'read-only' }]));
         const loggedOut = await instance.call('POST /auth/logout', { headers: session.byToken });
         assert.equal(loggedOut.status, 200);
         for (const page of ['/setup', '/setup/me', '/setup/o/acme/keys', '/setup/o/acme/data/leads']) {

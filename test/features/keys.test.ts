@@ -4,11 +4,14 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
+import fastify from 'fastify';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { listRows } from '../../engine/tables/rows.ts';
 import { expiringKeys } from '../../plugins/access/api-keys/check.ts';
 import { keyAccesses } from '../../plugins/access/api-keys/key-access.ts';
+import { publicIdOf } from '../../plugins/access/api-keys/key-format.ts';
 import { keyRows, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
+import { lastUsed } from '../../plugins/access/last-used/index.ts';
 import { invite } from '../../plugins/access/members/invites.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
 import { changeProfile, createProfile, deleteProfile } from '../../plugins/access/profiles/profiles.ts';
@@ -38,7 +41,7 @@ import {
   requestOf,
 } from '../support/records.ts';
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
-import { untilWaiting } from '../support/uncommitted.ts';
+import { untilWaiting, whileUncommitted } from '../support/uncommitted.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
@@ -64,6 +67,54 @@ test('keys have the prefix in KEY_PREFIX, and other keys are invalid', async () 
     assert.equal((await instance.call('GET /api/v1/leads', { key: other })).status, 401);
   } finally {
     await instance.close();
+  }
+});
+
+test('a key with a typo is recognized without the database', () => {
+  const key = keyOf('0123456789', 'x'.repeat(43));
+  assert.equal(publicIdOf('crm_', key), '0123456789');
+  for (const wrong of [
+    ...['', 'crm_', key.slice(0, -1), `${key}0`, key.replace('x', 'y')],
+    ...[`${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`, key.replace('crm_', 'crn_')],
+    // Their checksums are correct.
+    keyOf('0123456789', 'x'.repeat(43), 'crn_'),
+    keyOf('0123456789', 'x'.repeat(42)),
+    keyOf('012345678-', 'x'.repeat(43)),
+    keyOf('01234567890', 'x'.repeat(42)),
+  ])
+    assert.equal(publicIdOf('crm_', wrong), undefined, wrong);
+  assert.equal(publicIdOf('acme_', key), undefined);
+});
+
+test('times of last use are stored when the service stops; if that fails, it is logged and stops nothing', async () => {
+  for (const failure of [undefined, Object.assign(new Error('a secret'), { code: 'ECONNREFUSED' })]) {
+    const lines: string[] = [];
+    const app = fastify({ logger: { level: 'warn', stream: { write: (line) => void lines.push(line) } } });
+    const stored: (readonly [id: string, value: number])[] = [];
+    const uses = lastUsed<number>(app, async (batch) => {
+      if (failure !== undefined) throw failure;
+      stored.push(...batch);
+    });
+    for (const [id, value] of [
+      ['1', 1],
+      ['2', 2],
+      ['1', 3],
+    ] as const)
+      uses.record(id, value);
+    assert.deepEqual([uses.get('1'), uses.get('3')], [3, undefined]);
+    await app.close();
+    assert.equal(uses.get('1'), undefined);
+    const expected = [
+      ['1', 3],
+      ['2', 2],
+    ];
+    assert.deepEqual(stored, failure === undefined ? expected : []);
+    const logged = lines.map((line) => JSON.parse(line) as { readonly msg: string; readonly code: string });
+    assert.deepEqual(
+      logged.map(({ msg, code }) => [msg, code]),
+      failure === undefined ? [] : [['failed to store last-used times', 'ECONNREFUSED']],
+    );
+    assert.doesNotMatch(lines.join(), /a secret/);
   }
 });
 
@@ -475,6 +526,25 @@ onBothDrivers('API keys', (instance, driver) => {
       assert.equal(await used.remaining(), count);
     }
   });
+
+  if (driver === 'postgresql')
+    test('a profile cannot be deleted while a key gets it', async () => {
+      const name = fresh('profile');
+      const id = await transaction(instance().database, (tables) =>
+        createProfile(tables, by(), organization.id, name, []),
+      );
+      const { id: key } = await organization.makeKey();
+      const deletion = () =>
+        transaction(instance().database, (tables) => deleteProfile(tables, by(), organization.id, id)).then(
+          () => 'deleted',
+          ({ message }: Error) => message,
+        );
+      const change = `update crm_api_keys set profile_id = ${id} where id = ${key}`;
+      assert.match(
+        await whileUncommitted(instance(), [change], deletion),
+        /^this profile is in use by API keys/,
+      );
+    });
 
   for (const definition of definitions) {
     test(`${definition.name}: five actions with each kind of grant`, async () => {

@@ -304,8 +304,14 @@ onBothDrivers(
       });
 
     test('GET /auth/me names the member with their grants', async () => {
-      const member = await memberWith(onLeads('list'));
-      const { id, plaintext: key } = await keyFor(member, await profileWith(onLeads('list', 'create')));
+      const member = await makePerson(instance(), [
+        { organization: acme },
+        { organization: beta, grants: onLeads('list') },
+      ]);
+      const ofKey = await profileWith(onLeads('list', 'create'), beta);
+      const { id, plaintext: key } = await keyFor(member, ofKey, beta);
+      const unnamed = (await instance().call('GET /auth/me', { key })).json.key as Record<string, object>;
+      assert.equal(Object.hasOwn(unnamed.on_behalf_of ?? {}, 'name'), false);
       await changeName(tablesOf(instance().database), member.id, 'Ada');
       const { json } = await instance().call('GET /auth/me', { key });
       const { on_behalf_of, ...described } = json.key as Record<string, unknown>;

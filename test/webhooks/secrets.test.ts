@@ -2,13 +2,18 @@
 // first changes.
 
 import assert from 'node:assert/strict';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { storeTotp } from '../../plugins/access/second-factor/codes.ts';
+import { secretsCheck } from '../../plugins/access/secrets/check.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { cachedOpener, renewSecrets, sealing } from '../../plugins/access/secrets/sealing.ts';
 import { changeSecrets, openIntegration, sealedColumns } from '../../webhooks/inbox/integrations.ts';
-import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { type Organization, onBothDrivers, temporaryFolder } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
 import { dumped, integrate } from '../support/partners.ts';
 import { command, makePerson, secondNode } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
@@ -84,10 +89,60 @@ onBothDrivers(
       const before = await dumped(instance(), 'crm_integrations');
       assert.ok((await renewSecrets(tables(), strange, 'crm_integrations', sealedColumns)).includes(id));
       assert.equal(await dumped(instance(), 'crm_integrations'), before);
+      const lines = await logged(async () => {
+        const node = await secondNode(instance(), { authSecrets: ['some other secret of 32 characters.'] });
+        await node.close();
+      });
+      const lost = lines.filter(({ msg }) => /^some stored secrets cannot be decrypted/.test(String(msg)));
+      const idsOf = (table: string) => lost.flatMap((line) => (line[table] ?? []) as string[]);
+      assert.ok(idsOf('integrations').includes(id));
+      const users = await tables().selectFrom('crm_totps').select('user_id').execute();
+      assert.deepEqual(idsOf('totps').toSorted(), users.map(({ user_id }) => user_id).sort());
+      assert.ok(lost.every(({ level }) => level === 50));
+      assert.equal(await dumped(instance(), 'crm_integrations'), before);
       const newSecrets = { secret: 'entered again', token: 'and this' };
       await changeSecrets(tables(), command(instance()), strange, acme.id, id, newSecrets);
       const again = await openIntegration(tables(), strange, { organization: acme.id, id });
       assert.equal(again?.secret, 'entered again');
+    });
+
+    test('a node starts even if stored secrets cannot be read', async () => {
+      const lines = await logged(async () => {
+        await sql`alter table crm_totps rename to crm_moved`.execute(tables());
+        try {
+          await (await secondNode(instance())).close();
+        } finally {
+          await sql`alter table crm_moved rename to crm_totps`.execute(tables());
+        }
+      });
+      const warnings = lines.filter(({ msg }) => msg === 'failed to read stored secrets');
+      assert.deepEqual(
+        warnings.map(({ level, code }) => [level, code]),
+        [[40, '42P01']],
+      );
+    });
+
+    test('crm doctor reports an instance whose own secret is missing, invalid or only on one machine', async () => {
+      const folder = temporaryFolder();
+      const file = join(folder.path, 'auth-secret');
+      const findings = async (authSecrets: readonly string[] = []) => {
+        const config = { ...instance().config, authSecrets, dataFolder: folder.path };
+        const found = await secretsCheck.run({ config, database: instance().database });
+        return found.map(({ location, message, isNote = false }) => [location, message, isNote]);
+      };
+      const missing =
+        'the instance’s secret is missing. The next start will create a new one, which ends all sessions and makes stored secrets unreadable';
+      assert.deepEqual(await findings(), [[file, missing, false]]);
+      instanceSecrets({ authSecrets: [], dataFolder: folder.path });
+      const local = `it is not set, so this machine’s secret (${file}) is used`;
+      assert.deepEqual(await findings(), driver === 'embedded' ? [] : [['AUTH_SECRETS', local, true]]);
+      writeFileSync(file, ` ${'x'.repeat(31)}\n`);
+      assert.deepEqual(await findings(), [[file, 'it does not contain a secret', false]]);
+      assert.deepEqual(await findings([old]), []);
+      rmSync(file);
+      mkdirSync(file);
+      assert.match(String(await findings()), /^\S+\/auth-secret,it cannot be read: .+,false$/);
+      folder.remove();
     });
 
     if (driver === 'postgresql')

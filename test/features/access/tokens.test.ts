@@ -3,11 +3,14 @@
 
 import assert from 'node:assert/strict';
 import { createHmac, createPublicKey, generateKeyPairSync, randomBytes } from 'node:crypto';
+import { statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { decodeJwt, decodeProtectedHeader, EncryptJWT, type JWTHeaderParameters, SignJWT } from 'jose';
 import { readConfig } from '../../../app/config.ts';
 import { tablesOf } from '../../../engine/tables/handle.ts';
 import { tokens } from '../../../plugins/access/identity/tokens.ts';
+import { accessTokens } from '../../../plugins/access/oauth/access-tokens.ts';
 import { instanceSecrets } from '../../../plugins/access/secrets/instance-secrets.ts';
 import { tickets } from '../../../plugins/access/secrets/signing.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
@@ -268,12 +271,66 @@ describe('tokens', () => {
     }
   });
 
+  test('reads secrets without the blanks around them', () => {
+    const { authSecrets } = readConfig({ AUTH_SECRETS: ` ${secret} , ${oldSecret}\n` });
+    assert.deepEqual(authSecrets, [secret, oldSecret]);
+  });
+
+  test('accepts the clocks of other nodes if they differ by a few seconds', async () => {
+    const { verify } = tokens(instanceSecrets(instance.config));
+    const behind = await forge({ exp: seconds() - 2 });
+    const ahead = await forge({ iat: seconds() + 3, nbf: seconds() + 3 });
+    for (const token of [behind, ahead]) assert.equal((await verify(token))?.user, ann.id);
+  });
+
   test('generates and stores a secret if AUTH_SECRETS is not set', async () => {
-    const folder = instance.config.dataFolder;
+    const folder = join(instance.config.dataFolder, 'other');
     const reopened = () => tokens(instanceSecrets(readConfig({ DATA_DIR: folder })));
     const [one, two] = [reopened(), reopened()];
     const token = await one.sign({ user: '7', jti: 'j', version: 1 }, new Date(Date.now() + 3_600_000));
     assert.deepEqual(await two.verify(token), { user: '7', jti: 'j', version: 1 });
+    const file = join(folder, 'auth-secret');
+    assert.deepEqual(
+      [folder, file].map((path) => statSync(path).mode & 0o777),
+      [0o700, 0o600],
+    );
+    writeFileSync(file, ` ${secret}\n`);
+    assert.deepEqual(instanceSecrets(readConfig({ DATA_DIR: folder })).all, [secret]);
+    writeFileSync(file, 'x'.repeat(31));
+    assert.throws(reopened, {
+      name: 'UserError',
+      message: `${file} does not contain a valid secret. Delete the file or set AUTH_SECRETS.`,
+    });
+  });
+});
+
+describe('access tokens of connected apps', () => {
+  const issuer = 'https://crm.example';
+  const claims = { organization: '1', key: '2', user: '3', client: 'https://app.example/client.json' };
+  const tokensOf = (...authSecrets: readonly string[]) =>
+    accessTokens(instanceSecrets({ authSecrets, dataFolder: '' }));
+
+  test('are signed with the first secret, and verified with each of them', async () => {
+    const [before, during] = [tokensOf(oldSecret), tokensOf(secret, oldSecret)];
+    assert.deepEqual(await during.verify(issuer, await before.sign(issuer, claims, 60)), claims);
+    const token = await during.sign(issuer, claims, 60);
+    assert.deepEqual(await tokensOf(secret).verify(issuer, token), claims);
+    assert.equal(await before.verify(issuer, token), undefined);
+  });
+
+  test('are valid for as long as they were signed, and a few seconds longer on a node with another clock', async () => {
+    const { sign, verify } = tokensOf(secret);
+    assert.deepEqual(await verify(issuer, await sign(issuer, claims, -2)), claims);
+    assert.equal(await verify(issuer, await sign(issuer, claims, -60)), undefined);
+  });
+
+  test('contain IDs', async () => {
+    const { sign, verify } = tokensOf(secret);
+    for (const name of ['organization', 'key', 'user'] as const)
+      for (const value of ['x', '0', '9'.repeat(20)])
+        assert.equal(await verify(issuer, await sign(issuer, { ...claims, [name]: value }, 60)), undefined);
+    const long = { ...claims, client: 'x'.repeat(2000) };
+    assert.equal(await verify(issuer, await sign(issuer, long, 60)), undefined);
   });
 });
 

@@ -273,7 +273,8 @@ onBothDrivers(
 
     test('an erasure finds people by custom fields, and erases the values', async () => {
       const email = 'Zoe.Quill@private.example';
-      const id = await make('Q1', { contact: email, memo: 'Quillfeather came by' });
+      await succeeds('POST /fields/shops', { body: { name: 'pager', type: 'string', format: 'phone' } });
+      const id = await make('Q1', { contact: email, pager: '+49 170 5550177', memo: 'Quillfeather came by' });
       const trashed = await make('Q2', { contact: 'zoe.quill@private.example' });
       await succeeds(`DELETE /shops/${trashed}`);
       const mention = await make('Q3', { memo: `Ask ${email}` });
@@ -294,7 +295,11 @@ onBothDrivers(
       const ids = preview.records.shops.toSorted();
       assert.deepEqual(ids, [String(id), String(trashed)].toSorted(), 'also in the trash, in any case');
       assert.deepEqual(preview.mentions, { shops: [String(mention)] });
-      assert.ok(preview.texts.includes(email), 'the address is a search term');
+      assert.deepEqual(
+        preview.texts.toSorted(),
+        ['+49 170 5550177', email, email.toLowerCase()],
+        'addresses and phone numbers are search terms',
+      );
       assert.equal((await customOf(id)).contact, email, 'the preview erases nothing');
       const admin = await signIn(instance(), administratorOf(alpha));
       const at = '/setup/o/alpha/forgetting/find';

@@ -436,6 +436,8 @@ onBothDrivers(
       const change = `${at}/change?id=${level.id}`;
       const [form] = formsOf(await admin.get(change)).filter(({ action }) => action === `${at}/change`);
       assert.deepEqual([form?.values.default, form?.values.group], ['3', 'finance']);
+      const inputs = Object.keys(form?.values ?? {});
+      assert.ok(inputs.includes('min') && !inputs.includes('pattern'), 'the properties of the type');
       const rejected = await admin.submit(change, `${at}/change`, { default: '0' });
       assert.match(problemOf(rejected), /the default must be at least 1/);
       const cleared = { default: '', group: '', required: 'true', message: 'Enter a level.' };
@@ -445,6 +447,14 @@ onBothDrivers(
         [changed.default, changed.group, changed.required, changed.message, changed.min],
         [undefined, undefined, true, 'Enter a level.', 1],
       );
+      const emptied = { required: '', message: '', min: '' };
+      assert.equal((await admin.submit(change, `${at}/change`, emptied)).status, 303);
+      const optional = await succeeds('GET /fields/shops/level', { key: beta.key });
+      assert.deepEqual(
+        [optional.required, optional.message, optional.min],
+        [undefined, undefined, undefined],
+      );
+      await succeeds('PATCH /fields/shops/level', { key: beta.key, body: { required: true } });
       const texts = { resource: 'shops', name: 'mail', type: 'string', format: 'email', min_length: '6' };
       assert.equal((await admin.submit(`${at}/create`, `${at}/create`, texts)).status, 303);
       const mail = await succeeds('GET /fields/shops/mail', { key: beta.key });

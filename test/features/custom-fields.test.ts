@@ -1,7 +1,8 @@
 // Custom fields: definitions of one organization, their values in records, filters, the change log and isolation.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { changeCustomField, setDeleted } from '../../plugins/tenants/custom-fields/custom-fields.ts';
 import { purgeFields, purgeValues } from '../../plugins/tenants/custom-fields/retention.ts';
 import { exportOrganization } from '../../plugins/tenants/organizations/export.ts';
 import { deleteOrganization } from '../../plugins/tenants/organizations/remove.ts';
@@ -10,7 +11,7 @@ import { administratorOf, problemOf, readable, signIn } from '../support/forms.t
 import { assertGerman, namesIn } from '../support/german.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
-import { activityOf } from '../support/people.ts';
+import { activityOf, command } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { untilWaiting } from '../support/uncommitted.ts';
@@ -399,19 +400,19 @@ onBothDrivers(
       );
       await succeeds(`PUT /shops/${id}`, { body: { name: 'Old', custom: {} } });
       const { data } = await succeeds('GET /fields/shops?deleted=true');
-      assert.ok(
-        (data as Json[]).some(({ name, deleted_at }) => name === 'old' && typeof deleted_at === 'string'),
-      );
+      assert.ok((data as Json[]).some(({ name }) => name === 'old'));
+      assert.ok((data as Json[]).every(({ deleted_at }) => typeof deleted_at === 'string'));
       await succeeds('POST /fields/shops/old/restore');
       assert.equal(((await customOf(id)) as Json).old, 'kept');
       assert.deepEqual(await namesOf('custom.old=kept'), ['Old']);
-      await succeeds('DELETE /fields/shops/old');
+      await define('unused', { type: 'string' });
+      for (const name of ['old', 'unused']) await succeeds(`DELETE /fields/shops/${name}`);
       const tables = tablesOf(instance().database);
       await purgeValues({ name: 'shops' })(tables);
       await purgeFields(tables);
-      await succeeds('POST /fields/shops/old/restore');
+      for (const name of ['old', 'unused']) await succeeds(`POST /fields/shops/${name}/restore`);
       assert.equal(((await customOf(id)) as Json).old, 'kept');
-      await succeeds('DELETE /fields/shops/old');
+      for (const name of ['old', 'unused']) await succeeds(`DELETE /fields/shops/${name}`);
       await tables
         .updateTable('crm_custom_fields')
         .set({ deleted_at: new Date(Date.now() - 31 * 86_400_000) })
@@ -485,6 +486,14 @@ onBothDrivers(
       await succeeds('DELETE /fields/shops/score', { key });
       const { custom } = await succeeds('POST /shops', { body: { name: 'Y', custom: { score: 20 } } });
       assert.equal((custom as Json).score, 20);
+      // The functions behind the requests check the organization, too.
+      const own = await succeeds('GET /fields/shops/score');
+      await transaction(instance().database, async (tables) => {
+        const actor = command(instance());
+        await changeCustomField(tables, actor, beta.id, String(own.id), { type: 'integer' });
+        await setDeleted(tables, actor, beta.id, String(own.id), true);
+      });
+      assert.deepEqual(await succeeds('GET /fields/shops/score'), own);
     });
 
     test('definitions need a grant on fields', async () => {
@@ -644,6 +653,10 @@ onBothDrivers(
       assert.deepEqual([changed.label, changed.min, changed.max], ['Weight', 1, 5]);
       const rejected = await admin.submit(`${at}/create`, `${at}/create`, { ...values, name: 'Two words' });
       assert.match(problemOf(rejected), /lowercase letter/);
+      const taken = await admin.submit(`${at}/create`, `${at}/create`, { ...values, label: 'Again' });
+      assert.equal(taken.status, 400);
+      assert.match(problemOf(taken), /already exists/);
+      assert.ok(taken.text.includes('value="Again"'), 'the form keeps the input');
     });
 
     test('a field that is created, deleted or restored in the admin UI applies immediately', async () => {
@@ -718,8 +731,13 @@ onBothDrivers(
         'Wählen Sie die Datensätze aus.',
       );
       const values = { resource: 'shops', name: 'weight', type: 'integer' };
+      assert.equal(
+        problemOf(await admin.post(`${at}/create`, { _csrf, ...values, max: 'viele' }, german)),
+        'Die Eigenschaft „max“ ist ungültig.',
+      );
       const created = await admin.submit(`${at}/create`, `${at}/create`, values);
       assert.equal(created.status, 303, problemOf(created));
+      assertGerman(await admin.post(`${at}/create`, { _csrf, ...values }, german), names);
       const { text } = await admin.get(created.headers.get('location') ?? '', german);
       assert.match(readable(text), /<strong>weight<\/strong> angelegt\./);
       const id = /change\?id=(\d+)/.exec(readable(text))?.[1];

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
-import { personalDataTables, tablesOf } from '../../engine/tables/index.ts';
+import { personalDataTables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import { whatsappBody } from '../support/channels.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -11,7 +11,7 @@ import { administratorOf, formsOf, problemOf, readable, signIn } from '../suppor
 import { alignIds } from '../support/ids.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { deliver, integrate, unmatchedPayment } from '../support/partners.ts';
-import { activityOf, dump, makePerson } from '../support/people.ts';
+import { activityOf, command, dump, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
 const email = 'Zoë.Quill@example.com';
@@ -138,6 +138,21 @@ onBothDrivers('erasure', (instance) => {
       preview.text,
       /^where +what\nleads +record \d+\n[\s\S]*\nSearched for: Quillfeather, [\s\S]*\nNothing was erased\. To erase this data permanently, pass --erase\.$/,
     );
+    const places = preview.text.split('\n').slice(1, -2);
+    assert.deepEqual(places.map((line) => line.replace(/ {2,}/, ': ').trimEnd()).sort(), [
+      'changes in the change log: 8',
+      `contacts: record ${ids.contact}`,
+      'integration events: 1',
+      `leads: record ${ids.id}`,
+      'merges: 1',
+      'notes: 2',
+      'outgoing messages: 1',
+      'payment events: 2',
+      'proposals of agents: 1',
+      'received messages: 1',
+      'saved views: 1',
+      'stored responses: 1',
+    ]);
     const before = preview.json as Record<string, Record<string, unknown>>;
     assert.deepEqual(before.records, { leads: [ids.id], contacts: [ids.contact] });
     assert.deepEqual(before.rows, {
@@ -269,11 +284,13 @@ onBothDrivers('erasure', (instance) => {
       email: String(length).padEnd(length, 'x'),
     }));
     await call('POST /api/v1/leads/batch', { records });
-    const { texts } = (await forget(acme, '--records', 'leads?status=Lengths')).json as { texts: string[] };
+    const { json, text } = await forget(acme, '--records', 'leads?status=Lengths');
+    const { texts } = json as { texts: string[] };
     assert.deepEqual(
       texts.map(({ length }) => length),
       [5, 200],
     );
+    assert.match(text, /^leads +records \d+, \d+, \d+, \d+$/m);
   });
 
   test('finds a deleted record whose changes follow many others in the same transaction', async () => {
@@ -290,6 +307,63 @@ onBothDrivers('erasure', (instance) => {
         [null, null],
       ],
     );
+  });
+
+  test('finds a deleted record by its values in an earlier version, and by its last values alone', async () => {
+    const { id: earlier } = await call('POST /api/v1/leads', { last_name: 'Namechanger' });
+    await call(`PATCH /api/v1/leads/${earlier}`, { last_name: 'Other' });
+    const { id: last } = await call('POST /api/v1/leads', { last_name: 'Namechanger' });
+    for (const id of [earlier, last]) await call(`DELETE /api/v1/leads/${id}`);
+    // What the retention of the change log leaves.
+    await sql`delete from crm_ledger where object = 'leads' and object_id = ${last}::bigint and action = 'create'`.execute(
+      tablesOf(instance().database),
+    );
+    assert.equal((await forget(acme, '--text', 'Namechanger', '--erase')).json.changes, 4);
+    assert.doesNotMatch(await dump(instance()), /Namechanger/);
+  });
+
+  test('erases more rows than one statement does, and keeps the changes of as many existing records', async () => {
+    const records = Array.from({ length: 501 }, () => ({ last_name: 'Manifold' }));
+    const { results } = await call('POST /api/v1/leads/batch', { records });
+    const { id } = (results as { id: number }[]).at(-1) ?? assert.fail();
+    const tables = tablesOf(instance().database);
+    await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text)
+      select ${acme.id}::bigint, 'leads', ${id}::bigint, ${acme.user}::bigint, 'Manifold' from generate_series(1, 501)`.execute(
+      tables,
+    );
+    const { json } = await forget(acme, '--text', 'Manifold', '--erase');
+    assert.deepEqual([json.changes, (json.rows as Record<string, number>).crm_notes], [0, 501]);
+    const { rows } = await sql`select from crm_notes where text = 'Manifold'`.execute(tables);
+    assert.deepEqual(rows, []);
+    const { data } = await call(`GET /api/v1/leads/${id}/history`);
+    assert.equal((data as { after: { last_name: string } }[])[0]?.after.last_name, 'Manifold');
+  });
+
+  test('a row that does not contain the person by the time of the erasure stays', async () => {
+    const { database, resources } = instance();
+    const tables = tablesOf(database);
+    const { rows } = await sql<{
+      id: string;
+    }>`insert into crm_notes (organization_id, resource, record_id, author_id, text)
+      select ${acme.id}::bigint, 'leads', n, ${acme.user}::bigint, 'Ask Vanishing' from generate_series(1, 2) n returning id::text as id`.execute(
+      tables,
+    );
+    const { find, erase } = createErasure(resources);
+    const input = { organization: acme.id, records: [], texts: ['Vanishing'] };
+    const found = await find({ run: async (query) => (await query.execute(tables)).rows }, input);
+    assert.equal(found.rows.get('crm_notes'), 2);
+    await sql`update crm_notes set text = 'Ask somebody' where id = ${rows[0]?.id}::bigint`.execute(tables);
+    await transaction(database, (within) => erase(within, command(instance()), input, found));
+    const left = await sql`select text from crm_notes where text like 'Ask %'`.execute(tables);
+    assert.deepEqual(left.rows, [{ text: 'Ask somebody' }]);
+  });
+
+  test('a selection can repeat a filter', async () => {
+    const emails = ['one.address@example.com', 'another.address@example.com'];
+    for (const email of emails) await call('POST /api/v1/leads', { email });
+    const query = emails.map((email) => `email=${email}`).join('&');
+    const { json } = await forget(acme, '--records', `leads?${query}`);
+    assert.deepEqual((json as { texts: string[] }).texts, emails);
   });
 
   test("a record's values of fewer than five characters are not search terms", async () => {
@@ -336,11 +410,17 @@ onBothDrivers('erasure', (instance) => {
 
   test('lists records that mention the person and leaves them unchanged', async () => {
     const { id } = await call('POST /api/v1/cases', { subject: 'About Wintermute and others' });
+    const { id: another } = await call('POST /api/v1/cases', { subject: 'Again about Wintermute' });
+    const { id: account } = await call('POST /api/v1/accounts', { name: 'Friends of Wintermute' });
     const history = async () => (await call(`GET /api/v1/cases/${id}/history`)).data;
     const changes = await history();
     const { json, text } = await forget(acme, '--text', 'wintermute', '--erase');
-    assert.deepEqual((json as Record<string, unknown>).mentions, { cases: [String(id)] });
-    assert.ok(text.endsWith(`\nAlso mentioned in records that are left unchanged: cases ${id}`), text);
+    assert.deepEqual((json as Record<string, unknown>).mentions, {
+      accounts: [String(account)],
+      cases: [String(id), String(another)],
+    });
+    const others = `accounts ${account}; cases ${id}, ${another}`;
+    assert.ok(text.endsWith(`\nAlso mentioned in records that are left unchanged: ${others}`), text);
     assert.equal((await call(`GET /api/v1/cases/${id}`)).subject, 'About Wintermute and others');
     assert.deepEqual(await history(), changes);
   });
@@ -458,11 +538,15 @@ onBothDrivers('erasure', (instance) => {
     );
     assert.equal(problemOf(nobody), 'no data about this person was found');
     assert.match(nobody.text, /nobody@example\.com/, 'the form keeps the input');
+    const help = readable((await browser.get(`${page}/find`)).text);
+    assert.match(help, /One resource and filter per line, for example \w+\?email=ada@example\.com/);
     const search = await browser.submit(`${page}/find`, `${page}/find`, {
       records: 'leads?email=browserly@example.com',
     });
     const found = await settled(browser, search);
     assert.equal(found.status, 200);
+    for (const part of [`record ${id}`, 'changes in the change log', 'browserly@example.com'])
+      assert.ok(readable(found.text).includes(part), part);
     const form =
       formsOf(found).find(({ action }) => action === `${page}/forget`) ?? assert.fail(readable(found.text));
     const response = await browser.post(`${page}/forget`, { ...form.values, word: 'no' });
@@ -473,7 +557,7 @@ onBothDrivers('erasure', (instance) => {
     const question = formsOf(await other.get(search.headers.get('location') ?? '')).find(
       ({ action }) => action === `${page}/forget`,
     );
-    const done = await other.post(`${page}/forget`, { ...question?.values, word: 'erase' });
+    const done = await other.post(`${page}/forget`, { ...question?.values, word: ' Erase ' });
     assert.match(readable((await settled(other, done)).text), /has been erased/);
     const [{ actor, did } = assert.fail()] = (await activityOf(instance(), acme.id)).slice(-1);
     assert.deepEqual(

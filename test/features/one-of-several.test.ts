@@ -361,7 +361,10 @@ onBothDrivers(
       await ok(`PATCH /pins/${first}`, { target: { resource: 'pins', id: second } }, { key: gamma.key });
       await make('pins', { target: { resource: 'pins', id: second } });
       await make('blocks', { target: { resource: 'memos', id: await make('memos', { subject: target }) } });
+      await create('pins', { target: { resource: 'pins', id: await create('pins', { target: aLead() }) } });
+      const others = await rowHashes(instance(), acme.id);
       assert.ok((await deleteOrganization(instance().database, gamma.id)) > 6);
+      assert.deepEqual(await rowHashes(instance(), acme.id), others);
       const hashes = await rowHashes(instance(), gamma.id);
       assert.deepEqual(new Set(Object.values(hashes)), new Set(['0 ']));
     });

@@ -219,6 +219,7 @@ onBothDrivers(
       const invalid = await admin.submit(page, page, { country: 'XX' });
       assert.equal(invalid.status, 400);
       assert.match(problemOf(invalid), /"XX" is not the ISO 3166 code of a country/);
+      assert.match(invalid.text, /value="XX"/);
       await admin.submit(page, page, { country: 'fr' });
       assert.match((await admin.get(page)).text, /value="FR"/);
       await admin.submit(page, page, { country: '' });

@@ -400,6 +400,12 @@ onBothDrivers(
         ],
         ['good', 'warn', 'warn', 'bad', 'bad', undefined],
       );
+      const textsOf = (used: number) =>
+        (['en', 'de'] as const).map((language) =>
+          String(quotaLine(ownWords('X'), { used, quota: 20_000 }, language)[0]?.text),
+        );
+      assert.deepEqual(textsOf(12_345), ['X: 12,345 of 20,000.', 'X: 12.345 von 20.000.']);
+      assert.match(textsOf(20_000)[1] ?? '', /^X: 20\.000 von 20\.000\. /);
     });
 
     test('the quota of the current slug precedes those of former slugs, and defaults fill the rest', () => {

@@ -20,7 +20,9 @@ import {
 import { delivered, integrate, settingsFile } from '../support/partners.ts';
 import { entries, organization, variables } from '../support/payments.ts';
 import { dump } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const settings = {
   public_url: publicUrl,
@@ -162,6 +164,50 @@ for (const driver of drivers) {
       });
       assert.equal(status, 201);
     });
+
+    // The embedded database runs one transaction at a time.
+    if (driver === 'postgresql')
+      test('a search for a person stops, and continues afterwards', async () => {
+        const browser = await signIn(instance, administratorOf(acme));
+        const page = '/setup/o/acme/forgetting/find';
+        const search = () => browser.submit(page, page, { texts: 'nobody@example.com' });
+        const stored = tablesOf(instance.database)
+          .selectFrom('crm_erasures')
+          .select(['state', 'claimed_until'])
+          .orderBy('id', 'desc')
+          .limit(1);
+        const shown = await connected(String(instance.config.environment.DATABASE_URL), async (client) => {
+          await client.query('begin; lock table crm_notes in access exclusive mode');
+          const sent = await search();
+          await untilWaiting(client, 'the search to wait');
+          await turn(true);
+          const answer = await browser.get(sent.headers.get('location') ?? '');
+          await client.query('commit');
+          return answer;
+        });
+        assert.match(
+          readable(shown.text),
+          /This instance is read-only\. The search or erasure will continue/,
+        );
+        await until(
+          async () => (await stored.executeTakeFirstOrThrow()).claimed_until === null,
+          'the search to stop',
+        );
+        assert.equal((await stored.executeTakeFirstOrThrow()).state, 'searching');
+        await turn(false);
+        const { id } = await tablesOf(instance.database)
+          .selectFrom('crm_erasures')
+          .select('id')
+          .where('state', '=', 'searching')
+          .executeTakeFirstOrThrow();
+        // Any request wakes the worker.
+        await search();
+        const first = stored.clearOrderBy().where('id', '=', id);
+        await until(
+          async () => (await first.executeTakeFirstOrThrow()).state === 'nothing',
+          'the end of the search',
+        );
+      });
 
     test('an import in progress ends with a report of the written lines', async () => {
       const sending = request(`${instance.url}/api/v1/leads/import`, {

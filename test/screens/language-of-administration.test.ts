@@ -202,6 +202,20 @@ onBothDrivers('the language of the administrative pages', (instance) => {
     assert.match(readable(found.text), /<h1>Diese Person löschen\?<\/h1>/);
     const wrong = await submit(page.slice(setup.length + 1).replace('search', 'forget'), { word: 'erase' });
     assert.equal(problemOf(wrong), 'Geben Sie „löschen“ ein, um das Löschen zu bestätigen.');
+    // The reason of a failure is in the language in which the search was started.
+    const records = Array.from({ length: 101 }, () => ({ email: 'many@erased.example' }));
+    await instance().call('POST /api/v1/leads/batch', { key: acme.key, body: { records } });
+    const failing = await admin.post(
+      `${setup}/forgetting/find`,
+      { _csrf, records: 'leads?email=many@erased.example' },
+      german,
+    );
+    let failed = await admin.get(failing.headers.get('location') ?? '', german);
+    await until(async () => {
+      failed = await admin.get(failing.headers.get('location') ?? '', german);
+      return problemOf(failed) !== '';
+    }, 'the failure');
+    assert.match(problemOf(failed), /^Ausgewählt sind mehr als 100 Datensätze\./);
     const missing = await admin.get(`${setup}/forgetting/search?id=999`, german);
     assert.equal(problemOf(missing), 'Diese Suche ist abgelaufen. Starten Sie sie erneut.');
   });

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { changeNote, deleteNote } from '../../plugins/tenants/notes/index.ts';
 import { exportOrganization } from '../../plugins/tenants/organizations/export.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import {
@@ -12,8 +13,9 @@ import {
   onBothDrivers,
   startInstance,
 } from '../support/instance.ts';
-import { activityOf, makePerson } from '../support/people.ts';
+import { activityOf, command, makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 const data = '/setup/o/acme/data';
 const sources = await sourcesWith(
@@ -56,7 +58,7 @@ const linkIn = ({ text }: Answer, label: string): string =>
 
 onBothDrivers(
   'notes',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let admin: Visitor;
     before(async () => {
@@ -193,10 +195,11 @@ onBothDrivers(
     test('authors change and delete their notes; administrators delete those of others', async () => {
       const record = `sites/${await create('sites', { name: 'Edited' })}`;
       const author = await visitorWith({ object: 'sites', actions: ['list', 'read', 'update'] });
+      await write(admin, record, 'Kept');
       const page = await write(author, record, 'First');
       const url = linkIn(page, 'Edit').replace(/\/edit$/, '');
       const edited = await submit(author, `${url}/edit`, { text: 'Second' });
-      assert.deepEqual(notesIn(edited), ['Second']);
+      assert.deepEqual(notesIn(edited), ['Second', 'Kept']);
       assert.match(edited.text, /Note \(edited\) by/);
       assert.equal((await submit(author, `${url}/edit`, { text: '' })).status, 400);
       const other = await visitorWith({ object: 'sites', actions: ['list', 'read', 'update'] });
@@ -207,10 +210,20 @@ onBothDrivers(
       // Administrators delete notes of others, but do not write in their names.
       assert.equal((await admin.get(`${url}/edit`)).status, 403);
       assert.equal((await submit(admin, `${url}/edit`, { text: 'x' })).status, 403);
-      assert.deepEqual(await storedNotes(record), ['Second']);
+      assert.deepEqual(await storedNotes(record), ['Kept', 'Second']);
+      // The functions behind the forms check the organization, too.
+      const { id: organization } = await instance().organization('foreign');
+      const [resource = '', site = ''] = record.split('/');
+      const [id = ''] = url.split('/').slice(-1);
+      const foreign = { organization, resource, record: site };
+      await transaction(instance().database, async (tables) => {
+        await changeNote(tables, command(instance()), foreign, { id, text: 'x' });
+        await deleteNote(tables, command(instance()), foreign, id);
+      });
+      assert.deepEqual(await storedNotes(record), ['Kept', 'Second']);
       const deleted = await submit(admin, `${url}/delete`);
       assert.match(deleted.text, /Note deleted\./);
-      assert.deepEqual(await storedNotes(record), []);
+      assert.deepEqual(await storedNotes(record), ['Kept']);
       const note = url.split('/').at(-1);
       const activity = await activityOf(instance(), acme.id);
       const [created, changed, ...removed] = activity.filter(({ did }) => did.endsWith(` note ${note}`));
@@ -258,6 +271,19 @@ onBothDrivers(
       assert.deepEqual((await Promise.all(records.map(storedNotes))).flat(), [`sites/${left}`]);
       assert.equal(await withSameId(), 18);
     });
+
+    // The embedded database runs one transaction at a time.
+    if (driver === 'postgresql')
+      test('a note about a record that is being deleted is not stored', async () => {
+        const id = await create('sites', { name: 'Going' });
+        const record = `sites/${id}`;
+        const _csrf = await admin.token('/setup/me');
+        const answer = await whileUncommitted(instance(), [`delete from sites where id = ${id}`], () =>
+          admin.post(`${data}/${record}/notes`, { _csrf, text: 'Late' }),
+        );
+        assert.equal(answer.status, 404);
+        assert.deepEqual(await storedNotes(record), []);
+      });
 
     test('many notes and changes are divided into pages without gaps or repetitions', async () => {
       const id = await create('sites', { name: '0' });

@@ -95,6 +95,7 @@ export async function changeOf(
     using,
   );
   const newApi = apiOf(definitions);
+  const ofTrash = trashChecks(renamedTables, after, renamed);
   const patch: ModelPatch = {
     ...(Object.keys(renamed).length > 0 && { renamed }),
     tables: patchBetween(withRenames(before, renamed), after),
@@ -103,7 +104,7 @@ export async function changeOf(
   const isUnchanged = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
   return {
     changes: groupRetypes([
-      ...emptyTrashGuards(renamedTables, after),
+      ...emptyTrashGuards(ofTrash),
       ...guards,
       ...renames,
       ...drops,
@@ -112,7 +113,7 @@ export async function changeOf(
       ...recalculations(renamedTables, after, definitions),
     ]),
     renamed,
-    checks: [...trashChecks(renamedTables, after, renamed), ...checks],
+    checks: [...ofTrash, ...checks],
     undecided,
     api: apiChanges(api, newApi, definitions).map((change) => withStoredValues(change, renamedTables)),
     patch: isUnchanged ? undefined : patch,
@@ -143,11 +144,9 @@ const notEmptyTrash = {
   where: `${quote(trashedColumn)} is not null`,
 };
 
-/** Returns the changes that fail if a trash that is removed contains records. */
-const emptyTrashGuards = (before: TableShapes, after: TableShapes): readonly Change[] =>
-  withoutTrash(before, after).map(
-    (table): Change => ({ kind: 'check', table, name: `${table}.trash`, ...notEmptyTrash }),
-  );
+/** Returns the changes that fail if a trash that is removed contains records. They run before tables are renamed. */
+const emptyTrashGuards = (checks: readonly ConversionCheck[]): readonly Change[] =>
+  checks.map(({ name, table }): Change => ({ kind: 'check', table, name, ...notEmptyTrash }));
 
 /** Returns the checks for records in a trash that is removed. */
 const trashChecks = (

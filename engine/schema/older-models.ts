@@ -1,4 +1,4 @@
-import { quote } from '../sql/index.ts';
+import { literal, quote, trashedColumn, versionColumn } from '../sql/index.ts';
 import { type LiveNode, viewsPrefix } from './nodes.ts';
 import type { Execute } from './session.ts';
 
@@ -42,11 +42,14 @@ export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): P
   }
 }
 
+/** Columns whose names start with an underscore and that nodes use. All others belong to migrations. */
+const ownColumns = [versionColumn, trashedColumn];
+
 /** Returns SQL that creates a writable view of a table. Accessing it requires permissions on the table. */
 const limitedView = (schema: string, table: string): string => `do $view$ begin
   if to_regclass('${quote(schema)}.${quote(table)}') is null then
     execute (select 'create view ${quote(schema)}.${quote(table)} with (security_invoker = true) as select ' || string_agg(quote_ident(attname), ', ' order by attnum) || ' from ${quote(table)}'
-      from pg_attribute where attrelid = '${quote(table)}'::regclass and attnum > 0 and not attisdropped and (attname not like '\\_%' or attname = '_version'));
+      from pg_attribute where attrelid = '${quote(table)}'::regclass and attnum > 0 and not attisdropped and (attname not like '\\_%' or attname in (${ownColumns.map(literal).join(', ')})));
     grant select, insert, update, delete on ${quote(schema)}.${quote(table)} to public;
   end if;
 end $view$`;

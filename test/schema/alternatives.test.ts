@@ -130,5 +130,23 @@ for (const driver of drivers) {
       );
       assert.equal(count, '2');
     });
+
+    test('a new required field is rejected while there are records', async () => {
+      const walls = { walls: `renamed_from: boards\n${boards('panel')}` };
+      const required =
+        'owner: { type: reference, to: [leads, contacts], required: true, on_delete: cascade }';
+      const retired =
+        'subject: { type: reference, to: [leads, contacts], required: true, on_delete: cascade, renamed_from: about, retired: true }';
+      write(`${retired}\n  ${required}`, walls);
+      await model.create();
+      await assert.rejects(
+        applyPending(model.database, model.config),
+        /memos\.owner is required but has no value in 3 records/,
+      );
+      await model.sql('delete from memos');
+      await applyPending(model.database, model.config);
+      assert.deepEqual(await model.drift(), []);
+      await assert.rejects(insert('', ''), /memos_owner_target/);
+    });
   });
 }

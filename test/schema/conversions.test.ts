@@ -26,6 +26,13 @@ interface Case {
 const text = (value: string): string => `'${value}'`;
 const string = '{ type: string }';
 const orNull = (type: string) => `{ type: ${type}, nullable: true }`;
+/** Returns the value of a new record, as text. */
+const initial = (field: string): string => {
+  if (field.includes('nullable')) return 'null';
+  const [, value] = /default: (\w+)/.exec(field) ?? [];
+  const [, type = ''] = /type: (\w+)/.exec(field) ?? [];
+  return value ?? ({ string: '', list: '', boolean: 'false' } as Record<string, string>)[type] ?? '0';
+};
 const cases: readonly Case[] = [
   {
     from: string,
@@ -38,6 +45,7 @@ const cases: readonly Case[] = [
     lost: [text('4.5'), text('2147483648'), text('x')],
     says: /is not a 32-bit integer/,
   },
+  { from: string, to: '{ type: integer, required: true }', values: [[text('42'), 42]], lost: [text('')] },
   {
     from: string,
     to: orNull('integer'),
@@ -163,6 +171,9 @@ for (const driver of drivers) {
       await model.create(intent);
       return applyPending(model.database, model.config);
     };
+    /** Returns the changes of the last migration. */
+    const simpleChanges = () =>
+      model.changes().flatMap((change) => (change.kind === 'retypeColumns' ? change.changes : [change]));
     const shown = async () =>
       ((await model.records('things')) as { value: unknown }[]).map(({ value }) => value);
     /** Adds another organization while the work runs. */
@@ -197,11 +208,20 @@ for (const driver of drivers) {
           for (const value of lost) await model.sql(`delete from things where value = ${value}`);
           await applyPending(model.database, model.config);
         } else await change(to);
+        // If another type can represent every value, the migration does not read records to check this.
+        if (lost.length === 0 && to !== orNull('timestamp'))
+          assert.ok(!simpleChanges().some(({ kind }) => kind === 'check'));
         assert.deepEqual(
           (await shown()).map(String),
           values.map(([, after]) => String(after)),
         );
         assert.deepEqual(await model.drift(), []);
+        const collation = `select c.collname::text from pg_attribute a join pg_collation c on c.oid = a.attcollation where a.attrelid = 'things'::regclass and a.attname = 'value'`;
+        if (to === string) assert.deepEqual(await model.sql(collation), [['C']]);
+        await model.sql(
+          'insert into things (organization_id, created_at, updated_at) values (1, now(), now())',
+        );
+        assert.equal(String((await shown()).at(-1)), initial(to));
         await end();
       });
     }
@@ -248,6 +268,77 @@ for (const driver of drivers) {
       await change('{ type: int64 }');
       assert.deepEqual(await shown(), [7, 0, 0]);
       assert.deepEqual(await model.drift(), []);
+      await end();
+    });
+
+    test('converts fields while names change: a resource that a field will refer to, and a field that --using reads', async () => {
+      const boards = (more = '') =>
+        `singular: board\ncommon: all\n${more}fields:\n  name: { type: string }\n`;
+      const label = (name: string, more = '') => `  ${name}: { type: string${more} }\n`;
+      model.write({ things: things(string, label('label')), boards: boards() });
+      await model.create();
+      await applyPending(model.database, model.config);
+      await model.sql(
+        'insert into boards (organization_id, id, created_at, updated_at) values (1, 7, now(), now())',
+      );
+      await insert(text('7'), text('8'));
+      await model.sql(`update things set label = value || ' pcs'`);
+      model.write({
+        things: things('{ type: reference, to: walls, nullable: true }', label('label')),
+        walls: boards('renamed_from: boards\n'),
+      });
+      await model.create();
+      await assert.rejects(
+        applyPending(model.database, model.config),
+        /things\.value is not the ID of a record in 1 record, for example/,
+      );
+      await model.sql("update things set value = '' where value = '8'");
+      await applyPending(model.database, model.config);
+      assert.deepEqual(await shown(), [7, null]);
+      assert.deepEqual(await model.drift(), []);
+      model.write({
+        things: things(string, label('title', ', renamed_from: label')),
+        walls: boards('renamed_from: boards\n'),
+      });
+      await model.create();
+      await applyPending(model.database, model.config);
+      await model.sql("update things set value = 'x'");
+      model.write({
+        things: things('{ type: integer }', label('caption', ', renamed_from: title')),
+        walls: boards('renamed_from: boards\n'),
+      });
+      await model.create({ using: new Map([['things.value', "replace(caption, ' pcs', '')"]]) });
+      await applyPending(model.database, model.config);
+      assert.deepEqual(await shown(), [7, 8]);
+      model.write({});
+      await model.create({ drop: ['things', 'walls'] });
+      await applyPending(model.database, model.config);
+    });
+
+    test('converts the values of each organization, also in several batches', async () => {
+      await begin(string);
+      await withOther(async (other) => {
+        // A batch contains 500 records. IDs are unique only within an organization.
+        for (const [organization, count] of [
+          ['1', 501],
+          [other, 3],
+        ] as const)
+          await model.sql(
+            `insert into things (organization_id, id, value, created_at, updated_at) select ${organization}, n, n::text, now(), now() from generate_series(1, ${count}) n`,
+          );
+        await change('{ type: integer }');
+        assert.deepEqual(
+          await model.sql(
+            `select (organization_id = ${other})::text, count(*)::text from things where value = id group by 1 order by 1`,
+          ),
+          [
+            ['false', '501'],
+            ['true', '3'],
+          ],
+        );
+        assert.deepEqual(await model.drift(), []);
+        await model.sql(`delete from things where organization_id = ${other}`);
+      });
       await end();
     });
 
@@ -336,10 +427,19 @@ for (const driver of drivers) {
       const unique = (rest = '') => `{ type: string, unique: true${rest} }`;
       await begin(unique());
       await insert(text('Ada'), text('ada'));
-      await assert.rejects(change(unique(', lookup: caseless')), /value has a duplicate value in 2 records/);
-      await model.discard();
-      await model.sql("delete from things where value = 'Ada'");
-      await change(unique(', lookup: caseless'));
+      await withOther(async (other) => {
+        await model.sql(
+          `insert into things (organization_id, value, created_at, updated_at) values (${other}, 'ADA', now(), now())`,
+        );
+        await assert.rejects(
+          change(unique(', lookup: caseless')),
+          /value has a duplicate value in 2 records/,
+        );
+        await model.discard();
+        await model.sql("delete from things where value = 'Ada'");
+        await change(unique(', lookup: caseless'));
+        await model.sql(`delete from things where organization_id = ${other}`);
+      });
       await assert.rejects(insert(text('ADA')), /things_value_unique/);
       await change(unique(', lookup: caseless, max_length: 9'));
       assert.deepEqual(await model.drift(), []);
@@ -353,25 +453,54 @@ for (const driver of drivers) {
       // The first record is now stored after the others.
       await model.sql('update things set updated_at = now() where id = 1');
       const ids = Array.from({ length: 10 }, (_, index) => String(index + 1));
-      model.write({ things: things('{ type: integer }') });
-      const plan = () => planChanges(model.config, modelOf(model.resources()), [], {}, model.database);
-      const { checks, statements } = await plan();
-      assert.deepEqual(
-        checks.map(({ count, examples }) => [count, examples.map(({ id }) => id), examples[0]?.value]),
-        [[12, ids, long.slice(1)]],
-      );
-      assert.ok(statements.some(({ rows }) => rows?.count === 12 && !rows.isEstimate));
-      await assert.rejects(change('{ type: integer }'), (error: Error) =>
-        error.message.startsWith(
-          `things.value is not a 32-bit integer in 12 records, for example ${ids.map((id) => `${id} of organization 1`).join(', ')}. Nothing was migrated.`,
-        ),
-      );
-      await model.discard();
-      // The rows of large tables are not counted.
-      await model.sql(`update pg_class set reltuples = 100001 where oid = 'things'::regclass`);
-      const estimates = (await plan()).statements.flatMap(({ rows }) => rows ?? []);
-      assert.ok(estimates.length > 0);
-      for (const rows of estimates) assert.deepEqual(rows, { count: 100_001, isEstimate: true });
+      await withOther(async (other) => {
+        // The record of another organization is the last one, although its ID is not.
+        await model.sql(
+          `insert into things (organization_id, id, value, created_at, updated_at) values (${other}, 1, 'y', now(), now())`,
+        );
+        model.write({ things: things('{ type: integer }') });
+        const plan = () => planChanges(model.config, modelOf(model.resources()), [], {}, model.database);
+        const { checks, statements } = await plan();
+        assert.deepEqual(
+          checks.map(({ count, examples }) => [
+            count,
+            examples.map(({ organization, id }) => `${organization} ${id}`),
+            examples[0]?.value,
+          ]),
+          [[13, ids.map((id) => `1 ${id}`), long.slice(1)]],
+        );
+        assert.ok(statements.some(({ rows }) => rows?.count === 13 && !rows.isEstimate));
+        await assert.rejects(change('{ type: integer }'), (error: Error) =>
+          error.message.startsWith(
+            `things.value is not a 32-bit integer in 13 records, for example ${ids.map((id) => `${id} of organization 1`).join(', ')}. Nothing was migrated.`,
+          ),
+        );
+        await model.discard();
+        // The rows of large tables are not counted.
+        await model.sql(`update pg_class set reltuples = 100001 where oid = 'things'::regclass`);
+        const estimates = (await plan()).statements.flatMap(({ rows }) => rows ?? []);
+        assert.ok(estimates.length > 0);
+        for (const rows of estimates) assert.deepEqual(rows, { count: 100_001, isEstimate: true });
+        await model.sql(`delete from things where organization_id = ${other}`);
+      });
+      await end();
+    });
+
+    test('another default applies to new records, and missing values get it', async () => {
+      const add = () =>
+        model.sql('insert into things (organization_id, created_at, updated_at) values (1, now(), now())');
+      const values = async () => (await shown()).map(String);
+      await begin('{ type: integer, default: 2 }');
+      await add();
+      await change('{ type: integer, default: 3 }');
+      await add();
+      await change(orNull('integer'));
+      await add();
+      assert.deepEqual(await values(), ['2', '3', 'null']);
+      await change('{ type: integer, default: 4 }');
+      await add();
+      assert.deepEqual(await values(), ['2', '3', '4', '4']);
+      assert.deepEqual(await model.drift(), []);
       await end();
     });
 
@@ -426,11 +555,24 @@ for (const driver of drivers) {
         /value is less than 0 in 1 record, for example \d+ of organization/,
       );
       await model.discard();
-      await change(ranged, { using: new Map([['things.value', 'least(greatest(value, 0), 10)']]) });
+      const using = new Map([['things.value', 'least(greatest(value, 0), 10)']]);
+      const plan = await planChanges(model.config, modelOf(model.resources()), [], { using }, model.database);
+      assert.deepEqual(
+        plan.checks.map(({ says, refuses, replaces, count }) => [says, refuses, replaces, count]),
+        [
+          ['is less than 0', false, true, 1],
+          ['is greater than 10', false, true, 1],
+        ],
+      );
+      await change(ranged, { using });
       assert.deepEqual(await shown(), [5, 0, 10]);
       await assert.rejects(model.sql('update things set value = 11'), /things_value_rules/);
       // A wider range needs no check. A new type keeps the rule, whose constraint is created again.
       await change('{ type: number, min: 0, max: 100 }');
+      assert.deepEqual(
+        model.changes().map(({ kind }) => kind),
+        ['dropConstraint', 'addConstraint'],
+      );
       await assert.rejects(
         change('{ type: integer, min: 6, default: 6 }'),
         /value is not a 32-bit integer or violates a rule in 2 records/,
@@ -483,6 +625,11 @@ for (const driver of drivers) {
       await model.discard();
       await change(closed, { using: new Map([['things.value', "'ada'"]]) });
       assert.deepEqual(await shown(), ['ada', 'ada', '']);
+      model.write({ things: things('{ type: string, enum: [none], closed: true }') });
+      assert.deepEqual(
+        (await model.change()).checks.map(({ says }) => says),
+        ['is not one of none'],
+      );
       const check = (rest: string) =>
         `  size: { type: integer, default: 2 }\nchecks: [{ that: 'value != "ada" || size ${rest}', fields: [size], message: Too small. }]\n`;
       await assert.rejects(change(closed, {}, check('> 2')), /things do not meet .* in 2 records/);
@@ -523,6 +670,7 @@ for (const driver of drivers) {
         code,
       );
       assert.deepEqual(await model.sql('select code from things'), [['2026-01-01'], ['2026-01-01']]);
+      await assert.rejects(insert(text('new')), /"code"/, 'only existing records get the value');
       const kind = `${code}  kind: { type: string }\n`;
       await change('{ type: string, max_length: 4 }', { using: new Map([['things.kind', "'old'"]]) }, kind);
       assert.deepEqual(await model.sql(`select kind from things limit 1`), [['old']]);

@@ -10,11 +10,12 @@ import { finishMigrations } from '../../engine/schema/finish.ts';
 import { migrationNames, readMigrationLog } from '../../engine/schema/migration-log.ts';
 import { listNodes, nodesIn, registerNode } from '../../engine/schema/nodes.ts';
 import { stateOf } from '../../engine/schema/plan.ts';
-import type { SessionRow } from '../../engine/schema/session.ts';
+import { migrationLock, type SessionRow } from '../../engine/schema/session.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { within } from '../support/promised.ts';
 
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
 
@@ -111,9 +112,9 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
   });
 
   /** Registers a node whose version does not include the later migrations. It counts as running until it is stopped. */
-  const withOldNode = () =>
+  const withOldNode = (name = 'old') =>
     model.sql(
-      `insert into crm_nodes (name, migrations, views, sees_views, seen_at) values ('old', '[]', 'crm_views_old', true, now() + interval '1 hour') on conflict (name) do update set seen_at = excluded.seen_at`,
+      `insert into crm_nodes (name, migrations, views, sees_views, seen_at) values ('${name}', '[]', 'crm_views_${name}', true, now() + interval '1 hour') on conflict (name) do update set seen_at = excluded.seen_at`,
     );
   const stopOldNode = () => model.sql('delete from crm_nodes');
   const finished = async () => {
@@ -127,15 +128,27 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     );
   };
 
+  /** Checks that a node does not wait for another node that is migrating, which holds the lock. */
+  const contractDuringMigration = () =>
+    connected(String(model.environment.DATABASE_URL), async (client) => {
+      await client.query('begin');
+      await client.query(`select pg_advisory_xact_lock(${migrationLock})`);
+      assert.equal(await within(60_000, contract(model.config, model.database)), false);
+      await client.query('commit');
+    });
+
   test('continues after the node that used views is gone', async () => {
     write(
       '  title: { type: string, renamed_from: name }\n  score: { type: integer }\n',
-      'filters: [title]\n',
+      'filters: [title, score]\n',
     );
     await model.create();
     await migrate();
     await withOldNode();
-    write('  text: { type: string, renamed_from: title }\n  score: { type: string }\n', 'filters: [text]\n');
+    write(
+      '  text: { type: string, renamed_from: title }\n  score: { type: string }\n',
+      'filters: [text, score]\n',
+    );
     await model.create();
     await interruptedAt(`[{"swap"%`);
     // The completed steps of the unfinished migration are not reported as differences.
@@ -144,6 +157,16 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.match(
       unfinished.join(),
       /^Migration\d+_m\d+ is not finished: 2 steps remain on things\. Unless it is still running, run "crm migrate" to finish it\.$/,
+    );
+    // Earlier versions did not store the names of the replaced indexes and foreign keys.
+    await model.sql(
+      `update crm_migrations set remaining = (remaining::jsonb #- '{1,swap,known}')::text where remaining like '%"known":["things_score_index"]%'`,
+    );
+    assert.deepEqual(
+      await model.sql(
+        `select (remaining like '%known%')::text from crm_migrations where remaining is not null`,
+      ),
+      [['false']],
     );
     await stopOldNode();
     await migrate();
@@ -165,6 +188,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await stopOldNode();
     await interruptedAt('%drop constraint%', 'old', () => contract(model.config, model.database));
     assert.deepEqual((await readMigrationLog(model.database, model.config)).pending, []);
+    await contractDuringMigration();
     assert.equal(await contract(model.config, model.database), true);
     assert.deepEqual(await model.drift(), []);
     assert.deepEqual(await model.sql(`select note from things where text = 'by the old node'`), [['']]);
@@ -330,15 +354,45 @@ export class ${name} extends Migration {
   });
 
   test('a rename alone is visible in the views of older nodes, which are dropped after they have stopped', async () => {
-    await withOldNode();
-    await model.sql('update crm_nodes set sees_views = true');
     model.write({
-      wares: 'common: all\nfields:\n  number: { type: string, nullable: true, renamed_from: code }\n',
+      wares: 'common: all\ntrash: 30 days\nfields:\n  code: { type: string, nullable: true }\n',
     });
     await model.create();
     await migrate();
-    await model.sql(`update crm_views_old.wares set code = '5'`);
-    assert.deepEqual(await model.sql('select distinct number from wares'), [['5']]);
+    for (const name of ['old', 'older']) await withOldNode(name);
+    await model.sql('update crm_nodes set sees_views = true');
+    model.write({
+      wares:
+        'common: all\ntrash: 30 days\nfields:\n  number: { type: string, nullable: true, renamed_from: code }\n',
+    });
+    await model.create();
+    await migrate();
+    await model.sql(`update crm_views_old.wares set code = '5', "_trashed_at" = '2026-03-01T10:00:00Z'`);
+    assert.deepEqual(
+      await model.sql(`select distinct number, ("_trashed_at" at time zone 'UTC')::text from wares`),
+      [['5', '2026-03-01 10:00:00']],
+    );
+    assert.deepEqual(
+      await model.sql('select distinct code, ("_version" > 1)::text from crm_views_older.wares'),
+      [['5', 'true']],
+    );
+    // A role can use the view if it can use the table.
+    await connected(String(model.environment.DATABASE_URL), async (client) => {
+      await client.query('begin');
+      await client.query('create role older_node');
+      const codes = async () => {
+        await client.query('savepoint before; set local role older_node');
+        try {
+          return (await client.query('select distinct code from crm_views_old.wares')).rows;
+        } finally {
+          await client.query('rollback to before');
+        }
+      };
+      await assert.rejects(codes(), { code: '42501', message: 'permission denied for table wares' });
+      await client.query('grant select on wares to older_node');
+      assert.deepEqual(await codes(), [{ code: '5' }]);
+      await client.query('rollback');
+    });
     await finished();
   });
 
@@ -369,6 +423,7 @@ export class ${name} extends Migration {
       ['soon', '0', '2026-03-01T12:00:00+02:00'],
     ]);
     await stopOldNode();
+    await contractDuringMigration();
     // Contraction does not wait for a lock, because other statements would queue behind it.
     await connected(String(model.environment.DATABASE_URL), async (client) => {
       await client.query('begin');
@@ -410,7 +465,7 @@ export class ${name} extends Migration {
     await finished();
   });
 
-  test('counts lock timeouts for each batch, which succeeds after up to 59', async () => {
+  test('counts lock timeouts and deadlocks for each batch, which succeeds after up to 59', async () => {
     coded('string');
     await model.create();
     await interruptedAt('[{"fill"%', 'old');
@@ -418,7 +473,7 @@ export class ${name} extends Migration {
     // A sequence keeps its value when the batch is rolled back. The first batch succeeds at the 60th attempt.
     await model.sql(`create function times_out() returns trigger language plpgsql as $$ begin
       if nextval('timeouts') not in (60, 62) then
-        raise 'lock timeout' using errcode = 'lock_not_available';
+        raise 'conflict' using errcode = case currval('timeouts') % 2 when 0 then 'lock_not_available' else 'deadlock_detected' end;
       end if;
       return new;
     end $$`);

@@ -1,7 +1,9 @@
 // Migrations that add a trash to a resource in use, and that remove one.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { modelOf } from '../../app/instance.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
+import { planChanges } from '../../engine/schema/plan.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 
@@ -70,6 +72,26 @@ for (const driver of drivers) {
       assert.deepEqual(await model.drift(), []);
       assert.deepEqual([await hasTrash(), await codes()], [false, ['a']]);
       await assert.rejects(insert('a'), /duplicate key/);
+    });
+
+    test('a resource can get another name when its trash is removed', async () => {
+      await migrate(withTrash);
+      await model.sql('update memos set "_trashed_at" = now()');
+      model.write({ slips: `renamed_from: memos\n${memo()}` });
+      const plan = () => planChanges(model.config, modelOf(model.resources()), [], {}, model.database);
+      assert.deepEqual(
+        (await plan()).checks.map(({ name, count }) => [name, count]),
+        [['slips.trash', 1]],
+      );
+      await model.create();
+      await assert.rejects(
+        applyPending(model.database, model.config),
+        /slips\.trash is still in use in 1 record/,
+      );
+      await model.sql('update memos set "_trashed_at" = null');
+      await applyPending(model.database, model.config);
+      assert.deepEqual(await model.drift(), []);
+      assert.deepEqual(await model.sql('select code from slips'), [['a']]);
     });
   });
 }

@@ -9,6 +9,7 @@ import { planChanges } from '../../engine/schema/plan.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 
 /** Returns the definitions of boxes with these fields, and of their parts. */
 const boxes = (fields: string, parts = '  amount: { type: number }\n', more = '') => ({
@@ -60,6 +61,18 @@ for (const driver of drivers)
       Array.from({ length: 120 }, (_, index) => String(index < count ? (index + 1) * factor : 0));
 
     test('a rollup becomes stored: the plan shows the column, the triggers and the recalculation', async () => {
+      // IDs are unique only within an organization.
+      const [[other] = []] = await model.sql(
+        `insert into crm_organizations (slug, name) values ('beta', 'Beta') returning id::text`,
+      );
+      for (const [id, amount] of [
+        [1, 5],
+        [2, 7],
+      ])
+        await model.sql(
+          `with b as (insert into boxes (organization_id, id, name, created_at, updated_at) values (${other}, ${id}, 'b', now(), now()))
+           insert into parts (organization_id, box_id, kind, amount, created_at, updated_at) values (${other}, ${id}, 'a', ${amount}, now(), now())`,
+        );
       model.write(boxes(`${stored('sum: amount')}filters: [total]\n`));
       const plan = await planChanges(model.config, modelOf(model.resources()), [], {}, model.database);
       assert.deepEqual(plan.undecided, []);
@@ -87,6 +100,12 @@ for (const driver of drivers)
       );
       await model.create();
       await migrate();
+      assert.deepEqual(
+        await model.sql(`select total::text from boxes where organization_id = ${other} order by id`),
+        [['5'], ['7']],
+      );
+      for (const table of ['parts', 'boxes'])
+        await model.sql(`delete from ${table} where organization_id = ${other}`);
       assert.deepEqual(await totals(), sums(110));
       await insertPart(120, 7);
       assert.equal((await totals()).at(-1), '7');
@@ -268,5 +287,35 @@ for (const driver of drivers)
         where (b.total, b.count) is distinct from (p.total, p.count)`,
       );
       assert.deepEqual(wrong, []);
+    });
+
+    test('a batch waits for a transaction that adds a record, and counts the record', async () => {
+      await change(boxes(''));
+      await insertPart(1, 5);
+      model.write(boxes(stored('sum: amount')));
+      await model.create();
+      // The migration is interrupted before the first batch.
+      await model.sql(
+        `create function fails() returns trigger language plpgsql as $$ begin raise 'interrupted'; end $$`,
+      );
+      await model.sql(
+        `create trigger fails before update on crm_migrations for each row when (old.remaining like '[{"fill"%') execute function fails()`,
+      );
+      await assert.rejects(applyPending(model.database, model.config), /interrupted/);
+      await model.sql('drop function fails() cascade');
+      await connected(String(model.environment.DATABASE_URL), async (client) => {
+        await client.query('begin');
+        await client.query(
+          `insert into parts (organization_id, box_id, kind, amount, created_at, updated_at) values (1, 1, 'a', 1000, now(), now())`,
+        );
+        const migrated = migrate();
+        const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+        await until(async () => (await model.sql(waits)).length > 0, 'the batch to wait');
+        await client.query('commit');
+        await migrated;
+      });
+      const [[sum] = []] = await model.sql('select sum(amount)::text from parts where box_id = 1');
+      assert.ok(Number(sum) >= 1005);
+      assert.equal((await totals())[0], sum);
     });
   });

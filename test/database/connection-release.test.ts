@@ -165,6 +165,36 @@ suite('a pooled connection', { concurrency: 1 }, () => {
     });
   });
 
+  test('completes a read in a transaction that can write, although the client disconnects', async () => {
+    const select = { name: '', text: 'select count(*)::text from held', values: [] };
+    for (const read of [
+      () =>
+        database.atomically((run) => run({ ...select, lane: 'read' }), {
+          organization: '1',
+          access: 'write',
+          lane: 'batch',
+        }),
+      () =>
+        database.orm.em.fork().transactional(async (em) => {
+          const context = em.getTransactionContext();
+          const rows = await em.getConnection().execute<{ count: string }[]>(select.text, [], 'all', context);
+          return rows.map(({ count }) => [count]);
+        }),
+    ]) {
+      const writer = client();
+      let running: Promise<unknown> = Promise.resolve();
+      await holding(async () => {
+        running = runInRequest(writer, read);
+        const pid = await waitingPid();
+        writer.disconnect();
+        // A cancel request would arrive while the server answers this.
+        assert.equal(await waitingPid(), pid);
+      });
+      assert.deepEqual(await running, [['0']]);
+      assert.equal(network.pending(), 0, 'no cancel request');
+    }
+  });
+
   test('is dropped if its cancel request is delivered so late that it would cancel the next statement', async () => {
     const reader = client();
     let usedPid = 0;

@@ -1,6 +1,8 @@
 // A database whose session settings differ from PostgreSQL's defaults: responses have the same format.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { readConfig } from '../../app/config.ts';
+import { openDatabase } from '../../engine/database/open.ts';
 import {
   drivers,
   type Instance,
@@ -11,6 +13,7 @@ import {
 import { connected, makeDatabase } from '../support/postgres.ts';
 import { migrated, until } from '../support/process.ts';
 import { patient } from '../support/promised.ts';
+import { partsOf } from '../support/scheduled.ts';
 
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
 
@@ -111,5 +114,47 @@ suite('a database with other session settings', () => {
     const start = leads[0]?.created_at;
     assert.equal((await list(`${sorted}&created_at[gte]=${start}`)).length, 20);
     assert.equal((await list(`${sorted}&created_at[lt]=${start}`)).length, 0);
+  });
+
+  test('each kind of connection has its own time limits, which options in the URL can change', async () => {
+    const parameters = 'application_name=limited&options=-cjit=on%20-csearch_path=elsewhere,public';
+    const limits = {
+      DATABASE_URL: `${database.url}?${parameters}`,
+      DATABASE_STATEMENT_TIMEOUT_MS: '40000',
+      // A list has the shorter limit.
+      DATABASE_LIST_TIMEOUT_MS: '50000',
+      DATABASE_LOCK_TIMEOUT_MS: '30000',
+    };
+    const opened = await openDatabase(readConfig({ ...patient, ...limits }), []);
+    try {
+      const { primary, writeBatcher } = partsOf(opened);
+      const names = [
+        ...['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'],
+        ...['plan_cache_mode', 'max_parallel_workers_per_gather'],
+        ...['jit', 'search_path', 'application_name'],
+      ];
+      const text = `select ${names.map((name) => `current_setting('${name}')`).join(', ')}`;
+      const select = { name: 'settings', text, values: [] };
+      const settingsOf = (statement: string, lock: string) => [
+        [...[statement, lock, '10s', 'force_generic_plan', '0'], ...['on', 'elsewhere,public', 'limited']],
+      ];
+      for (const lane of ['read', 'write', 'list', 'deep', 'scan', 'aggregate'] as const)
+        assert.deepEqual(await primary.run({ ...select, lane }), settingsOf('40s', '30s'), lane);
+      // These connections are opened when they are needed. Without one, a statement runs in the pool.
+      const many = { ...select, name: 'settings_many', differ: 0, lists: false };
+      for (const [shared, lane, settings] of [
+        [primary.pipelines, 'read', settingsOf('250ms', '50ms')],
+        [writeBatcher, 'write', settingsOf('1s', '50ms')],
+      ] as const) {
+        let rows: unknown;
+        await until(async () => {
+          rows = await shared?.run({ ...select, lane, many }, '1');
+          return rows !== undefined;
+        }, `a connection for short statements (${lane})`);
+        assert.deepEqual(rows, settings, lane);
+      }
+    } finally {
+      await opened.close();
+    }
   });
 });

@@ -195,6 +195,16 @@ onBothDrivers(
       assert.ok(text.includes('"a ""b"", c\r\nd"') && text.includes(',"",'), text);
       const [row] = parse(text, { columns: true }) as Record<string, string>[];
       assert.equal(row?.account_id, '');
+      for (const [description, cell] of [
+        ['e\rf', '"e\rf"'],
+        ['e\nf', '"e\nf"'],
+        ['"', '""""'],
+        [";f'", ";f'"],
+      ] as const) {
+        const path = `PATCH /api/v1/opportunities/${response.json.id}`;
+        await instance().call(path, { key: beta.key, body: { description } });
+        assert.ok((await list(csv)).text.includes(`,${cell}`), cell);
+      }
     });
 
     test('continues after records larger than a whole batch, wherever they are', async () => {

@@ -39,6 +39,11 @@ fields:
   ratio: { type: number, nullable: true }
   seen_on: { type: date, nullable: true }
   seen_at: { type: timestamp, nullable: true }
+  number: { type: string, sequence: "T-{0000}" }
+  doubled: { type: integer, computed: total * 2 }
+  parent_id: { type: reference, to: things, nullable: true }
+  parent_name: { type: joined, through: parent_id, show: [name] }
+  parts: { type: integer, rollup: { count: true, of: things, by: parent_id, unscoped: true } }
 custom_fields: true
 scopes: { low: level == "low" }
 `,
@@ -190,7 +195,10 @@ onBothDrivers(
       assert.equal(input.name, 'string');
       assert.equal(input['loose_ids?'], 'readonly (bigint | number)[]');
       assert.equal(input['total?'], 'number | null', 'modules can write read-only fields');
-      assert.ok(!('id' in input) && !('id?' in input), 'the server sets the ID');
+      for (const name of ['id', 'created_at', 'number', 'doubled', 'parent_name', 'parts']) {
+        assert.ok(name in record, name);
+        assert.ok(!(name in input) && !(`${name}?` in input), `the server sets or calculates ${name}`);
+      }
       assert.ok(source.includes('/** The name without *\\/ in it. */'));
       assert.doesNotMatch(source, /former/, 'retired resources are omitted');
       assert.equal(membersOf(source, 'Item').size, 'number');

@@ -130,6 +130,16 @@ describe('commands', { concurrency: 1 }, () => {
     );
   });
 
+  test('reports a package.json that is not JSON', async () => {
+    const other = temporaryFolder();
+    writeFileSync(join(other.path, 'package.json'), '{');
+    assertRefused(
+      await crm(['add', 'resource', 'visits'], {}, { cwd: other.path }),
+      /^crm: Cannot read \/.*\/package\.json: /,
+    );
+    other.remove();
+  });
+
   test('adds fields of an own resource to its file', async () => {
     for (const args of [
       ['code', 'string', '--default', '007'],

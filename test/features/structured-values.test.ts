@@ -6,6 +6,7 @@ import { clientSource, type Document } from '../../app/commands/client-command.t
 import { tablesOf } from '../../engine/tables/index.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey } from '../support/limited.ts';
 import { logIn, makePerson } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -37,9 +38,15 @@ fields:
     schema:
       $ref: "#/$defs/node"
       $defs: { node: { type: object, properties: { "a/b~c": { type: string }, children: { type: array, items: { $ref: "#/$defs/node" } } } } }
+  limits:
+    type: json
+    nullable: true
+    schema: { type: object, unevaluatedProperties: false, properties: { size: { type: [integer, string] }, none: { type: "null" }, count: { type: integer, maximum: 5 } } }
   fee: { type: money, currency: any, default: { amount: 12.5, currency: EUR } }
   options: { type: json, default: { rooms: [1, 2], note: "it's \\"new\\"" } }
+  bonus: { type: money, currency: any, nullable: true, group: finance }
 filters:
+  - { field: bonus.currency, operators: [eq] }
   - { field: tags, operators: [eq, ne, any, all] }
   - { field: rooms, operators: [any, all] }
   - { field: ratios, operators: [any] }
@@ -48,6 +55,7 @@ filters:
   - { field: deposit, operators: [gte] }
   - { field: deposit.currency, operators: [eq, in, ne, is_null] }
   - fee.currency
+aggregates: { group_by: [bonus.currency] }
 scopes:
   cheap: price.amount < 100
 checks:
@@ -142,6 +150,10 @@ onBothDrivers(
         [{ plan: { floors: [], note: 'c' } }, 'plan', 'plan.note must be one of "a", "b"'],
         [{ tree: { children: [{ children: 5 }] } }, 'tree', 'tree.children[0].children must be a list'],
         [{ tree: { 'a/b~c': 1 } }, 'tree', 'tree.a/b~c must be a string'],
+        [{ limits: { other: 1 } }, 'limits', 'limits must not contain "other"'],
+        [{ limits: { size: true } }, 'limits', 'limits.size must be integer or string'],
+        [{ limits: { none: 0 } }, 'limits', 'limits.none must be null'],
+        [{ limits: { count: 6 } }, 'limits', 'limits.count must be <= 5'],
       ];
       for (const [values, field, message] of rejected)
         test(`${JSON.stringify(values).slice(0, 60)}: ${message.slice(0, 60)}`, async () => {
@@ -357,6 +369,26 @@ onBothDrivers(
         ])
           assert.ok(again.text.includes(part), `${part} in ${again.text}`);
       });
+    });
+
+    test('the currency of an amount belongs to the field group of the amount', async () => {
+      const organization = await instance().organization('grouped');
+      const { key } = await limitedKey(instance(), organization, ['lofts:*']);
+      for (const [name, currency] of [
+        ['A', 'USD'],
+        ['B', 'EUR'],
+      ] as const)
+        await send('POST /lofts', { name, bonus: money(1, currency) }, { key: organization.key });
+      const namesFor = async (caller: string) => {
+        const { json } = await send('GET /lofts?bonus.currency=USD&sort=name', undefined, { key: caller });
+        return (json.data as { name: string }[]).map(({ name }) => name);
+      };
+      assert.deepEqual(await namesFor(organization.key), ['A']);
+      assert.deepEqual(await namesFor(key), ['A', 'B'], 'the parameter is unknown and ignored');
+      const grouped = (caller: string) =>
+        send('GET /lofts/aggregate?group_by=bonus.currency', undefined, { key: caller });
+      assert.match((await grouped(organization.key)).text, /"bonus\.currency":"USD"/);
+      assert.equal((await grouped(key)).status, 400);
     });
 
     test('forms edit the values, and pages show them', async () => {

@@ -178,6 +178,14 @@ onBothDrivers(
       assert.deepEqual(encoded.text, (await get('n_string[in]=a&n_string[in]=ab')).text);
     });
 
+    test('a filter can have 50 values', async () => {
+      const values = Array.from({ length: 50 }, (_, value) => `n_integer[in]=${value}`);
+      const expected = all.filter(
+        ({ n_integer: has }) => has !== null && Number(numberText(has)) >= 0 && Number(numberText(has)) < 50,
+      );
+      assert.deepEqual(ids(dataOf(await get(values.join('&')))), ids(expected));
+    });
+
     test('ignores empty values', async () => {
       for (const operator of ['eq', 'ne', 'gt', 'in', 'starts_with', 'contains', 'is_null']) {
         const field = operator === 'gt' ? 'n_timestamp' : 'n_string';

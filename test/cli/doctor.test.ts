@@ -643,6 +643,19 @@ describe('doctor with unusable resources', () => {
       ],
     );
     assert.ok(skipped.every(({ reason }) => reason === 'the environment cannot be used'));
+    const { code, stdout } = await crm(['doctor'], { PORT: 'abc', DATABASE_URL: 'mysql://x' });
+    const names = skipped.map(({ check }) => check).join(', ');
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /^wrong {4}environment: PORT must be .*\n {9}See .*\nwrong {4}environment: DATABASE_URL /,
+    );
+    assert.ok(
+      stdout.endsWith(
+        `skipped  ${names}\n         the environment cannot be used\n2 problems: 2 checks, 0 notes, ${skipped.length} skipped.\n`,
+      ),
+      stdout,
+    );
   });
 
   test('uses the running server, skips a locked folder, and reports a missing secret', {
@@ -678,6 +691,14 @@ describe('doctor with unusable resources', () => {
       } finally {
         await served.close();
       }
+      if (process.getuid?.() !== 0) return;
+      chownSync(join(data, 'pgdata/PG_VERSION'), 65_534, 65_534);
+      const foreign = await doctor(environment);
+      const owner = `${data} belongs to another user. Run the command as that user.`;
+      assert.ok(
+        foreign.skipped.some((entry) => entry.check === 'writing' && entry.reason === owner),
+        JSON.stringify(foreign.skipped),
+      );
     } finally {
       await remove();
     }

@@ -91,6 +91,16 @@ describe('an untrusted API description', () => {
     };
   };
 
+  test('must describe resources and error codes', () => {
+    const { paths, components } = documentOf({});
+    const { ErrorCode: _, ...schemas } = components.schemas;
+    for (const other of [
+      { paths: {}, components },
+      { paths, components: { ...components, schemas } },
+    ])
+      assert.throws(() => clientSource(other), /does not contain resources\. Pass the URL of a CRM instance/);
+  });
+
   test('cannot inject code into the client', () => {
     for (const [properties, message] of [
       [property("a: 'int64', [(globalThis.pwned = 1, 'b')]", { type: 'integer' }), /contains the name "a: /],
@@ -168,6 +178,15 @@ fields:
       ...names.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]),
       'package.json',
     ]);
+  });
+
+  test('cannot be generated for another URL', async () => {
+    const output = join(folder.path, 'elsewhere');
+    assertRefused(
+      await crm(['client', '--output', output, '--url', `${instance.url}/docs`], nowhere),
+      `${instance.url}/docs/docs/openapi.json responded with 404`,
+    );
+    assert.ok(!existsSync(output));
   });
 
   test('marks deprecated fields', () => {

@@ -9,7 +9,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type pg from 'pg';
-import { heartbeats } from '../../app/serve/heartbeats.ts';
+import { heartbeats, intervalFor, missedAtStartFor } from '../../app/serve/heartbeats.ts';
 import { restartBackoff } from '../../app/serve/worker-pool.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { send, temporaryFolder } from '../support/instance.ts';
@@ -64,6 +64,27 @@ test('treats a worker as hung after five missed heartbeats, and later while it s
   pulse.serves('next');
   pulse.responded('next');
   assert.equal(pulse.problem(), undefined, 'the replacement responds');
+});
+
+test('a worker that was slow to start has as much time to respond as any other', () => {
+  const pulse = heartbeats<string>(1, 30);
+  pulse.add('slow');
+  const hung = (beats: number) => Array.from({ length: beats }, () => pulse.beat().hung).flat();
+  assert.deepEqual(hung(29), []);
+  pulse.serves('slow');
+  assert.deepEqual([hung(5), hung(1)], [[], ['slow']]);
+});
+
+test('workers have at least two minutes to start, or thirty heartbeats', () => {
+  assert.deepEqual(
+    [1, 1000, 10_000, 600_000].map((limitMs) => [intervalFor(limitMs), missedAtStartFor(limitMs)]),
+    [
+      [1, 120_000],
+      [200, 600],
+      [2000, 60],
+      [120_000, 30],
+    ],
+  );
 });
 
 test('reports a problem when workers hang repeatedly despite replacements', () => {

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { planText } from '../../app/commands/plan-commands.ts';
 import { drivers } from '../support/instance.ts';
 import { type OwnFiles, ownFiles } from '../support/own-files.ts';
 import {
@@ -40,6 +41,127 @@ interface Plan {
   readonly keys: readonly { readonly key: string; readonly resource: string; readonly field?: string }[];
   readonly clean: boolean;
 }
+
+test('the text of a plan has singular and plural numbers, and omits what does not matter', () => {
+  const statement = { sql: '', table: 'leads', says: 'does it', lock: 'none', risks: [], drops: [] } as const;
+  const check = { refuses: true, tookTooLong: false, examples: [] } as const;
+  const drop = (name: string, count: number | undefined) => ({ name, count });
+  const nothing = {
+    ...{ statements: [], checks: [], api: [], partners: [], undecided: [], dependents: [] },
+    ...{ database: undefined, keys: [], grants: [] },
+    tables: { created: [], changed: [], dropped: [] },
+  };
+  assert.equal(
+    planText(nothing, 'no database'),
+    'The definitions have not changed since the last migration.',
+  );
+  const api = { kind: 'added', name: 'leads filter fax', text: 'is new', breaks: false } as const;
+  const added = { ...api, name: 'visits' };
+  assert.match(
+    planText({ ...nothing, api: [api] }, undefined),
+    /^1 API change\.\n\nThe change affects only the API\. The tables do not change\.\n\nAPI clients:\n/,
+  );
+  const text = planText(
+    {
+      ...nothing,
+      statements: [
+        { ...statement, title: 'a'.repeat(161), touches: 'rewrites', rows: { count: 1, isEstimate: false } },
+        { ...statement, title: 'b'.repeat(160), touches: 'reads', rows: { count: 2000, isEstimate: true } },
+        { ...statement, title: 'c', touches: 'writes', rows: undefined },
+        { ...statement, title: 'd', touches: 'nothing', rows: undefined },
+        {
+          ...statement,
+          title: 'e',
+          touches: 'nothing',
+          rows: undefined,
+          drops: [
+            ...[drop('cases', 1), drop('tasks', 2000), drop('leads.fax', 1), drop('leads.code', 2)],
+            drop('leads.zone', undefined),
+          ],
+        },
+      ],
+      checks: [
+        { ...check, name: 'leads.a', says: 'is long', count: 1 },
+        { ...check, name: 'leads.b', says: 'is long', count: undefined },
+        { ...check, name: 'leads.c', says: 'is long', count: 0 },
+        {
+          ...check,
+          name: 'leads.d',
+          says: 'is long',
+          count: 2,
+          refuses: false,
+          replaces: true,
+          examples: [
+            { organization: '1', id: '7', value: 'x' },
+            { organization: '2', id: '8', value: null },
+          ],
+        },
+      ],
+      api: [api, added, { ...added, kind: 'removed', name: 'cases', breaks: true }, { ...api, breaks: true }],
+      partners: [{ file: 'leads.ts', name: 'leads.fax' }],
+      undecided: ['decide'],
+      dependents: ['view v'],
+      database: {
+        ...{ pending: ['one', 'two'], unfinished: ['unfinished'], problems: ['problem'] },
+        ...{ waiting: ['waiting'], drift: ['different'] },
+      },
+      tables: { created: ['visits'], changed: ['leads', 'tasks'], dropped: ['cases'] },
+    },
+    'no database',
+  );
+  const [clients = '', ...rest] = text.split(/\n(?= {2}change )[\s\S]*?\n\n/);
+  assert.equal(
+    [clients, ...rest].join('\n\n'),
+    `1 new table, 2 changed tables, 1 dropped table, 1 new resource, 1 removed resource, 2 other API changes (1 breaks clients).
+
+The database:
+  1. ${'a'.repeat(160)}…
+     lock none · rewrites 1 row
+     does it
+  2. ${'b'.repeat(160)}
+     lock none · reads ~2000 rows
+     does it
+  3. c
+     lock none · writes ? rows
+     does it
+  4. d
+     lock none · no rows
+     does it
+  5. e
+     lock none · drops cases: 1 record, drops tasks: 2,000 records, drops leads.fax: 1 record has a value, drops leads.code: 2 records have a value, drops leads.zone: an unknown number of records have a value
+     does it
+
+Stored values incompatible with the new definitions:
+  leads.a is long in 1 record. The migration will fail until they are fixed.
+  leads.b is long in an unknown number of records. The migration will fail until they are fixed.
+
+Stored values that the migration replaces:
+  leads.d is long in 2 records
+    record 7 of organization 1: "x"
+    record 8 of organization 2
+
+API clients:
+
+Integrations still need removed fields or resources, so the migration cannot be written:
+  leads.ts needs leads.fax
+
+These objects were not created by a migration and use a column whose type changes. The migration will fail until they are dropped:
+  view v
+
+Decide what happens to these fields and resources before creating the migration (this plan drops them):
+decide
+
+Pending migrations: one, two.
+unfinished
+problem
+waiting
+
+The database differs from its migrations:
+  different
+
+Rows are not counted: no database.`,
+  );
+});
 
 for (const driver of drivers) {
   describe(`crm plan (${driver})`, { concurrency: 1 }, () => {
@@ -300,6 +422,11 @@ for (const driver of drivers) {
       const expression = `case when source = 'a=b' then 'x=' else '' end`;
       assert.ok((await sqlOf('--using', `leads.company=${expression}`)).includes(expression));
       assert.ok((await sqlOf('--default', `leads.company=it's=x=`)).includes(`'it''s=x='`));
+      const { stdout } = await crm(['plan', '--markdown', '--default', 'leads.company=x'], environment);
+      assert.match(
+        stdout,
+        /\n\*\*Stored values that the migration replaces\*\*\n\n- leads\.company has a duplicate value in 20 records\n/,
+      );
       const both = await sqlOf('--using', `leads.company=${expression}`, '--default', 'leads.lead_score=7');
       assert.ok(both.includes(expression) && both.includes(`'7'`), both);
       for (const option of ['--using', '--default'])
@@ -349,6 +476,14 @@ for (const driver of drivers) {
       assert.deepEqual([after.clean, after.code, after.database?.drift], [true, 0, []]);
     });
 
+    test('the migrated definitions are imported by their unique fields', async () => {
+      const file = join(own.path, 'leads.csv');
+      writeFileSync(file, 'company,source\n1,Matched\nnew,Added\n');
+      const args = ['import', 'leads', file, '--org', 'alpha', '--match', 'company'];
+      assert.equal((await crm(args, environment)).stdout, '1 created, 1 updated, 0 failed.\n');
+      await sql("delete from leads where source = 'Added'");
+    });
+
     test('marks a removed unique key, search, order or sort parameter as breaking clients', async () => {
       const texts = ['leads', 'accounts'].map((name) => [name, own.text(name)] as const);
       own.edit('leads', 'company: { type: string, unique: true,', 'company: { type: string,');
@@ -392,6 +527,10 @@ for (const driver of drivers) {
         partners.some(({ name }) => name === 'leads.meta_ad_id'),
         JSON.stringify(partners),
       );
+      assert.match(
+        (await crm(['plan', '--markdown'], environment)).stdout,
+        /\n\*\*Needed by\*\*\n\n(?:- `.*` needs .*\n)*- `\S+` needs leads\.meta_ad_id\n/,
+      );
       own.add('leads', text);
     });
 
@@ -419,6 +558,21 @@ for (const driver of drivers) {
       const { statements, database } = await plan('--offline');
       assert.equal(find(statements, /type text/).rows, undefined);
       assert.equal(database ?? null, null);
+      const textWith = async (variables: Readonly<Record<string, string>>, ...args: string[]) => {
+        const { code, stdout } = await crm(['plan', ...args], { ...own.environment, ...variables });
+        assert.equal(code, 0);
+        assert.match(stdout, /· rewrites \? rows/);
+        return stdout.trimEnd().split('\n').at(-1);
+      };
+      assert.equal(await textWith({}, '--offline'), 'Rows are not counted: --offline.');
+      assert.equal(
+        await textWith({ DATA_DIR: join(own.path, 'none') }),
+        'Rows are not counted: the database does not exist yet.',
+      );
+      assert.match(
+        String(await textWith({ DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' })),
+        /^Rows are not counted: the database at 127\.0\.0\.1:1\/nothing does not respond: .*\.$/,
+      );
       own.add('leads', text);
     });
 

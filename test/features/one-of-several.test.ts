@@ -435,10 +435,21 @@ onBothDrivers(
     test('pages show the record as a link, and forms accept a resource and an ID', async () => {
       const visitor = await signIn(instance(), administratorOf(acme));
       const path = `/setup/o/${acme.slug}/data/memos`;
-      const [form] = formsOf(await visitor.get(`${path}/new`)).filter(
-        ({ action }) => action === `${path}/new`,
-      );
+      const blank = await visitor.get(`${path}/new`);
+      const [form] = formsOf(blank).filter(({ action }) => action === `${path}/new`);
       assert.ok(form);
+      assert.ok(blank.text.includes(`<option value="Lovelace (leads/${lead})">`));
+      assert.ok(blank.text.includes(`<option value="Hopper (contacts/${contact})">`));
+      assert.match(blank.text, /or type a resource and an ID, for example leads\/7\./);
+      const { text: leadPage } = await visitor.get(`/setup/o/${acme.slug}/data/leads/${lead}`);
+      assert.ok(readable(leadPage).includes(`href="${path}/new?subject=leads%2F${lead}"`));
+      const given = async (query: string) =>
+        formsOf(await visitor.get(`${path}/new?${query}`)).find(({ action }) => action === `${path}/new`)
+          ?.values.subject;
+      assert.equal(await given(`subject=leads%2F${lead}`), `Lovelace (leads/${lead})`);
+      assert.equal(await given(`subject=contacts/${contact}`), `Hopper (contacts/${contact})`);
+      for (const other of [lead, `leads-${lead}`, 'leads/x', `memos/${lead}`])
+        assert.equal(await given(`subject=${other}`), '', String(other));
       const created = await visitor.post(form.action, {
         ...form.values,
         name: 'Form',

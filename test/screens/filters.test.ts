@@ -103,6 +103,9 @@ test('values are accepted as users enter them', async () => {
     'created_at[lt]=2026-03-01T00:00:00Z',
     'Created at is before Mar 1, 2026',
   ]);
+  const [exact, chip = ''] = await entered('leads', 'created_at[lt]', '2026-03-01 09:30');
+  assert.equal(exact, 'created_at[lt]=2026-03-01T09:30:00Z');
+  assert.match(chip, /^Created at is before Mar 1, 2026, 9:30\sAM$/);
 });
 
 test('a filter for a record that does not exist names its ID, as for a record of another organization', async () => {

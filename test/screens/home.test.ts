@@ -196,6 +196,9 @@ test('charts show the number and the sum of the records in each stage that the m
     'Closed Won 1 0.0 50',
     'Closed Lost 0 0',
   ]);
+  const { text } = await admin.get('/setup/o/acme');
+  const [, href = ''] = /<tr><th scope="row"><a href="([^"]*)">Prospecting</.exec(text) ?? [];
+  assert.match((await admin.get(readable(href))).text, /1–2 of 2/, 'each row leads to its records');
   const grants = [{ object: 'leads', actions: ['list', 'read'] as const }];
   const other = await makePerson(instance, [{ organization: acme, grants }]);
   assert.deepEqual(await chartOf(await signIn(instance, other)), []);
@@ -244,6 +247,7 @@ test('a checklist leads a new organization through its first steps, until they a
   const answer = await browser.submit(home, `${home}/hide-steps`);
   assert.deepEqual(await stepsOf(browser), [], 'hidden');
   const cookie = answer.headers.getSetCookie().find((each) => each.startsWith('crm_hide_steps='));
+  assert.match(cookie ?? '', /; Max-Age=31536000\b/, 'for a year');
   assert.match(cookie ?? '', new RegExp(`; Path=${home}(?:;|$)`), 'in this organization only');
   const other = await signIn(instance, administratorOf(delta));
   assert.equal((await stepsOf(other)).length, 4, 'in this browser only');
@@ -287,6 +291,27 @@ test('shows the member’s records, the newest activity, and the new records of 
     'Records Last week This week',
     'Leads 1 2',
   ]);
+  // The first of the eight weeks, and the week before it.
+  for (const [last_name, weeks] of [
+    ['Old', 7],
+    ['Older', 8],
+  ] as const) {
+    await instance.call('POST /api/v1/leads', { key, body: { last_name } });
+    await sql`update leads set created_at = now() - ${weeks}::int * interval '7 days' where last_name = ${last_name}
+      and organization_id = ${epsilon.id}::bigint`.execute(tablesOf(instance.database));
+  }
+  const [, trend = ''] =
+    /<svg class="trend[^>]*>([\s\S]*?)<\/svg>/.exec((await admin.get('/setup/o/epsilon')).text) ?? [];
+  assert.match(trend, /<title>Leads created per week: 1, 0, 0, 0, 0, 0, 1, 2<\/title>/);
+  assert.deepEqual(
+    [...trend.matchAll(/<rect x="(\d+)" y="(\d+)" width="8" height="(\d+)"/g)].map((bar) =>
+      bar.slice(1).map(Number),
+    ),
+    [1, 0, 0, 0, 0, 0, 1, 2].map((count, week) => {
+      const height = [1, 12, 24][count] ?? 0;
+      return [10 * week, 24 - height, height];
+    }),
+  );
   for (const last_name of ['Dee', 'Eve', 'Fay', 'Gil'])
     await instance.call('POST /api/v1/leads', { key: epsilon.key, body: { last_name } });
   await instance.call('POST /api/v1/accounts', { key: epsilon.key, body: { name: 'Hall' } });

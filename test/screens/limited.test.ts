@@ -20,9 +20,10 @@ fields:
   title: { type: string, description: The title. }
   stage: { type: string, enum: [Open, Won], default: Open, description: The stage. }
   amount: { type: number, nullable: true, group: finance, description: The amount. }
+  terms: { type: string, enum: [Net, Gross], group: finance, description: The terms. }
   owner_id: { assignable: true }
 sort: { by: created_at, direction: desc }
-filters: [stage, title, { field: amount, operators: [eq, gte] }]
+filters: [stage, terms, title, { field: amount, operators: [eq, gte] }]
 screen: { board: stage }
 `,
 };
@@ -52,8 +53,8 @@ onBothDrivers(
         ['Theirs', 'Won', 40, other.id],
         ['Nobody', 'Open', 80, null],
       ] as const)
-        await sql`insert into deals (organization_id, owner_id, title, stage, amount, created_at, updated_at)
-          values (${acme.id}::bigint, ${owner}::bigint, ${title}, ${stage}, ${amount}, now(), now())`.execute(
+        await sql`insert into deals (organization_id, owner_id, title, stage, terms, amount, created_at, updated_at)
+          values (${acme.id}::bigint, ${owner}::bigint, ${title}, ${stage}, 'Net', ${amount}, now(), now())`.execute(
           tablesOf(instance().database),
         );
     });
@@ -87,6 +88,18 @@ onBothDrivers(
         if (browser !== scoped) continue;
         for (const { text } of [page, start]) assert.doesNotMatch(text, /Theirs|Nobody|Amount|110\.5|30\.5/);
       }
+    });
+
+    test('cards move only between values that the member can write', async () => {
+      const cardsOf = ({ text }: Answer) => [
+        text.match(/<li[^>]*><a href="[^"]*\/data\/deals\/\d+">/g)?.length ?? 0,
+        text.match(/draggable="true"/g)?.length ?? 0,
+      ];
+      const byTerms = `${board}?by=terms`;
+      assert.deepEqual(cardsOf(await admin.get(byTerms)), [4, 4]);
+      assert.deepEqual(cardsOf(await financed.get(byTerms)), [1, 0]);
+      assert.deepEqual(cardsOf(await financed.get(board)), [1, 1], 'of the stage');
+      assert.equal((await scoped.get(byTerms)).status, 404, 'a hidden field');
     });
 
     test('a saved view that names a hidden field shows the records in the scope without the field', async () => {

@@ -211,6 +211,17 @@ test('activity is filtered by actor, action, object, record and time', async () 
     .slice(1);
   assert.ok(byCommand.length > 0);
   for (const line of byCommand) assert.match(line, /^[^,]*,command line,command,/);
+  const last = '2020-02-29T12:00:00.000001Z';
+  await sql`update crm_ledger set at = ${last}::timestamptz where organization_id = ${acme.id}::bigint
+    and action = 'revoke' and object_id = ${record}::bigint`.execute(tablesOf(instance.database));
+  const [before, after] = ['2020-02-29T12:00:00Z', '2020-02-29T12:00:00.000002Z'];
+  for (const [range, expected] of [
+    [`from=${last}&until=${last}`, 1],
+    [`from=${before}&until=${after}`, 1],
+    [`until=${before}`, 0],
+    [`from=${after}`, 1],
+  ] as const)
+    assert.equal(await count(`action=revoke&${range}`), expected, range);
   for (const nothing of ['record=x', 'from=soon', 'actor=%00', 'actor=nobody'])
     assert.equal(await count(nothing), 0, nothing);
   const csv = await admin.get(`${activity}/export?action=revoke`);

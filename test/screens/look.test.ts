@@ -73,6 +73,13 @@ describe('the look of the admin UI', () => {
     ]);
     assert.ok((await search(lead)).includes(`Zoë Quast data/leads/${lead}`), 'by ID');
     assert.deepEqual(await search('profil'), ['Profiles profiles']);
+    const { text } = await admin.get('/setup/o/acme/search?q=quast');
+    assert.match(text, />Zoë Quast<\/span> <span class="below">zoe@quast\.example</, 'the first other value');
+    const [pages = ''] =
+      /<section aria-label="Pages">[\s\S]*?<\/section>/.exec(
+        (await admin.get('/setup/o/acme/search?q=s')).text,
+      ) ?? [];
+    assert.equal(pages.match(/<li>/g)?.length, 6);
     assert.deepEqual(await search('acme'), ['acme /setup/o/acme']);
     assert.deepEqual(await search('%_'), []);
     assert.deepEqual(await search('agents'), [], 'without mcp in config.yaml');
@@ -97,7 +104,10 @@ describe('the look of the admin UI', () => {
     assert.equal(await go('zoe@quast.example'), `/setup/o/acme/data/leads/${lead}`, 'the only result');
     assert.equal(await go('quast'), null);
     assert.equal(await go('nothing like this'), null);
-    for (let number = 0; number < 7; number++) await create('accounts', { name: `Multiple ${number}` });
+    for (let number = 0; number < 6; number++) await create('accounts', { name: `Multiple ${number}` });
+    const six = await search('multiple');
+    assert.ok(six.length === 6 && six.every((result) => result.startsWith('Multiple ')), six.join());
+    await create('accounts', { name: 'Multiple 6' });
     const found = await search('multiple');
     assert.equal(found.length, 7);
     assert.equal(found.at(-1), 'Show all data/accounts?q=multiple');
@@ -120,6 +130,17 @@ describe('the look of the admin UI', () => {
         'right-aligned',
       );
     assert.match(list.text, /<th scope="row"><a[^>]*>Roof<\/a>/, 'short values fit');
+    // On phones, badges and the first two other values are shown.
+    await create('opportunities', { name: 'Gable', account_id: Number(account), amount: 5, probability: 10 });
+    const columns = ['account_id', 'amount', 'stage', 'probability'].map((column) => `columns=${column}`);
+    const cards = await admin.get(`/setup/o/acme/data/opportunities?q=gable&${columns.join('&')}`);
+    assert.match(cards.text, /<tr class="card">/);
+    assert.deepEqual(
+      [...cards.text.matchAll(/<td data-label="([^"]*)"(?: data-edit="[^"]*")?(?: class="([^"]*)")?/g)].map(
+        ([, label, classes = '']) => `${label}: ${classes}`,
+      ),
+      ['Account: ', 'Amount: number', 'Stage: ', 'Probability: number extra'],
+    );
     for (const page of ['data/accounts/new', `data/accounts/${account}/edit`]) {
       const { text } = await admin.get(`/setup/o/acme/${page}`);
       assert.deepEqual(text.match(/name="\w+"(?= autofocus| required autofocus)/g), ['name="name"'], page);
@@ -298,6 +319,13 @@ describe('the look of the admin UI', () => {
     });
     const { text } = await admin.get(`/setup/o/acme/data/leads/${id}`);
     assert.doesNotMatch(text, /<dt>Meta/);
+    const [, details = '', system = ''] =
+      /<h2>Details<\/h2>([\s\S]*?)<h2>System information<\/h2>([\s\S]*?)<\/dl>/.exec(text) ?? [];
+    assert.match(details, /<dt>Phone</);
+    assert.doesNotMatch(details, /<dt>(?:ID|Created at|Updated at)</);
+    for (const label of ['ID', 'Created at', 'Updated at'])
+      assert.ok(system.includes(`<dt>${label}<`), label);
+    assert.doesNotMatch(system, /<dt>Phone</);
     assert.match(text, /<dt>Instagram handle<\/dt><dd><span class="none">/);
     for (const href of ['mailto:ames%40people.example', 'tel:+49301234', 'https://social.example/ames'])
       assert.ok(readable(text).includes(`href="${href}`), href);

@@ -111,6 +111,10 @@ onBothDrivers('saved views', (instance) => {
     assert.match(opened.text, /<input type="search" name="q" value="hot"/);
     assert.ok(tabNamed(opened, 'Hot <leads>').isCurrent);
     assert.equal(linkIn(opened, 'Save as new view'), '', 'nothing has changed');
+    const { searchParams } = new URL(tabNamed(opened, 'Hot <leads>').href, 'http://x');
+    const reversed = new URLSearchParams([...searchParams].toSorted(([a], [b]) => b.localeCompare(a)));
+    assert.equal(searchParams.get('q'), 'hot');
+    assert.equal(linkIn(await admin.get(`${leads}?${reversed}`), 'Save as new view'), '', 'in any order');
     // Another member does not see a private view.
     assert.deepEqual(namesIn(await grace.get(leads)), []);
     const { href } = tabNamed(opened, 'Hot <leads>');
@@ -231,6 +235,8 @@ onBothDrivers('saved views', (instance) => {
     await save(visitor, 'rating=Cold', { name: 'Second', default: 'true' });
     const opened = await follow(visitor, await visitor.get(leads));
     assert.ok(tabNamed(opened, 'Second').isCurrent);
+    const withMessage = await visitor.get(`${leads}?done=view-deleted`);
+    assert.match(withMessage.headers.get('location') ?? '', /\?view=\d+&.*&done=view-deleted$/);
     const all = await visitor.get(tabNamed(opened, 'All leads').href);
     assert.ok(tabNamed(all, 'All leads').isCurrent);
     assert.deepEqual(chipsIn(all), []);
@@ -352,7 +358,8 @@ onBothDrivers('saved views', (instance) => {
   });
 
   test('a member saves up to 50 views of a list, each with up to 4,000 characters', async () => {
-    const person = await makePerson(instance(), [{ organization: acme }]);
+    const gamma = await instance().organization('gamma');
+    const person = await makePerson(instance(), [{ organization: acme }, { organization: gamma }]);
     const visitor = await signIn(instance(), person);
     const store = async (list: string, name: string, query: string) => {
       const form = `${list}/views/new`;
@@ -370,6 +377,10 @@ onBothDrivers('saved views', (instance) => {
     const tooMany = 'You already have 50 views of this list. Delete a view first.';
     assert.equal(await store(leads, 'One more', 'rating=Hot'), tooMany);
     assert.equal(await store('/setup/o/acme/data/accounts', 'Of another list', 'q=a'), 'saved');
+    assert.equal(await store('/setup/o/gamma/data/leads', 'Of another organization', 'q=a'), 'saved');
+    const tooLongName = 'The name must have 1 to 100 characters';
+    assert.equal(await store('/setup/o/gamma/data/leads', 'x'.repeat(101), 'q=a'), tooLongName);
+    assert.equal(await store('/setup/o/gamma/data/leads', 'x'.repeat(100), 'q=a'), 'saved');
     await save(grace, 'rating=Hot', { name: 'Of another member' });
   });
 });

@@ -248,6 +248,7 @@ onBothDrivers(
           const admin = await signIn(instance(), await makePerson(instance(), [{ organization: acme }]));
           await until(async () => /Failed/.test((await admin.get(job)).text), 'end the import');
           assert.match(problemOf(await admin.get(job)), /Your profile does not grant/);
+          assert.doesNotMatch((await browser.get(page)).text, update, 'needs both grants');
           // A batch that waits too long for a lock is not written.
           assert.ok([0, 1000].includes(await ages(start, 3)), 'nothing of the second batch is written');
         });

@@ -106,7 +106,10 @@ describe('record pages offer exactly the actions that succeed', () => {
         assert.equal(status, isPermitted(page) ? 200 : 403, `GET ${page}`);
       }
       for (const [page, offered] of offers.filter(([each]) => isPermitted(each))) {
-        const links = linksOf(await browser.get(urls[page]));
+        const opened = await browser.get(urls[page]);
+        const links = linksOf(opened);
+        if (page === 'list')
+          assert.equal(opened.text.includes(' data-edit="'), isPermitted('edit'), 'in cells');
         // Links to the list and the record are navigation, except in the list.
         const found = pages.filter(
           (each) =>

@@ -14,6 +14,16 @@ const overlay = {
   text: 'extends: leads\ntrash: 30 days\nfields:\n  owner_id: { assignable: true }\n',
 };
 
+const desks = {
+  file: 'desks.yaml',
+  text: `
+fields:
+  id: { type: int64, read_only: true, set: id }
+  organization_id: { type: int64, read_only: true, set: organization }
+  owner_id: { type: user, nullable: true }
+`,
+};
+
 onBothDrivers(
   'records without an active owner',
   (instance) => {
@@ -69,6 +79,17 @@ onBothDrivers(
         /^2 records of leads have a "owner_id" who is no longer an active member$/,
       );
 
+      for (const [added, found] of [
+        [10_000, '10,000 records'],
+        [1, 'More than 10,000 records'],
+      ] as const) {
+        await sql`insert into desks (organization_id, owner_id)
+          select ${acme.id}::bigint, ${former.id}::bigint from generate_series(1, ${added}::int)`.execute(
+          tablesOf(instance().database),
+        );
+        assert.ok((await home()).includes(`Records without an active owner: ${found} of desks.`), found);
+      }
+      await sql`delete from desks`.execute(tablesOf(instance().database));
       const page = readable((await browser.get(`${form}?field=owner_id`)).text);
       assert.match(page, new RegExp(`<option value="${ann.id}">`));
       assert.doesNotMatch(page, new RegExp(`<option value="${former.id}">`));
@@ -151,5 +172,5 @@ onBothDrivers(
       assert.equal((await admin.get('/setup/o/acme/data/accounts/reassign?field=owner_id')).status, 404);
     });
   },
-  { sources: await sourcesWith(overlay) },
+  { sources: await sourcesWith(overlay, desks) },
 );

@@ -353,7 +353,13 @@ onBothDrivers(
       const path = `/api/v1/leads/${lead.json.id}`;
       const put = await instance().call(`PUT ${path}`, { key: acme.key, body: { last_name: 'Y' } });
       assert.equal(put.status, 200);
+      // Without a change log, a form does not find out what it has changed.
+      const edit = `/setup/o/acme/data/leads/${lead.json.id}/edit`;
+      assert.equal((await admin.submit(edit, edit, { last_name: 'Z' })).status, 303);
       assert.equal((await instance().call(`DELETE ${path}`, { key: acme.key })).status, 200);
+      const { json } = await instance().call('POST /api/v1/leads', { key: acme.key, body: {} });
+      const deletion = `/setup/o/acme/data/leads/${json.id}/delete`;
+      assert.equal((await admin.submit(deletion, deletion)).status, 303);
       const made = await admin.submit('/setup/o/acme/profiles', '/setup/o/acme/profiles/create', {
         name: 'p',
       });

@@ -15,6 +15,7 @@ import {
   twilioForm,
   whatsappBody,
 } from '../support/channels.ts';
+import { administratorOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
   type Added,
@@ -27,14 +28,16 @@ import {
   twilioSignature,
 } from '../support/partners.ts';
 import { command, dump, secondNode } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { startProvider } from '../support/providers.ts';
 import { assertErrorShape } from '../support/scenario.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const graph = await startProvider();
 after(() => graph.close());
 const { environment } = settingsFile({
-  public_url: publicUrl,
+  public_url: `${publicUrl}/`,
   graph: { base_url: graph.url, timeout_ms: 20_000 },
 });
 let ids = 1_000_000;
@@ -43,7 +46,7 @@ const freshId = () => String(++ids);
 
 onBothDrivers(
   'channels',
-  (instance) => {
+  (instance, driver) => {
     let organization: Organization;
     let other: Organization;
     const added: Record<string, Added> = {};
@@ -124,7 +127,10 @@ onBothDrivers(
             });
           }
         } else {
-          test('no handshake: GET → 405', async () => assert.equal((await ask(mode)).status, 405));
+          test('no handshake: GET → 405', async () => {
+            const answer = await ask(mode);
+            assert.deepEqual([answer.status, answer.headers.get('allow')], [405, 'POST']);
+          });
         }
 
         test('a signed delivery gets the expected response, is stored once and processed', async () => {
@@ -305,6 +311,13 @@ onBothDrivers(
       }
     });
 
+    test('the page of an integration shows its URL below the public origin', async () => {
+      const admin = await signIn(instance(), administratorOf(organization));
+      const { id, path } = of('twilio');
+      const { text } = await admin.get(`/setup/o/acme/integrations/integration?id=${id}`);
+      assert.ok(readable(text).includes(`${publicUrl}${path}`), text);
+    });
+
     test('the response does not wait for processing', async () => {
       graph.behave('slow');
       const [, leads = assert.fail()] = providers;
@@ -321,6 +334,7 @@ onBothDrivers(
         [['delivered', 'sent'], 'delivered'],
         [['failed'], 'failed'],
         [['sent', 'sent'], 'sent'],
+        [['x'.repeat(41)], 'x'.repeat(40)],
       ];
       for (const [order, expected] of orders) {
         test(`${order.join(', ')} → ${expected}`, async () => {
@@ -360,6 +374,36 @@ onBothDrivers(
         });
       }
     });
+
+    if (driver === 'postgresql')
+      test('a status that is processed while a later one is stored does not replace it', async () => {
+        const id = `wamid.${freshId()}`;
+        const tables = tablesOf(instance().database);
+        const message = { recipient: '1', body: 'x', template: '', status: 'sent', error: null };
+        await tables
+          .insertInto('crm_messages')
+          .values({ organization_id: organization.id, ...message, provider_id: id })
+          .execute();
+        await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+          await client.query('begin');
+          await client.query("update crm_messages set status = 'read' where provider_id = $1", [id]);
+          const raw = whatsappBody({
+            statuses: [{ id, status: 'delivered', timestamp: '1', recipient_id: '1' }],
+          });
+          assert.equal((await deliver(instance(), of('whatsapp'), raw)).status, 200);
+          await untilWaiting(client, 'the other status to wait');
+          await client.query('commit');
+        });
+        await until(
+          async () =>
+            (await inboxOf(instance(), of('whatsapp'))).some(
+              ({ event_id, status }) => event_id === `${id} delivered` && status === 'done',
+            ),
+          'process the other status',
+        );
+        const stored = tables.selectFrom('crm_messages').select('status').where('provider_id', '=', id);
+        assert.deepEqual(await stored.execute(), [{ status: 'read' }]);
+      });
 
     test('a status of a message that is not stored yet is retried for a minute, and then ignored', async () => {
       const tables = tablesOf(instance().database);
@@ -483,6 +527,36 @@ onBothDrivers(
       });
     }
 
+    test('WhatsApp: messages and statuses without an ID are ignored', async () => {
+      const before = (await inboxOf(instance(), of('whatsapp'))).length;
+      const raw = whatsappBody({ messages: [{ from: '7001' }], statuses: [{}] });
+      assert.equal((await deliver(instance(), of('whatsapp'), raw)).status, 200);
+      assert.equal((await inboxOf(instance(), of('whatsapp'))).length, before);
+    });
+
+    test('WhatsApp: message IDs of any length identify a message', async () => {
+      const id = Array.from({ length: 3000 }, (_, index) => String.fromCodePoint(0x4e00 + index)).join('');
+      for (const each of [id, `${id}x`, id]) {
+        const raw = whatsappBody({
+          messages: [{ from: '7001', id: each, type: 'text', text: { body: String(each.length) } }],
+        });
+        assert.equal((await deliver(instance(), of('whatsapp'), raw)).status, 200);
+      }
+      const digests = [id, `${id}x`].map(sha256);
+      const items = async () =>
+        (await inboxOf(instance(), of('whatsapp'))).filter(({ event_id }) => digests.includes(event_id));
+      await until(
+        async () => (await items()).every(({ status }) => status !== 'waiting'),
+        'process the messages',
+      );
+      assert.deepEqual(
+        (await items()).map(({ event_id, status }) => [event_id, status]),
+        digests.map((digest) => [digest, 'done']),
+      );
+      const found = (await received('whatsapp')).filter(({ provider_id }) => digests.includes(provider_id));
+      assert.deepEqual(found.map(({ body }) => body).toSorted(), ['3000', '3001']);
+    });
+
     test('Messenger: echoes of outgoing messages and Instagram deliveries are ignored', async () => {
       const before = (await inboxOf(instance(), of('messenger'))).length;
       const echo = {
@@ -534,11 +608,16 @@ onBothDrivers(
       assert.equal(await send(path, twilioSignature(secret, `${instance().url}${path}`, form)), 401);
       assert.equal(await send(`${path}?a=1`, twilioSignature(secret, `${publicUrl}${path}`, form)), 401);
       assert.equal(await send(`${path}?a=1`, twilioSignature(secret, `${publicUrl}${path}?a=1`, form)), 200);
-      const json = '{"a":1}';
+      const json = JSON.stringify({ MessageSid: `SM${freshId()}`, From: '+15550107002', Body: 'In JSON' });
       const digested = `${path}?bodySHA256=${sha256(json)}`;
       const signature = twilioSignature(secret, `${publicUrl}${digested}`);
       assert.equal(await send(digested, signature, json, 'application/json'), 200);
       assert.equal(await send(digested, signature, '{"a":2}', 'application/json'), 401);
+      const isReceived = async () =>
+        (await received('twilio')).some(
+          ({ sender, body }) => sender === '+15550107002' && body === 'In JSON',
+        );
+      await until(isReceived, 'process the delivery in JSON');
       for (const public_url of ['', '${NO_ADDRESS}']) {
         const file = settingsFile({ public_url });
         const node = await secondNode(instance(), { settingsFile: file.path });

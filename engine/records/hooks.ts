@@ -1,5 +1,5 @@
 import type { Unique } from '../definition/index.ts';
-import { errors, HttpError, reasonKey } from '../errors.ts';
+import { errors, type FieldIssue, HttpError, reasonKey } from '../errors.ts';
 import { type Field, type FieldType, isHookWritable, isKeptIfAbsent } from '../fields/index.ts';
 import { arrayText, cell, prepare, rowDecoder } from '../sql/index.ts';
 import { type BatchPlan, idOf, withFailures } from './batch.ts';
@@ -649,12 +649,12 @@ function asRejection(cause: unknown): Rejection | undefined {
   return new Rejection(cause.message, { field, ...(typeof hint === 'string' && { hint }) });
 }
 
-const rejection = ({ message, field, hint }: Rejection): HttpError =>
-  field === undefined
-    ? errors.rejectedByModule(message, hint)
-    : errors.invalidFields([
-        { field, message, ...(hint !== undefined && { hint }), [reasonKey]: { kind: 'message' } },
-      ]);
+function rejection({ message, field, hint }: Rejection): HttpError {
+  if (field === undefined) return errors.rejectedByModule(message, hint);
+  const issue: FieldIssue =
+    hint === undefined ? { field, message } : { field, message: `${message}. ${hint}`, hint };
+  return errors.invalidFields([{ ...issue, [reasonKey]: { kind: 'message' } }]);
+}
 
 const decodeChange = rowDecoder({
   place: cell.text,

@@ -7,6 +7,7 @@ import { type HookCall, hookedModules, hookedSources } from '../support/hooked.t
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
 import { settingsFile } from '../support/partners.ts';
+import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -58,6 +59,7 @@ const modules = [
       contacts: {
         beforeWrite: async ({ input, records }) => {
           if (input?.last_name === 'nested') await records.create('contacts', { last_name: 'nested' });
+          if (input?.last_name === 'list') return [] as never;
           return input?.last_name === 'text' ? ('text' as never) : undefined;
         },
       },
@@ -116,7 +118,10 @@ const modules = [
     hooks: {
       drawers: {
         beforeWrite: async ({ action, input, records }) => {
-          await records.create('labels', { name: 'before', custom: { place: action } });
+          const { id } = await records.create('labels', { name: 'before', custom: { place: 'new' } });
+          await records.update('labels', id as bigint, { custom: { place: action } });
+          const where = { field: 'custom.place', op: 'eq', value: action } as const;
+          if ((await records.find('labels', { where })).length === 0) throw new Error('it is not found');
           if (input?.name === 'the only one')
             for (const { id } of await records.find('drawers', { where: { name: 'other' } }))
               await records.delete('drawers', id as bigint);
@@ -273,6 +278,17 @@ onBothDrivers(
       assert.deepEqual(found.data, []);
     });
 
+    test('any error with the name of a field rejects the write, with its hint', async () => {
+      const answer = await send('POST tasks', { title: 'misnamed' });
+      assert.equal(answer.status, 400);
+      assert.deepEqual(errorOf(answer).fields, [
+        { field: 'title', message: 'misnamed is not a title. Wait.' },
+      ]);
+      assert.equal(answer.json.hint, 'Wait.');
+      const failed = await send('POST tasks', { title: 'numbered' });
+      assert.deepEqual([failed.status, errorOf(failed).code], [500, 'module_failed']);
+    });
+
     test('a rejection without a field has its own code', async () => {
       const id = await create({ title: 'undeletable' });
       const answer = await send(`DELETE tasks/${id}`);
@@ -296,6 +312,11 @@ onBothDrivers(
         code: 'module_failed',
       });
       assert.doesNotMatch(answer.text, /a secret of the hook/);
+      // The failure is not the result of one record.
+      const records = [{ title: 'beside a broken one' }, { title: 'broken' }];
+      const batch = await send('POST tasks/batch', { records, on_error: 'continue' });
+      assert.deepEqual([batch.status, errorOf(batch).code], [500, 'module_failed']);
+      assert.deepEqual((await succeed('GET tasks?title=beside+a+broken+one')).data, []);
     });
 
     test('calls of hooks are measured, and those that reject a request are not failures', async () => {
@@ -319,12 +340,14 @@ onBothDrivers(
     });
 
     test('a hook must return values, and one result for each record', async () => {
-      const contact = await send('POST contacts', { last_name: 'text' });
-      assert.equal(contact.status, 500);
-      assert.match(
-        contact.text,
-        /The module odd failed in beforeWrite of contacts: it must return an object/,
-      );
+      for (const last_name of ['text', 'list']) {
+        const contact = await send('POST contacts', { last_name });
+        assert.equal(contact.status, 500);
+        assert.match(
+          contact.text,
+          /The module odd failed in beforeWrite of contacts: it must return an object/,
+        );
+      }
       const records = [{ subject: 'too few' }, { subject: 'other' }];
       const batch = await send('POST cases/batch', { records, on_error: 'continue' });
       assert.equal(batch.status, 500);
@@ -367,6 +390,9 @@ onBothDrivers(
           ['earlier', 'later', 'after earlier', 'after later'].map((hook) => `${hook} ${action}`),
         ),
       );
+      // PUT passes the default of a field that the body does not contain.
+      const replaced = await succeed(`PUT opportunities/${id}`, { name: 'a' });
+      assert.equal(replaced.stage, 'Prospecting, together, one by one, later');
     });
     test('a record that one hook rejects is not passed to other hooks', async () => {
       const names = ['a', 'rejected together', 'b', 'rejected', 'c'];
@@ -560,6 +586,16 @@ onBothDrivers(
         data.map(({ score }) => score),
         [14, 14],
       );
+      const kept = await create({ title: 'undeletable' });
+      const filter = 'tasks?title=undeletable';
+      const { confirm: confirmation } = await succeed(`DELETE ${filter}`, undefined, acme.key, {
+        prefer: 'bulk',
+      });
+      const deletion = `DELETE ${filter}&confirm=${encodeURIComponent(String(confirmation))}`;
+      const rejected = await send(deletion, undefined, acme.key, { prefer: 'bulk' });
+      const places = (errorOf(rejected).fields as readonly { field: string }[]).map(({ field }) => field);
+      assert.equal(rejected.status, 400);
+      assert.ok(places.length > 0 && places.includes(`record ${kept}`), rejected.text);
     });
 
     test('what the hook of a rejected item wrote is undone, and the hooks of other items are not', async () => {
@@ -704,6 +740,19 @@ onBothDrivers(
       assert.deepEqual([(await get(id)).score, callsOf('before').length], [2, 1]);
       assert.deepEqual(await succeed('POST tasks/batch', { records }, acme.key, headers), batch);
       assert.equal(callsOf('before').length, 1);
+      // So does the same key of another caller, and of the same caller in another organization.
+      const elsewhere = await instance().organization('second');
+      const person = await makePerson(instance(), [{ organization: acme }, { organization: elsewhere }]);
+      const { token } = await logIn(instance(), person);
+      for (const [request, key] of [
+        ['POST tasks', (await acme.makeKey()).key],
+        ['POST tasks?org=acme', token],
+        ['POST tasks?org=second', token],
+      ] as const) {
+        calls.length = 0;
+        const { score } = await succeed(request, { title: 'once', points: 3 }, key, headers);
+        assert.deepEqual([score, callsOf('before').length], [6, 1], request);
+      }
     });
 
     // The embedded database runs one transaction at a time.

@@ -68,6 +68,13 @@ export function hookedModules(calls: HookCall[]): readonly ModuleCode[] {
             if (title === 'forbidden') throw new Rejection('forbidden is not a title', { field: 'title' });
             if (title === 'undeletable' && action === 'delete') throw new Rejection('Finish the task first');
             if (title === 'broken') throw new TypeError('a secret of the hook');
+            if (title === 'misnamed')
+              throw Object.assign(new RangeError('misnamed is not a title'), {
+                field: 'title',
+                hint: 'Wait.',
+              });
+            if (title === 'numbered')
+              throw Object.assign(new RangeError('a secret of the hook'), { field: 7 });
             if (title === 'hidden project') await records.get('projects', 1n);
             if (action === 'create' && (title === 'project' || title === 'project, then rejection'))
               await records.create('projects', { name: `made for ${title}` });

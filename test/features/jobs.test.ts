@@ -34,6 +34,19 @@ const run: JobAction['run'] = (context) => {
   attempts.push(context);
   return modes.get(String(context.input.mode))?.(context);
 };
+/** Records with custom fields. */
+const labels = {
+  file: 'resources/labels.yaml',
+  text: `
+singular: label
+description: A label.
+common: all
+custom_fields: true
+fields:
+  name: { type: string, description: The name. }
+sort: { by: name }
+`,
+};
 const input = {
   type: 'object',
   properties: { mode: { type: 'string' }, count: { type: 'integer' } },
@@ -45,6 +58,7 @@ const modules: readonly ModuleCode[] = [
     actions: {
       tasks: {
         tidy: { description: 'Tidies a task up.', job: true, input, run },
+        polish: { description: 'Polishes a task.', job: true, permission: 'own', input, run },
         tally: { description: 'Counts the tasks.', job: true, ofCollection: true, input, run },
       },
       projects: {
@@ -115,8 +129,9 @@ onBothDrivers(
     test('an action that is a job is answered immediately, and reports its progress and its result', async () => {
       const id = await createTask({ points: 5 });
       const half = gate();
-      modes.set('halves', async ({ record, records, transaction, progress, id: task }) => {
+      modes.set('halves', async ({ record, records, transaction, progress, id: task, input: body }) => {
         assert.equal(record?.points, 5n);
+        assert.equal(body.count, 2n ** 53n + 1n);
         const project = await transaction(async (inner) => {
           await inner.update('tasks', task ?? 0n, { points: 6n });
           return inner.create('projects', { name: 'first half' });
@@ -127,7 +142,10 @@ onBothDrivers(
         progress(2, 2);
         return { project: project.name, big: 2n ** 60n };
       });
-      const answer = await send(`POST tasks/${id}/actions/tidy`, { mode: 'halves' });
+      const answer = await send(
+        `POST tasks/${id}/actions/tidy`,
+        `{"mode":"halves","count":${2n ** 53n + 1n}}`,
+      );
       assert.equal(answer.status, 202, answer.text);
       const { id: job, created_at: createdAt, ...started } = answer.json;
       assert.equal(answer.headers.get('location'), `/api/v1/jobs/${job}`);
@@ -155,9 +173,13 @@ onBothDrivers(
       assert.ok(completed.finished_at);
       assert.deepEqual(await projects(), ['first half', 'second half']);
       const { data } = (await succeed(`GET tasks/${id}/history`)) as {
-        readonly data: readonly { readonly actor: { readonly kind: string } }[];
+        readonly data: readonly { readonly actor: { readonly kind: string }; readonly request_id: string }[];
       };
-      assert.equal(data[0]?.actor.kind, 'key');
+      assert.deepEqual(
+        [data[0]?.actor.kind, data[0]?.request_id],
+        ['key', answer.headers.get('x-request-id')],
+        'the change log names the request that started the job',
+      );
     });
 
     test('what the caller sends and may do is checked before the job is queued', async () => {
@@ -197,6 +219,25 @@ onBothDrivers(
       assert.deepEqual(await projects(), ['kept']);
     });
 
+    test('a job writes custom fields, alone and in a transaction', async () => {
+      const field = { name: 'place', type: 'string' };
+      const defined = await instance().call('POST /fields/labels', { key: acme.key, body: field });
+      assert.equal(defined.status, 201, defined.text);
+      const id = await startSweep('labels', async ({ records, transaction }) => {
+        await records.create('labels', { name: 'alone', custom: { place: 'here' } });
+        await transaction((inner) =>
+          inner.create('labels', { name: 'together', custom: { place: 'there' } }),
+        );
+        return {};
+      });
+      assert.equal((await finished(id)).state, 'completed');
+      const { data } = await succeed('GET labels?sort=name');
+      assert.deepEqual(
+        (data as readonly { readonly custom: object }[]).map(({ custom }) => custom),
+        [{ place: 'here' }, { place: 'there' }],
+      );
+    });
+
     test('the action can handle errors of its transactions', async () => {
       const id = await startSweep('handle', async ({ records, transaction }) => {
         const failures: string[] = [];
@@ -228,6 +269,11 @@ onBothDrivers(
           .map((line) => [line.organization, line.job, line.resource, line.action, line.attempts]),
         [1, 2, 3].map((attempt) => [acme.id, String(id), 'projects', 'sweep', attempt]),
       );
+      const failures = lines.filter(({ msg }) => msg === 'a job failed');
+      assert.deepEqual(
+        failures.map(({ err }) => (err as { readonly message: string }).message),
+        failures.map(() => 'a secret of the action'),
+      );
       assert.equal(state, 'failed');
       assert.match(JSON.stringify(error), /module_failed/);
       assert.doesNotMatch(JSON.stringify(error), /a secret/);
@@ -257,6 +303,40 @@ onBothDrivers(
         await sql`drop sequence outcomes`.execute(tables);
       }
       assert.equal(attempts.length, 1);
+    });
+
+    test('a failure to look for jobs is logged once, until they can be read again', async () => {
+      const tables = tablesOf(instance().database);
+      // Sequences are not rolled back.
+      await sql`create sequence refusals`.execute(tables);
+      await sql`create function refuse_attempt() returns trigger language plpgsql as
+        'begin perform nextval(''refusals''); raise exception ''refused''; end'`.execute(tables);
+      const refusals = async () => {
+        const { rows } = await sql<{
+          count: string;
+        }>`select case when is_called then last_value else 0 end as count
+          from refusals`.execute(tables);
+        return Number(rows[0]?.count);
+      };
+      /** Runs a job that cannot be started a number of times. */
+      const refusing = async (times: number) => {
+        const before = await refusals();
+        await sql`create trigger refuse_attempt before update on crm_jobs for each row
+          when (new.state = 'running') execute function refuse_attempt()`.execute(tables);
+        const id = await startSweep('quick', async () => ({}));
+        await until(async () => (await refusals()) >= before + times, 'the failures').finally(() =>
+          sql`drop trigger refuse_attempt on crm_jobs`.execute(tables),
+        );
+        assert.equal((await finished(id)).state, 'completed');
+      };
+      const lines = await logged(async () => {
+        await refusing(2);
+        await refusing(1);
+      }).finally(async () => {
+        await sql`drop function refuse_attempt()`.execute(tables);
+        await sql`drop sequence refusals`.execute(tables);
+      });
+      assert.equal(lines.filter(({ msg }) => msg === 'failed to read or store jobs; will retry').length, 2);
     });
 
     test('progress must consist of whole numbers', async () => {
@@ -375,6 +455,11 @@ onBothDrivers(
       const { id: keyId, key } = await acme.makeKey();
       const answer = await send(`POST jobs/${id}/cancel`, undefined, key);
       assert.deepEqual([answer.status, answer.json.id], [200, id]);
+      assert.equal(
+        answer.json.finished_at === null,
+        answer.json.state === 'running',
+        'a job has not finished until its process has stopped it',
+      );
       const { state, progress, result, error, finished_at: finishedAt } = await finished(id);
       assert.deepEqual([state, progress, result, error], ['cancelled', { done: 1, total: 2 }, null, null]);
       assert.ok(finishedAt);
@@ -554,6 +639,7 @@ onBothDrivers(
         .selectFrom('crm_jobs')
         .select(['id', 'scheduled_for'])
         .where('organization_id', '=', acme.id)
+        .where('resource', '=', 'projects')
         .where('action', '=', 'leap')
         .orderBy('id')
         .execute();
@@ -570,6 +656,12 @@ onBothDrivers(
         const project = await records.create('projects', { name: 'at night', open_tasks: 3n });
         return { kind: caller.kind, project: project.id };
       });
+      // Scheduled jobs of other actions, and of actions of other resources, are independent.
+      await sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, request_id, scheduled_for)
+        select ${acme.id}::bigint, resource, action, '', 'completed', 'command', '', ${nextLeapDay}::timestamptz
+        from (values ('projects', 'sweep'), ('tasks', 'leap')) v (resource, action)`.execute(
+        tablesOf(instance().database),
+      );
       const before = later(leapDay, -3600);
       const processes = [startScheduler(before), startScheduler(before)];
       await Promise.all(processes.map((check) => check(later(leapDay, -1))));
@@ -592,9 +684,14 @@ onBothDrivers(
 
     test('a missed time is made up for only if the job had a schedule before', async () => {
       modes.set('undefined', async () => ({}));
+      await sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, request_id, scheduled_for)
+        select ${acme.id}::bigint, resource, action, '', 'completed', 'command', '', ${pastLeapDay}::timestamptz
+        from (values ('projects', 'sweep'), ('tasks', 'leap')) v (resource, action)`.execute(
+        tablesOf(instance().database),
+      );
       const check = startScheduler(later(leapDay, 60));
       await check(later(leapDay, 120));
-      assert.deepEqual(await scheduledJobs(), [], 'the module is new');
+      assert.deepEqual(await scheduledJobs(), [], 'the action is new, unlike others with a schedule');
       await startScheduler(later(pastLeapDay, -60))(later(pastLeapDay, 60));
       assert.deepEqual(await scheduledJobs(), [], 'the organization did not exist');
       await startScheduler(later(leapDay, -60))(later(leapDay, 60));
@@ -725,6 +822,14 @@ onBothDrivers(
         await finishJob(tables(), first, { state: 'completed' });
         assert.equal((await claim())?.id, later);
         assert.equal(await claim(), undefined);
+      });
+
+      test('returns the job that was queued first if two have been due for the same time', async () => {
+        const ids = [await queue('1 minute'), await queue('1 minute')];
+        const due = new Date(Date.now() - 60_000).toISOString();
+        // The row of the first job is stored behind the other one.
+        for (const id of ids.toReversed()) await update(Number(id), `due_at = timestamptz '${due}'`);
+        assert.equal((await claim())?.id, ids[0]);
       });
 
       if (driver === 'postgresql')
@@ -932,6 +1037,19 @@ onBothDrivers(
       const limited = await acme.keyWith([{ object: 'tasks', actions: ['read:own', 'create:own'] }]);
       const counted = await jobOf(tally, limited);
       assert.deepEqual([counted.state, counted.result], ['completed', null]);
+      // An action with a grant of its own is limited to the records that the caller can read.
+      const polish = Number((await succeed(`POST tasks/${id}/actions/polish`, { mode: 'secret' })).id);
+      await finished(polish);
+      for (const [actions, status] of [
+        [['read', 'polish'], 200],
+        [['read:own', 'polish'], 404],
+        [['read', 'update'], 404],
+      ] as const) {
+        const key = await acme.keyWith([{ object: 'tasks', actions }]);
+        const answer = await send(`GET jobs/${polish}`, undefined, key);
+        assert.equal(answer.status, status, actions.join());
+        if (status === 200) assert.equal(answer.json.result, null);
+      }
       const other = await instance().organization(`other-${count}`);
       for (const key of [
         await acme.keyWith([{ object: 'tasks', actions: ['read'] }]),
@@ -1027,11 +1145,11 @@ onBothDrivers(
       );
       const limits = instance().app.jobs.types.map(({ name, maxMinutes }) => [name, maxMinutes]);
       assert.deepEqual(Object.fromEntries(limits.filter(([name]) => !String(name).startsWith(':'))), {
-        ...{ tidy: 60, tally: 60, sweep: 60, hurry: 0.001, leap: 60 },
+        ...{ tidy: 60, polish: 60, tally: 60, sweep: 60, hurry: 0.001, leap: 60 },
       });
       assert.ok(paths['/api/v1/jobs/{id}']);
       assert.ok(paths['/api/v1/jobs/{id}/cancel']);
     });
   },
-  { sources: await sourcesWith(...hookedSources), modules, environment: file.environment },
+  { sources: await sourcesWith(...hookedSources, labels), modules, environment: file.environment },
 );

@@ -95,6 +95,11 @@ onBothDrivers(
 
     test('the list shows who started a job, or that it is scheduled', async () => {
       const own = await instance().organization('starters');
+      const visitor = await signIn(instance(), administratorOf(own));
+      const empty = async (language: string) =>
+        readable((await visitor.get('/setup/o/starters/jobs', { 'accept-language': language })).text);
+      assert.match(await empty('en'), /imports that run in the background\. They appear here for 7 days\./);
+      assert.match(await empty('de'), /Sie erscheinen hier 7 Tage lang\./);
       const add = (action: string, kind: string, id: string | null, isScheduled: boolean) =>
         sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, caller_id, request_id, scheduled_for)
           values (${own.id}::bigint, 'tasks', ${action}, '', 'completed', ${kind}, ${id}::bigint, '', case when ${isScheduled}::boolean then now() end)`.execute(
@@ -106,7 +111,6 @@ onBothDrivers(
       await add('by-key', 'key', key, false);
       await add('by-nobody', 'user', '999999', false);
       await add('by-another-key', 'key', own.user, false);
-      const visitor = await signIn(instance(), administratorOf(own));
       const { text } = await visitor.get('/setup/o/starters/jobs');
       const starters = [...text.matchAll(/<tr>[\s\S]*?<\/tr>/g)].map(([row]) =>
         ['Schedule', administratorOf(own).email, 'read-only'].filter((starter) => row.includes(starter)),

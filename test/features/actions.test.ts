@@ -7,11 +7,14 @@ import { type HookCall, hookedModules, hookedSources } from '../support/hooked.t
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
 import { dump, logIn, makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { whileUncommitted } from '../support/uncommitted.ts';
 
 const calls: HookCall[] = [];
+/** The instance's own URL. */
+let url = '';
 const sources = await sourcesWith(...hookedSources);
 const modules = [
   ...hookedModules(calls),
@@ -37,6 +40,11 @@ const modules = [
             return [1n] as never;
           },
         },
+        call: {
+          description: 'Calls the instance.',
+          ofCollection: true,
+          run: async () => ({ status: (await fetch(`${url}/api/v1/projects`)).status }),
+        },
         begin: {
           description: 'Creates a project.',
           ofCollection: true,
@@ -53,6 +61,7 @@ onBothDrivers(
     let acme: Organization;
     before(async () => {
       acme = await instance().organization('acme');
+      ({ url } = instance());
     });
     beforeEach(() => {
       calls.length = 0;
@@ -132,6 +141,30 @@ onBothDrivers(
           ['close', 'tasks', 'key', null],
         ],
       );
+      // It is not a change to the record, for hooks, the history and the change feed.
+      assert.deepEqual(
+        calls.filter(({ hook }) => hook === 'after').map(({ action }) => action),
+        ['create', 'update'],
+      );
+      const actionsIn = async (path: string) => {
+        const { json } = await instance().call(`GET ${path}`, { key: acme.key });
+        const changes = json.data as readonly { readonly id: number; readonly action: string }[];
+        return changes.filter((change) => change.id === id).map(({ action }) => action);
+      };
+      assert.deepEqual(await actionsIn(`/api/v1/tasks/${id}/history`), ['update', 'create']);
+      // A later change shows that the feed contains everything before it.
+      await succeed(`PATCH tasks/${id}`, { title: 'b' });
+      let feed: readonly string[] = [];
+      await until(async () => {
+        feed = await actionsIn('/events?resources=tasks');
+        return feed.filter((action) => action === 'update').length === 2;
+      }, 'the feed to contain the last change');
+      assert.deepEqual(feed, ['create', 'update', 'update']);
+    });
+
+    test('an action can call its own instance, unless its transaction holds the only connection', async () => {
+      const { status } = await succeed('POST projects/actions/call');
+      assert.equal(status, driver === 'embedded' ? 500 : 401);
     });
 
     test('an action that fails writes nothing', async () => {
@@ -169,6 +202,13 @@ onBothDrivers(
       ]);
       assert.equal(await invalid(undefined), 'invalid_json');
       assert.equal(await invalid('[1]'), 'invalid_json');
+      const strict = { prefer: 'handling=strict' };
+      const unknown = await send(`POST tasks/${id}/actions/close?hours=1`, { hours: 1 }, acme.key, strict);
+      assert.deepEqual(
+        [unknown.status, unknown.json.error],
+        [400, 'hours is not a parameter of this operation'],
+      );
+      assert.equal((await get(id)).title, 'a');
     });
 
     test('a rejection has a hint of its own', async () => {
@@ -286,6 +326,15 @@ onBothDrivers(
         resources: Readonly<Record<string, { readonly own?: unknown }>>;
       };
       assert.deepEqual(resources.tasks?.own, { archive: { allowed: true } });
+      const several = await acme.keyWith([
+        { object: 'tasks', actions: ['archive', 'update:own', 'restore', 'read'] },
+        { object: 'projects', actions: ['list'] },
+      ]);
+      const { grants } = (await instance().call('GET /auth/me', { key: several })).json;
+      assert.equal(
+        JSON.stringify(grants),
+        '{"projects":["list"],"tasks":["read","restore","update:own","archive"]}',
+      );
     });
 
     test('the caller needs the grant, and access to the record', async () => {

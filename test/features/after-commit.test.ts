@@ -113,6 +113,9 @@ onBothDrivers(
       failing.clear();
       const { id } = await send('POST tasks', { title: 'mirrored' });
       await until(() => changesOf(id).length === 2, 'the hook');
+      assert.deepEqual(changesOf(id)[1]?.actor, {
+        ...{ kind: 'command', id: null, name: 'command (mirror: mirror)' },
+      });
       const task = await send(`GET tasks/${id}`);
       assert.deepEqual([task.points, task.score], [77, 5]);
       const { data } = (await send(`GET tasks/${id}/history`)) as {
@@ -301,17 +304,23 @@ onBothDrivers(
         await runUntil(process, () => seen.length > 0);
         const { attempts, error } = await place();
         assert.deepEqual([attempts, error], [1, 'the mirror is broken']);
-        await setPlace('attempts = 10, next_at = now()');
+        // Each pause is twice as long as the one before.
+        for (const [previous, pause] of [
+          [8, 256],
+          [10, 900],
+        ] as const) {
+          await setPlace(`attempts = ${previous}, next_at = now()`);
+          await process.run(never);
+          const last = await place();
+          assert.equal(last.attempts, previous + 1);
+          assert.ok(last.pause > pause / 2 && last.pause <= pause, String(last.pause));
+        }
         await process.run(never);
-        const last = await place();
-        assert.equal(last.attempts, 11);
-        assert.ok(last.pause > 600 && last.pause <= 900, String(last.pause));
-        await process.run(never);
-        assert.deepEqual(seen, [cursed, cursed], 'the pause has not ended');
+        assert.deepEqual(seen, [cursed, cursed, cursed], 'the pause has not ended');
         const next = await createTask('after the cursed one');
         await setPlace('next_at = now()');
         await runUntil(process, () => seen.includes(next));
-        assert.deepEqual(seen, [cursed, cursed, cursed, next]);
+        assert.deepEqual(seen, [cursed, cursed, cursed, cursed, next]);
         const { attempts: left, error: none } = await place();
         assert.deepEqual([left, none], [0, '']);
       });

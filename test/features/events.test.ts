@@ -201,6 +201,7 @@ onBothDrivers(
       for (const [query, key, status] of [
         ['', none, 403],
         ['resources=leads', clerk, 403],
+        ['resources=accounts,leads', clerk, 403],
         ['resources=nothing', acme.key, 400],
         [`after=${start}`, other.key, 400],
         ['after=&resources=&wait=', acme.key, 200],
@@ -249,10 +250,25 @@ onBothDrivers(
 
     test('limits concurrent waits per organization', async () => {
       const other = await instance().organization(fresh('many'));
+      const earlier = await now(other.key);
+      await make('leads', { last_name: 'Earlier' }, other.key);
       const start = await now(other.key);
       const waiting = Array.from({ length: 51 }, () => get(`after=${start}&wait=25`, { key: other.key }));
       // One wait returns immediately, and the others return when there is a change.
       assert.equal((await Promise.race(waiting)).status, 503);
+      // Requests that do not wait, because there are changes or because they are not for a body, need no place.
+      const { changes } = await read(`after=${earlier}&wait=25`, other.key);
+      assert.equal(changes.length, 1);
+      for (const accept of ['application/json', 'text/event-stream']) {
+        const head = await instance().call(`HEAD /events?after=${start}&wait=25`, {
+          headers: { authorization: `Bearer ${other.key}`, accept },
+        });
+        assert.deepEqual(
+          [head.status, head.headers.get('content-type')],
+          [200, 'application/json; charset=utf-8'],
+          accept,
+        );
+      }
       await make('leads', { last_name: 'Awaited' }, other.key);
       const statuses = (await Promise.all(waiting)).map(({ status }) => status).sort();
       assert.deepEqual(statuses, [...Array(50).fill(200), 503]);
@@ -508,15 +524,23 @@ onBothDrivers(
     });
 
     describe('a transaction for which the feed waits too long is logged', () => {
-      /** Checks the feed several times, and returns the IDs of the server processes that were logged. */
-      const logged = async (checks: number) => {
-        const pids: unknown[] = [];
-        const write = (line: string) => pids.push((JSON.parse(line) as { readonly pid: unknown }).pid);
+      /**
+       * Checks the feed several times, and returns what was logged.
+       * @param isFailing returns whether a check, starting with 1, fails
+       */
+      const linesOf = async (checks: number, isFailing: (check: number) => boolean = () => false) => {
+        const lines: { readonly msg: string; readonly pid?: unknown; readonly code?: unknown }[] = [];
+        const write = (line: string) => lines.push(JSON.parse(line) as (typeof lines)[number]);
         const { database } = instance();
         let count = 0;
         const run: typeof database.run = async (...given) => {
+          if (given[0].name !== 'ledger_lag') return database.run(...given);
+          if (isFailing(count + 1)) {
+            count++;
+            throw Object.assign(new Error('a secret of the driver'), { code: '57P01' });
+          }
           const rows = await database.run(...given);
-          if (given[0].name === 'ledger_lag') count++;
+          count++;
           return rows;
         };
         const app = fastify({ logger: { level: 'warn', base: {}, stream: { write } } });
@@ -530,8 +554,10 @@ onBothDrivers(
           return count >= checks;
         }, `${checks} checks`);
         await app.close();
-        return pids;
+        return lines;
       };
+      /** Returns the IDs of the server processes that were logged. */
+      const logged = async (checks: number) => (await linesOf(checks)).map(({ pid }) => pid);
 
       whereSeveralConnect('once, with its server process', async () => {
         const { database } = instance();
@@ -551,6 +577,16 @@ onBothDrivers(
           (await logged(2)).filter((pid) => typeof pid !== 'string'),
           [],
         );
+      });
+
+      test('and so is a failure to look for it, once until it is over, without its message', async () => {
+        const message = 'failed to check the change feed';
+        const lines = await linesOf(5, (check) => check !== 3);
+        assert.deepEqual(
+          lines.filter(({ msg }) => msg === message).map(({ code }) => code),
+          ['57P01', '57P01'],
+        );
+        assert.doesNotMatch(JSON.stringify(lines), /a secret/);
       });
     });
 
@@ -663,6 +699,13 @@ onBothDrivers(
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'moved' }).execute();
         await ensureEpoch(database, true);
         assert.ok(summaries((await read('')).changes).includes(`create leads ${id} v1`));
+        // A subscription starts at the end of the feed of this database.
+        await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'moved back' }).execute();
+        const body = { url: 'https://receiver.example/', resources: ['leads'] };
+        const created = await instance().call('POST /events/subscriptions', { key: acme.key, body });
+        assert.equal(created.status, 201, created.text);
+        const path = `/events/subscriptions/${created.json.id}`;
+        assert.equal((await instance().call(`DELETE ${path}`, { key: acme.key })).status, 200);
       });
       test('from the epoch that processes start together, once', async () => {
         const { database } = instance();

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { checkSources } from '../../../engine/definition/check-sources.ts';
 import {
+  allows,
   compileGrants,
   covers,
   everyGrant,
@@ -127,11 +128,50 @@ describe('grants cover other grants', () => {
       assert.equal(covers(grantsOf(...own), grantsOf(...other), definitions), missing.length === 0);
     });
 
+  test('grants on custom fields and on the trash exist if a resource has them', async () => {
+    const bins = {
+      file: 'bins.yaml',
+      text: 'singular: bin\ncommon: all\ntrash: 30 days\ncustom_fields: true\nfields:\n  name: { type: string }\n',
+    };
+    const more = checkSources(await sourcesWith(bins));
+    for (const [own, other, missing] of [
+      [['*:*'], ['fields:list,update'], ['fields:list', 'fields:update']],
+      [['*:*'], ['bins:restore'], []],
+      [['*:list,read,create,update,delete'], ['*:*'], ['*:restore', 'bins:restore']],
+    ] as const)
+      assert.deepEqual(uncoveredGrants(grantsOf(...own), grantsOf(...other), more), missing);
+    // Without custom fields, no caller needs such a grant.
+    assert.deepEqual(uncoveredGrants(grantsOf('*:*'), grantsOf('fields:list'), definitions), []);
+  });
+
   test('a key on behalf of a member covers only what the member covers, too', () => {
     const delegated = grantsWithin(everyGrant, grantsOf('deals:read:own'));
     assert.equal(covers(delegated, grantsOf('deals:read:own'), definitions), true);
     assert.equal(covers(delegated, grantsOf('deals:read'), definitions), false);
     assert.equal(covers(grantsOf('deals:read:own'), delegated, definitions), true);
     assert.equal(covers(grantsOf('deals:read:small'), delegated, definitions), false);
+  });
+
+  test('the grant for an action of a module is covered by itself and by all actions', () => {
+    const approve = compileGrants([{ object: 'deals', action: 'approve' }]);
+    for (const [own, missing] of [
+      [approve, []],
+      [grantsOf('deals:*'), []],
+      [grantsOf('*:*'), []],
+      [grantsOf('deals:read,update'), ['deals:approve']],
+      [compileGrants([{ object: 'leads', action: 'approve' }]), ['deals:approve']],
+      [compileGrants([{ object: 'deals', action: 'reject' }]), ['deals:approve']],
+      // A key on behalf of a member who does not have the grant.
+      [grantsWithin(approve, grantsOf('deals:read')), ['deals:approve']],
+      [grantsWithin(grantsOf('deals:*'), grantsOf('deals:read')), ['deals:approve']],
+    ] as const) {
+      assert.deepEqual(uncoveredGrants(own, approve, definitions), missing);
+      assert.equal(allows(own, 'deals', 'approve'), missing.length === 0);
+    }
+    // A key has no more than the member on whose behalf it acts.
+    assert.deepEqual(
+      uncoveredGrants(grantsOf(), grantsWithin(approve, grantsOf('deals:read')), definitions),
+      [],
+    );
   });
 });

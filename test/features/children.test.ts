@@ -165,7 +165,7 @@ onBothDrivers(
           { name: 'new', position: 9, code: 'y' },
           { id: b, name: 'b2', position: 8 },
           { id: a },
-          { name: 'more', position: 10, code: 'x' },
+          { id: null, name: 'more', position: 10, code: 'x' },
         ],
       });
       assert.deepEqual(namesIn(replaced), ['', 'b2', 'new', 'more']);
@@ -744,17 +744,18 @@ onBothDrivers(
       const small = await instance().organization('small');
       const options = { key: small.key };
       const before = instance().app.webhooks.settings.current;
-      file.replace({ quotas: { organizations: { small: { records: 3 } } } });
+      file.replace({ quotas: { organizations: { small: { records: 4 } } } });
       await until(() => instance().app.webhooks.settings.current !== before, 'take the settings');
-      const { status, json } = await send('POST quotes', { lines: [{}, {}, {}] }, options);
+      const { status, json } = await send('POST quotes', { lines: [{}, {}, {}, {}] }, options);
       assert.deepEqual([status, json.code], [403, 'quota_exceeded']);
       const id = await create({ lines: [{}, {}] }, options);
       // The new lines replace the deleted ones.
       await succeed(`PATCH quotes/${id}`, { lines: [{}, {}] }, options);
-      assert.equal((await send(`PATCH quotes/${id}`, { lines: [{}, {}, {}] }, options)).status, 403);
+      await succeed(`PATCH quotes/${id}`, { lines: [{}, {}, {}] }, options);
+      assert.equal((await send(`PATCH quotes/${id}`, { lines: [{}, {}, {}, {}] }, options)).status, 403);
       const [line] = idsIn(await get(id, options));
       assert.equal(
-        (await send(`PATCH quotes/${id}`, { lines: [{ id: line }, {}, {}] }, options)).status,
+        (await send(`PATCH quotes/${id}`, { lines: [{ id: line }, {}, {}, {}] }, options)).status,
         403,
       );
       file.replace({});

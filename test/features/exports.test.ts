@@ -351,6 +351,12 @@ onBothDrivers(
           ['leads:list', 'accounts:read'],
           ['leads:list'],
         ],
+        [
+          'its grant on the email addresses of expanded users is revoked',
+          'sort=id&expand=owner_id',
+          ['leads:list', 'members:list'],
+          ['leads:list'],
+        ],
       ] as const)
         test(`an export ends when ${what}`, async () => {
           const { key, profile } = await limitedKey(instance(), alpha, grants);

@@ -236,9 +236,11 @@ onBothDrivers(
 
     test('rejects a body that is not UTF-8', async () => {
       const bytes = Buffer.from('last_name\nM\xfcller\n', 'latin1');
+      const { json } = await load('', csv, bytes);
       assert.deepEqual(
-        [(await load('', csv, bytes)).json.error, await count()],
-        ['Invalid CSV: it is not UTF-8', 0],
+        [json.error, json.report, await count()],
+        ['Invalid CSV: it is not UTF-8', undefined, 0],
+        'there is no report of an import that has not begun',
       );
       const line = await load('', ndjson, Buffer.from('{"last_name":"M\xfcller"}\n{}', 'latin1'));
       assert.deepEqual([line.json.created, line.json.failed], [1, 1]);

@@ -429,7 +429,9 @@ onBothDrivers(
       const ofLine = await permissionsOn('lines', line);
       assert.partialDeepStrictEqual(ofLine?.actions, { update: { allowed: false, reason: message } });
       assert.deepEqual(ofLine?.fields.writable, []);
-      assert.equal((await permissionsOn('invoices', (await invoice()).id))?.locked, undefined);
+      const open = await invoice();
+      assert.equal((await permissionsOn('invoices', open.id))?.locked, undefined);
+      assert.equal((await permissionsOn('lines', open.line))?.locked, undefined);
       // A field can change only if its transitions lead somewhere, and never in a child of a locked record.
       const order = await create('orders', {});
       const item = await create('items', { order_id: order });

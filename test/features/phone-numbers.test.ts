@@ -122,6 +122,13 @@ onBothDrivers(
       );
       const grouped = await namesWith(`${phone('0171 1234567')}&group_by=name`, german, 'shops/aggregate');
       assert.deepEqual(grouped, notations.toSorted());
+      for (const method of ['PATCH', 'DELETE']) {
+        const counted = await instance().call(`${method} /api/v1/shops?${phone('0171 1234567')}`, {
+          ...{ key: german.key, headers: { prefer: 'bulk' } },
+          ...(method === 'PATCH' && { body: { name: 'x' } }),
+        });
+        assert.equal(counted.json.count, notations.length, counted.text);
+      }
       const where = { any: [{ field: 'phone', op: 'eq', value: '0171 1234567' }] };
       const queried = await send('POST /shops/query', german, { where });
       assert.deepEqual(

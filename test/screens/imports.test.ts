@@ -5,6 +5,7 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
+import { guessColumns, previewCsv } from '../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
 import { safeCell, unescapeFormulas } from '../../plugins/admin-ui/records/csv-cells.ts';
@@ -33,6 +34,75 @@ const longFile = `last_name\n${'a\n'.repeat(longLines)}`;
 test('records are counted in files with line breaks in cells, and with quotation marks that are text', () => {
   const file = 'last_name;description\r\nA;5" pipe\r\n"B\r\n""C""";x\r\n\r\nD;"6"""\r\nE;=';
   assert.equal(countRecords(Buffer.from(file), ';'), 4);
+});
+
+test('the delimiter of a file is the one with which its header has the most cells', () => {
+  const previewOf = (file: string) => previewCsv(Buffer.from(file), 2);
+  for (const [delimiter, character] of [
+    ['comma', ','],
+    ['semicolon', ';'],
+    ['tab', '\t'],
+    ['pipe', '|'],
+  ] as const) {
+    const header = ['a', 'b', `c${character === ',' ? ';' : ','}d`];
+    const records = [
+      ['1', '', '3'],
+      ['4', '5', '6'],
+    ];
+    const rows = [header, ...records, ['7', '8', '9']].map((cells) => cells.join(character));
+    assert.deepEqual(previewOf(`\ufeff${rows.join('\n\n')}`), { delimiter, header, records });
+  }
+  assert.equal(previewOf('"a'), undefined);
+  const cellsOf = (commas: number) => previewOf(','.repeat(commas))?.header.length;
+  assert.deepEqual([cellsOf(1999), cellsOf(2000)], [2000, 1], 'a header has at most 2,000 cells');
+});
+
+test('a column contains the field with its name, with its other name, or else with a similar name', () => {
+  const fields = [
+    { name: 'city', label: 'City', otherNames: ['Ort', 'Town'] },
+    { name: 'postal_code', label: 'ZIP' },
+    { name: 'region', label: 'Ö' },
+  ];
+  const unknown = (count: number) => Array.from({ length: count }, (_, index) => `#${index}#`);
+  for (const [header, expected] of [
+    [
+      ['CITY', 'Postal-Code'],
+      ['city', 'postal_code'],
+    ],
+    [
+      ['zip', 'Ö'],
+      ['postal_code', 'region'],
+    ],
+    [
+      ['ort', 'Postl code'],
+      ['city', 'postal_code'],
+    ],
+    // The field's own name precedes others, and other names precede similar ones. A field is assigned only once.
+    [
+      ['Ort', 'city'],
+      ['', 'city'],
+    ],
+    [
+      ['Citty', 'town'],
+      ['', 'city'],
+    ],
+    [
+      ['Citty', 'Citti'],
+      ['city', ''],
+    ],
+    [
+      ['Name', 'Ä', ''],
+      ['', '', ''],
+    ],
+    // Only 100 columns, with names of at most 60 characters, are compared with similar names.
+    [unknown(99).concat('Citty'), unknown(99).fill('').concat('city')],
+    [unknown(100).concat('Citty'), unknown(101).fill('')],
+    [
+      [`Citty${' '.repeat(55)}`, `Postl code${' '.repeat(51)}`],
+      ['city', ''],
+    ],
+  ] as const)
+    assert.deepEqual([...guessColumns(header, fields).values()], expected, header.join());
 });
 
 test('the apostrophes of exported files are removed at the start of every cell', async () => {

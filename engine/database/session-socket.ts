@@ -6,8 +6,11 @@ import { prepareSocket } from './socket-path.ts';
 /** Runs protocol messages in the database's only session. */
 type RunMessages = (messages: Buffer) => Promise<Uint8Array>;
 
-/** Statements that reset the session between two clients of the socket. */
-const resetSql = `reset all; set default_statistics_target = 10; reset session authorization; close all; unlisten *;
+/**
+ * Statements that reset the session between two clients of the socket. PGlite ignores RESET SESSION AUTHORIZATION, because no
+ * client has logged in.
+ */
+const resetSql = `reset all; set default_statistics_target = 10; set session authorization postgres; close all; unlisten *;
   select pg_advisory_unlock_all(); discard temp`;
 
 /** Maximum idle time in a transaction, as for PostgreSQL connections, in milliseconds. */

@@ -1,9 +1,12 @@
 // Commands and PostgreSQL clients reach a running embedded database through its socket in the data folder.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { connect as connectSocket } from 'node:net';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
+import { prepareSocket, socketFolder } from '../../engine/database/socket-path.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { ownFiles } from '../support/own-files.ts';
 import { soonerThan } from '../support/people.ts';
@@ -161,15 +164,57 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
       const { status } = await service.call('POST /api/v1/accounts', { key: key(), body: { name: 'x' } });
       assert.equal(status, 201, statement);
     }
+    const state = `select current_setting('default_statistics_target') as target, session_user as role,
+      (select count(*) from pg_cursors) + (select count(*) from pg_listening_channels())
+        + (select count(*) from pg_locks where locktype = 'advisory') as rest`;
+    for (const statement of [
+      'set default_statistics_target = 100',
+      'set session authorization pg_monitor',
+      'declare kept cursor with hold for select 1',
+      'listen changes',
+      'select pg_advisory_lock(7)',
+    ]) {
+      await client.query(statement);
+      const { rows } = await client.query(state);
+      assert.deepEqual(rows, [{ target: '10', role: 'postgres', rest: '0' }], statement);
+    }
     for (const statement of ['copy accounts (name) from stdin', 'COPY accounts FROM\n STDIN']) {
       await assert.rejects(client.query(statement), { code: '0A000' });
       await assert.rejects(client.query({ text: statement, values: [] }), { code: '0A000' });
     }
     await assert.rejects(client.query('select 1/0'), { code: '22012' });
+    // The rows are requested in parts, between which the client does not end the statement.
+    const inParts = { text: 'select n::text from generate_series(1, 5) n', values: [], rows: 2 };
+    const { rows: parts } = await client.query<{ n: string }>(inParts);
+    assert.equal(parts.map(({ n }) => n).join(), '1,2,3,4,5');
     const parameters = ['50% of café', null];
     const { rows } = await client.query('select $1::text as a, $2::text as b', parameters);
     assert.deepEqual(rows, [{ a: parameters[0], b: null }]);
     await client.end();
+  });
+
+  test('declines encryption, and closes connections that cancel statements', async () => {
+    const socket = connectSocket(join(folder, socketName));
+    socket.on('error', () => {});
+    let received = '';
+    socket.on('data', (bytes: Buffer) => {
+      received += bytes.toString('latin1');
+    });
+    const closed = once(socket, 'close');
+    const send = (code: number, ...rest: readonly number[]) => {
+      const message = Buffer.alloc(8 + 4 * rest.length);
+      for (const [index, value] of [message.length, code, ...rest].entries())
+        message.writeInt32BE(value, 4 * index);
+      socket.write(message);
+    };
+    const [ssl, gss, cancel] = [80_877_103, 80_877_104, 80_877_102];
+    send(ssl);
+    await until(() => received === 'N', 'the first response');
+    send(gss);
+    await until(() => received === 'NN', 'the second response');
+    send(cancel, 1, 2);
+    await closed;
+    assert.equal(received, 'NN');
   });
 
   test('ends an idle transaction', async () => {
@@ -238,4 +283,28 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     temporary.remove();
     short.remove();
   });
+});
+
+test('the socket is in the data folder if its path has up to 103 bytes; other folders are never removed', () => {
+  const temporary = temporaryFolder();
+  const room = 103 - join(temporary.path, 'x', socketName).length + 1;
+  for (const [name, isInside] of [
+    ['d'.repeat(room), true],
+    ['d'.repeat(room + 1), false],
+    [`${'d'.repeat(room - 1)}ü`, false],
+  ] as const) {
+    const folder = join(temporary.path, name);
+    mkdirSync(folder);
+    // A file with the name of a folder that the service did not create.
+    writeFileSync(join(folder, 'socket-folder'), temporary.path);
+    assert.equal(socketFolder(folder), folder);
+    const socket = prepareSocket(folder);
+    assert.equal(socket.path === join(folder, socketName), isInside, name);
+    assert.equal(join(socketFolder(folder), socketName), socket.path);
+    assert.equal(existsSync(dirname(socket.path)), true);
+    socket.remove();
+    assert.equal(existsSync(dirname(socket.path)), isInside);
+    assert.equal(socketFolder(folder), folder);
+  }
+  temporary.remove();
 });

@@ -1,9 +1,11 @@
 // sslmode and its parameters, tested on real servers with and without TLS. Each mode must behave as in libpq.
 import assert from 'node:assert/strict';
+import { createPrivateKey } from 'node:crypto';
 import { appendFileSync, chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
+import { describeAddress, parseAddress } from '../../engine/database/address.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { type Certificates, makeCertificates } from '../support/certificates.ts';
 import { temporaryFolder } from '../support/instance.ts';
@@ -157,6 +159,14 @@ describe('sslmode', { concurrency: 1 }, () => {
       url.searchParams.set('sslcert', files.client.cert);
       url.searchParams.set('sslkey', files.client.key);
       await check(url, 'encrypted');
+      const protectedKey = join(folder.path, 'protected.key');
+      const key = createPrivateKey(readFileSync(files.client.key));
+      const cipher = { cipher: 'aes-256-cbc', passphrase: 'secret' };
+      writeFileSync(protectedKey, key.export({ type: 'pkcs8', format: 'pem', ...cipher }));
+      url.searchParams.set('sslkey', protectedKey);
+      assert.throws(() => parseAddress(url.href), /^UserError: the certificates cannot be used: /);
+      url.searchParams.set('sslpassword', 'secret');
+      await check(url, 'encrypted');
     });
   });
 });
@@ -183,7 +193,10 @@ test('rejects unsupported parameters by name, without revealing the password', (
     'target_session_attrs=standby':
       /: target_session_attrs must be one of any, read-write, primary, because the service must be able to write$/,
     'connect_timeout=soon': /: connect_timeout must be a number of seconds$/,
+    'connect_timeout=1000000': /: connect_timeout must be a number of seconds$/,
     'port=1,2': /: 2 ports are set for 1 hosts$/,
+    'port=0': /: a port must be a number from 1 to 65535; /,
+    'port=65536': /: a port must be a number from 1 to 65535; /,
     'application_name=%zz': /: "%" must be followed by /,
   };
   try {
@@ -191,7 +204,7 @@ test('rejects unsupported parameters by name, without revealing the password', (
       const given = { DATABASE_URL: `postgres://u:s3cret@h/db?${query}` };
       assert.throws(() => readConfig(given), { name: 'UserError', message });
     }
-    for (const password of ['s3cret/x', 's3cret?x', 's3cret?x=y', 's3cret%', 's3:cret/']) {
+    for (const password of ['s3cret/x', 's3cret?x', 's3cret?x=y', 'x?s3cret', 's3cret%', 's3:cret/']) {
       const given = { DATABASE_URL: `postgres://u:${password}@h/db` };
       assert.throws(
         () => readConfig(given),
@@ -207,8 +220,9 @@ test('rejects unsupported parameters by name, without revealing the password', (
 test('accepts the supported parameters', () => {
   const parsed = (url: string) => {
     const address = readConfig({ DATABASE_URL: url }).databaseAddress;
-    const hosts = address?.hosts.map(({ host, port }) => `${host} ${port}`);
-    return [hosts, address?.user, address?.password, address?.database];
+    assert.ok(address);
+    const hosts = address.hosts.map(({ host, port }) => `${host} ${port}`);
+    return [hosts, address.user, address.password, address.database];
   };
   const accepted: Readonly<Record<string, unknown>> = {
     'postgres://u:p%40@h1:1,[::1]:2,/x': [['h1 1', '::1 2', 'localhost 5432'], 'u', 'p@', 'x'],
@@ -217,6 +231,25 @@ test('accepts the supported parameters', () => {
     'postgres://%2Frun%2Fa%3Ab/x': [['/run/a:b 5432'], undefined, undefined, 'x'],
     'postgres://h?dbname=y': [['h 5432'], undefined, undefined, 'y'],
     'postgres://h/y?host=a,b&port=5': [['a 5', 'b 5'], undefined, undefined, 'y'],
+    'postgres://h/y?host=a,b&port=1,65535': [['a 1', 'b 65535'], undefined, undefined, 'y'],
+    'postgres://u:p:q@h/x%20y': [['h 5432'], 'u', 'p:q', 'x y'],
+    'postgres://u:p@h/x?user=v&password=w&dbname=z': [['h 5432'], 'v', 'w', 'z'],
+    'postgres://u:p@h:7/x?user=&password=&dbname=&host=&port=': [['h 7'], 'u', 'p', 'x'],
   };
   for (const [url, expected] of Object.entries(accepted)) assert.deepEqual(parsed(url), expected, url);
+  const others = (query: string) => {
+    const { applicationName, options, connectTimeoutMs, target } = parseAddress(`postgres://h/x?${query}`);
+    return { applicationName, options, connectTimeoutMs, target };
+  };
+  const none = { applicationName: undefined, options: undefined, connectTimeoutMs: undefined, target: 'any' };
+  assert.deepEqual(others('connect_timeout=0'), none);
+  assert.deepEqual(
+    others('application_name=a%20b&options=-c%20jit=on&connect_timeout=7&target_session_attrs=primary'),
+    { applicationName: 'a b', options: '-c jit=on', connectTimeoutMs: 7000, target: 'primary' },
+  );
+  const [socket, host] = parseAddress('postgres:///x?host=/run/pg,h&sslmode=require').hosts;
+  assert.deepEqual(socket?.encryption, [false], 'connections over a socket are not encrypted');
+  assert.equal(host?.encryption.includes(false), false);
+  const several = parseAddress('postgres://u:p@h1:1,[::1]:2,/x');
+  assert.equal(describeAddress(several), 'h1:1,[::1]:2,localhost:5432/x');
 });

@@ -10,6 +10,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -102,10 +103,14 @@ describe('the data folder', { concurrency: 1 }, () => {
   const newFolder = (): string => join(temporary.path, `data${++count}`);
   /** A folder with a complete cluster. */
   const complete = join(temporary.path, 'complete');
+  let completeIdentity = '';
+  const identityOf = async (database: Database) =>
+    String(await select(database, 'select unnest(setconfig) from pg_db_role_setting'));
   before(async () => {
     cpSync(await clusterFolder(), complete, { recursive: true });
     const database = await open(complete);
     await select(database, 'create table kept as select 7 as id');
+    completeIdentity = await identityOf(database);
     await database.close();
   });
 
@@ -142,6 +147,19 @@ describe('the data folder', { concurrency: 1 }, () => {
         assert.equal(modeOf(name), own, `${name || 'the folder'} with ${(own | others).toString(8)}`);
       }
     }
+    // Files of others, also if a link points to them, and the folder that contains them are not changed.
+    const [linked, other] = [join(temporary.path, 'linked'), join(folder, 'other')];
+    for (const path of [linked, other]) {
+      writeFileSync(path, '');
+      chmodSync(path, 0o644);
+    }
+    symlinkSync(linked, join(folder, 'snapshots', 'link'));
+    for (const name of ['', 'snapshots']) chmodSync(join(folder, name), 0o755);
+    restrictAccess(folder);
+    assert.deepEqual(
+      ['../linked', 'other', '', 'snapshots'].map((name) => modeOf(name).toString(8)),
+      ['644', '644', '755', '700'],
+    );
   });
 
   for (const [name, place] of [
@@ -235,6 +253,11 @@ describe('the data folder', { concurrency: 1 }, () => {
       assert.equal(existsSync(cluster), isComplete, `${what}: the cluster at the final path is complete`);
     }
     assert.ok(!existsSync(dirname(building)), 'no temporary files remain');
+    const database = await open(folder);
+    const identity = await identityOf(database);
+    await database.close();
+    assert.match(identity, /^crm\.cluster=[\da-f-]{36}$/);
+    assert.notEqual(identity, completeIdentity, 'each cluster has its own identity');
   });
 
   test('stops acknowledging writes within a second after its folder is removed', async () => {

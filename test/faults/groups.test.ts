@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { SharedConnections } from '../../engine/database/database.ts';
+import type { Runnable, SharedConnections } from '../../engine/database/database.ts';
 import { bodyText } from '../support/arbitraries.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -128,7 +128,8 @@ describe('batched writes', () => {
           post(organizationOf(index).key, { account_id: index === 5 ? 987654321 : null }, 'contacts'),
         ),
       );
-      const isExcluded = groups.laneOf({ ...statement, values: [] }, organizationOf(5).id) === undefined;
+      const laneOf = (index: number) => groups.laneOf(statement, organizationOf(index).id);
+      const isExcluded = laneOf(5) === undefined && laneOf(4) === 'short write';
       assert.deepEqual(
         contacts.map(({ status }) => status),
         contacts.map((_, index) => (index === 5 ? 400 : 201)),
@@ -139,10 +140,31 @@ describe('batched writes', () => {
 
   /** A write that could join a batch. */
   const statement = {
+    lane: 'write',
     name: 'x',
     text: '',
+    values: [],
     many: { name: 'x_many', text: '', differ: 0, lists: false },
   } as const;
+
+  test('what is large, does not write, or has no name or form for many writes is not batched', async () => {
+    const laneOf = (changes: Partial<Runnable>) =>
+      groups.laneOf({ ...statement, ...changes }, 'of no other test');
+    const longest = 'x'.repeat(64 * 1024);
+    await until(() => laneOf({}) === 'short write', 'a connection');
+    const others: readonly Partial<Runnable>[] = [
+      { values: ['x', null, longest] },
+      { values: [['x', longest]] },
+      { lane: 'read' },
+      { lane: 'batch' },
+      { name: '' },
+    ];
+    for (const changes of others)
+      assert.equal(laneOf(changes), undefined, JSON.stringify(changes).slice(0, 50));
+    const { many: _, ...single } = statement;
+    assert.equal(groups.laneOf(single, 'of no other test'), undefined);
+    await until(() => laneOf({ values: [longest] }) === 'short write', 'a connection for the longest value');
+  });
 
   test('executes concurrent changes to one record sequentially without lock waits', async () => {
     const { key } = organizationOf(0);

@@ -587,6 +587,12 @@ onBothDrivers('expressions', (instance, driver) => {
       ['amount == 0.1', "'0.1'::numeric", true],
       ['amount == 0.30000000000000000001', "'0.3'::numeric", false],
       ['big * big > 0', "'9223372036854775807'::bigint", true],
+      ['duration("48h") + due_on == date("2026-03-01")', "'2026-02-27'::date", true],
+      [
+        'duration("1h") + seen_at == timestamp("2026-03-01T00:00:00Z")',
+        "'2026-02-28T23:00:00Z'::timestamptz",
+        true,
+      ],
       [`title == "'; drop table x; --"`, `'''; drop table x; --'::text`, true],
       [`title == "\\\\' or true --"`, `'\\'' or true --'::text`, true],
     ] as const) {

@@ -93,6 +93,7 @@ for (const driver of drivers) {
       const browser = await signIn(instance, administratorOf(acme));
       const page = await browser.get('/setup/o/acme/apps');
       assert.ok(readable(page.text).includes(ada.email));
+      assert.match(page.text, /<span class="badge state good">connected, expires</);
       assert.ok(!readable(page.text).includes('admin@beta.example'));
       const foreign = await browser.get(`/setup/o/acme/apps/disconnect?id=${idOf(other)}`);
       assert.equal(foreign.status, 404);

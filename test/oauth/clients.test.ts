@@ -89,6 +89,23 @@ describe('client ID metadata documents', () => {
       assert.equal(nameOf(name), shown);
   });
 
+  test('can have 20 redirect URIs of 1,000 characters', () => {
+    const uris = (count: number, length: number) =>
+      Array<string>(count).fill('https://app.example/'.padEnd(length, 'x'));
+    assert.equal(clientOf('x', { redirect_uris: uris(20, 1000) }).redirectUris.length, 20);
+    for (const redirect_uris of [uris(21, 1000), uris(20, 1001)])
+      assert.throws(() => clientOf('x', { redirect_uris }), { name: 'UserError' });
+  });
+
+  test('can have a more specific type of JSON', async () => {
+    const id = host.serve('/specific.json', (response) =>
+      response
+        .writeHead(200, { 'content-type': 'application/vnd.client+json; charset=utf-8' })
+        .end(JSON.stringify({ client_id: id, redirect_uris: [callback] })),
+    );
+    assert.deepEqual((await find(id)).redirectUris, [callback]);
+  });
+
   test('can have redirect URIs with a private-use scheme that belongs to their host', () => {
     const id = 'https://app.example.com/client.json';
     for (const uri of [

@@ -68,6 +68,20 @@ for (const driver of drivers) {
       });
     });
 
+    test('the endpoints accept only their own methods', async () => {
+      for (const [path, method, allow] of [
+        ['/.well-known/oauth-authorization-server', 'POST', 'GET, HEAD, OPTIONS'],
+        ['/.well-known/oauth-protected-resource/mcp', 'POST', 'GET, HEAD, OPTIONS'],
+        ['/oauth/authorize', 'POST', 'GET, HEAD, OPTIONS'],
+        ['/oauth/token', 'GET', 'POST, OPTIONS'],
+        ['/oauth/revoke', 'GET', 'POST, OPTIONS'],
+        ['/oauth/register', 'GET', 'POST, OPTIONS'],
+      ] as const) {
+        const answer = await instance.call(`${method} ${path}`);
+        assert.deepEqual([answer.status, answer.headers.get('allow')], [405, allow], path);
+      }
+    });
+
     test('a user logs in, allows the client, and the client reads and writes as the user', async () => {
       const person = await makePerson(instance, [{ organization: acme }]);
       const browser = visitor(instance);
@@ -256,6 +270,11 @@ for (const driver of drivers) {
       assert.ok(code.startsWith(`${beta.id}.`), code);
     });
 
+    test('a code is exchanged without the redirect URI, which OAuth 2.1 omits', async () => {
+      const { exchange } = await consent(instance, administratorOf(acme), client);
+      tokensIn(await post(instance, '/oauth/token', { ...exchange, redirect_uri: undefined }));
+    });
+
     test('a client that is denied gets no code', async () => {
       const browser = await signIn(instance, administratorOf(acme));
       const { answer } = await openConsent(instance, browser, client);
@@ -279,7 +298,10 @@ for (const driver of drivers) {
     test('consent to an unknown access is rejected', async () => {
       const browser = await signIn(instance, administratorOf(acme));
       const { answer } = await openConsent(instance, browser, client);
-      assert.equal((await decide(browser, answer, { access: 'all' })).status, 400);
+      const rejected = await decide(browser, answer, { access: 'all', expires: '7' });
+      assert.equal(rejected.status, 400);
+      assert.equal(problemOf(rejected), 'choose what the app can do');
+      assert.match(rejected.text, /<option value="7" selected/, 'the form keeps the other values');
     });
   });
 }

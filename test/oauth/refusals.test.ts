@@ -32,6 +32,7 @@ import {
   returned,
   startClientHost,
   tokensIn,
+  whileLocked,
 } from '../support/oauth-client.ts';
 import { command, dump, logIn, makePerson, secondNode, soonerThan } from '../support/people.ts';
 
@@ -122,11 +123,12 @@ for (const driver of drivers) {
         assertRejected(await refresh(instance, client, { refresh: refreshToken }));
       });
 
-      test('concurrent requests exchange a code at most once, and revoke its tokens', async () => {
+      test('concurrent requests exchange a code once, and revoke its tokens', async () => {
         const { exchange } = await consent(instance, admin(), client);
-        const answers = await Promise.all([1, 2, 3, 4].map(() => post(instance, '/oauth/token', exchange)));
+        const send = () => Promise.all([1, 2].map(() => post(instance, '/oauth/token', exchange)));
+        const answers = await (driver === 'postgresql' ? whileLocked(instance, send) : send());
         const connected = answers.filter(({ status }) => status === 200).map(tokensIn);
-        assert.ok(connected.length <= 1, `${connected.length} were exchanged`);
+        assert.equal(connected.length, 1);
         for (const { access } of connected)
           await soonerThan(1000, async () => (await listLeads(access)).status === 401);
       });
@@ -213,6 +215,8 @@ for (const driver of drivers) {
         ['no PKCE method', { code_challenge_method: undefined }, 'invalid_request'],
         ['no challenge', { code_challenge: undefined }, 'invalid_request'],
         ['a short challenge', { code_challenge: 'abc' }, 'invalid_request'],
+        ['a long challenge', { code_challenge: 'x'.repeat(44) }, 'invalid_request'],
+        ['a challenge in base64', { code_challenge: `${'x'.repeat(42)}+` }, 'invalid_request'],
         ['the implicit flow', { response_type: 'token' }, 'unsupported_response_type'],
         ['a fragment response', { response_mode: 'fragment' }, 'invalid_request'],
         ['another resource', { resource: 'https://other.example/mcp' }, 'invalid_target'],

@@ -7,6 +7,8 @@ import { formsOf, signIn, type Visitor } from './forms.ts';
 import { type Answer, type Instance, send } from './instance.ts';
 import { settingsFile } from './partners.ts';
 import type { Person } from './people.ts';
+import { connected } from './postgres.ts';
+import { untilWaiting } from './uncommitted.ts';
 
 /** Where the tests' client receives codes. Nothing listens there. */
 export const callback = 'http://127.0.0.1:7/callback';
@@ -189,6 +191,16 @@ export async function connect(
   const { exchange } = await consent(instance, user, client, fields);
   return tokensIn(await post(instance, '/oauth/token', exchange));
 }
+
+/** Sends two requests that change a connected app, which can change it only once both wait. */
+export const whileLocked = <T>({ config }: Pick<Instance, 'config'>, send: () => Promise<T>): Promise<T> =>
+  connected(String(config.environment.DATABASE_URL), async (locking) => {
+    await locking.query('begin; lock table crm_connected_apps in share mode');
+    const sent = send();
+    await untilWaiting(locking, 'both to wait', 2);
+    await locking.query('rollback');
+    return sent;
+  });
 
 /** Exchanges a refresh token. */
 export const refresh = (

@@ -252,6 +252,7 @@ describe('profile pages show what a profile grants', () => {
         return checked;
       };
       const checked = await assertShown();
+      assert.doesNotMatch((await admin.get(page)).text, /A row with “only”|saving removes them/);
       // Browsers do not send disabled checkboxes.
       const grant = checked.flatMap(({ value, isFixed }) => (isFixed ? [] : [value]));
       const saved = await admin.submit(page, `${profiles}/change`, { id, grant });

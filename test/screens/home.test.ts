@@ -224,6 +224,15 @@ test('a checklist leads a new organization through its first steps, until they a
   ]);
   for (const path of start.filter((step) => step.startsWith(home)))
     assert.equal((await browser.get(path)).status, 200, path);
+  const setClient = (client_id: string | null) =>
+    tablesOf(instance.database)
+      .updateTable('crm_api_keys')
+      .set({ client_id })
+      .where('organization_id', '=', delta.id)
+      .execute();
+  await setClient('the client of a connected app');
+  assert.ok((await stepsOf(browser)).includes(`${home}/keys/create`), 'apps are not API keys');
+  await setClient(null);
   const invited = async () => (await stepsOf(browser)).includes('Invite a colleague (done)');
   const page = `${home}/members`;
   const profile = await optionOf(browser, `${page}/invite`, 'read-only');

@@ -225,6 +225,7 @@ describe('invalid input in the admin UI', () => {
     'key: no profile': [() => key({ profile: '' }), 'choose a profile'],
     'key: an unknown profile': [() => key({ profile: '999999999' }), 'this profile does not exist'],
     'key: a profile ID out of range': [() => key({ profile: '9'.repeat(30) }), gone],
+    'key: an unknown access': [() => key({ access: 'admin' }), 'choose what the key can do'],
     'key: no expiry': [() => key({ expires: '' }), 'choose when the key expires'],
     'key: an invalid expiry': [() => key({ expires: '31' }), 'choose when the key expires'],
     'key: an expiry named like an inherited property': [

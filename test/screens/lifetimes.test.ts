@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { administratorOf, optionOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import {
+  administratorOf,
+  formsOf,
+  optionOf,
+  readable,
+  shownIn,
+  signIn,
+  type Visitor,
+} from '../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { fresh, makePerson } from '../support/people.ts';
 
@@ -17,6 +25,9 @@ before(async () => {
 after(() => instance.close());
 
 const base = '/setup/o/acme';
+/** Values of a form. */
+type Fields = Readonly<Record<string, string>>;
+
 interface Lifetime {
   readonly created_at: Date;
   readonly expires_at: Date | null;
@@ -62,6 +73,103 @@ describe('a new key expires', () => {
       assert.equal(made.status, 200);
       assert.equal(hoursOf(await newest('crm_api_keys')), hours);
     });
+});
+
+test('a new key can only do what the form says, which preselects everything that its profile grants', async () => {
+  const page = `${base}/keys/create`;
+  const profile = await optionOf(admin, page, 'administrator');
+  const { text } = await admin.get(page);
+  const [, options = ''] = /<select[^>]* name="access"[^>]*>(.*?)<\/select>/.exec(text) ?? [];
+  assert.deepEqual(
+    [...options.matchAll(/<option value="([^"]*)"( selected)?/g)].map(([, value, selected]) => [
+      value,
+      selected !== undefined,
+    ]),
+    [
+      ['read-only', false],
+      ['propose', false],
+      ['write', true],
+    ],
+  );
+  for (const [access, status, shown] of [
+    ['read-only', 403, 'read only'],
+    ['propose', 403, 'proposes writes'],
+    ['write', 201, undefined],
+  ] as const) {
+    const name = fresh('key');
+    const made = await admin.submit(page, page, { name, profile, expires: 'never', access });
+    const key = shownIn(made, 'plaintext');
+    const command = new RegExp(`curl -H 'Authorization: Bearer ${key}' (\\S+)`).exec(readable(made.text));
+    assert.equal(command?.[1]?.replace(/<.*/, ''), `${instance.url}/api/v1/${instance.resources[0]?.name}`);
+    const list = async () => {
+      const { text: html } = await admin.get(`${base}/keys?q=${name}`);
+      const cell = (title: string) =>
+        new RegExp(` data-label="${title}"[^>]*>(.*?)</td>`).exec(html)?.[1]?.replace(/<time .*/, 'a time');
+      const profileCell = cell('Profile')?.replace(/(?:<[^>]*>|\s)+/g, ' ');
+      return [profileCell?.trim(), cell('Last used')];
+    };
+    const expected = shown === undefined ? 'administrator' : `administrator ${shown}`;
+    assert.deepEqual(await list(), [expected, 'never']);
+    assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200);
+    assert.equal((await instance.call('POST /api/v1/leads', { key, body: {} })).status, status, access);
+    assert.deepEqual(await list(), [expected, 'a time'], 'the use is not stored yet');
+  }
+});
+
+test('rejected forms keep what was entered', async () => {
+  const profile = await optionOf(admin, `${base}/keys/create`, 'read-only');
+  const { id: member } = await makePerson(instance, [{ organization: acme }]);
+  const forms: Readonly<Record<string, [invalid: Fields, kept: Fields]>> = {
+    'keys/create': [{ name: ' ' }, { profile, access: 'propose', on_behalf_of: member, expires: '30' }],
+    'members/invite': [{ email: 'nobody' }, { email: 'nobody', name: 'Ada', profile }],
+    'teams/add': [{ team: '' }, { member }],
+  };
+  for (const [form, [invalid, kept]] of Object.entries(forms)) {
+    const url = `${base}/${form}`;
+    const answer = await admin.submit(url, url, { ...kept, ...invalid });
+    assert.equal(answer.status, 400, form);
+    const { values = {} } = formsOf(answer).find(({ action }) => action === url) ?? {};
+    for (const [name, value] of Object.entries(kept)) assert.equal(values[name], value, `${form}: ${name}`);
+  }
+});
+
+test('keys are listed by their state', async () => {
+  const states = await instance.organization('states');
+  const [never, later, expired, revoked] = [
+    await states.makeKey({ profile: 'read-only' }),
+    await states.makeKey({ profile: 'read-only', expiresAt: new Date(Date.now() + 60_000) }),
+    await states.makeKey({ profile: 'read-only', expiresAt: new Date(Date.now() - 1) }),
+    await states.makeKey({ profile: 'read-only', expiresAt: new Date(Date.now() - 1) }),
+  ];
+  const tables = tablesOf(instance.database);
+  await tables
+    .updateTable('crm_api_keys')
+    .set({ revoked_at: new Date() })
+    .where('id', '=', revoked.id)
+    .execute();
+  const browser = await signIn(instance, administratorOf(states));
+  const listed = async (view: string) => {
+    const { text } = await browser.get(`/setup/o/states/keys?q=read-only${view}`);
+    const rows = [...readable(text).matchAll(/<tr[^>]*><th scope="row"[\s\S]*?<\/tr>/g)];
+    return rows.map(([row]) => [
+      /…(.{4})</.exec(row)?.[1],
+      /<span class="badge state (\w+)">([^<]*)</.exec(row)?.slice(1).join(' '),
+      /\/keys\/rotate\?id=/.test(row),
+    ]);
+  };
+  const ending = ({ key }: { key: string }) => key.slice(-4);
+  const live = [
+    [ending(later), 'good live, expires', true],
+    [ending(never), 'good live', true],
+  ];
+  const ended = [
+    [ending(revoked), 'quiet revoked', false],
+    [ending(expired), 'quiet expired', false],
+  ];
+  assert.deepEqual(await listed(''), live);
+  assert.deepEqual(await listed('&show=expired'), ended.slice(1));
+  assert.deepEqual(await listed('&show=revoked'), ended.slice(0, 1));
+  assert.deepEqual(await listed('&show=all'), [...ended, ...live]);
 });
 
 describe('a rotated key stays valid for', () => {

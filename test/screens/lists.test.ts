@@ -2,9 +2,13 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { changeName } from '../../plugins/access/identity/users.ts';
+import { invite } from '../../plugins/access/members/invites.ts';
+import { addTeamMember, createTeam } from '../../plugins/access/teams/teams.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { command, makePerson } from '../support/people.ts';
 
 let instance: Instance;
 let acme: Organization;
@@ -83,6 +87,198 @@ test('rows with the same value in the chosen order are in the default order', as
   assert.deepEqual(byDefault.toSorted(), endings.toSorted());
   for (const dir of ['asc', 'desc']) assert.deepEqual(await orderOf(`&sort=Name&dir=${dir}`), byDefault, dir);
   await tables.deleteFrom('crm_api_keys').where('name', '=', 'Twin').execute();
+});
+
+test('the lists of people and their access can be sorted by each column, and are searched by what they show', async () => {
+  const rows = ['one', 'two', 'three', 'four'] as const;
+  type Row = (typeof rows)[number];
+  const tables = tablesOf(instance.database);
+  const sorted = await instance.organization('sorted');
+  const { id: organization_id, user: admin_id } = sorted;
+  const browser = await signIn(instance, administratorOf(sorted));
+  /** Returns the rows in a list, each of which is named by the word in its title. */
+  const rowsIn = async (path: string, parameters: Readonly<Record<string, string>>) => {
+    const { pathname, searchParams } = new URL(path, instance.url);
+    const query = new URLSearchParams([...searchParams, ...Object.entries(parameters)]);
+    const { text } = await browser.get(`${pathname}?${query}`);
+    return [...text.matchAll(/<th scope="row"[^>]*>([\s\S]*?)<\/th>/g)]
+      .flatMap(
+        ([, title = '']) => /\b(?:one|two|three|four)\b/.exec(title.replace(/ href="[^"]*"/, ''))?.[0] ?? [],
+      )
+      .join(' ');
+  };
+  /** Returns a function that returns a row's position in an order, and a day that increases with the position. */
+  const placed = (order: string) => (row: Row) => order.split(' ').indexOf(row);
+  const dayOf = (year: number, order: string) => (row: Row) =>
+    new Date(Date.UTC(year, 0, placed(order)(row) + 1));
+  const check = async (
+    path: string,
+    orders: Readonly<Record<string, string>>,
+    searches: Readonly<Record<string, string>>,
+  ) => {
+    for (const [column, order] of Object.entries(orders))
+      assert.equal(await rowsIn(path, column === '' ? {} : { sort: column }), order, `${path} by ${column}`);
+    for (const [q, found] of Object.entries(searches))
+      assert.equal(await rowsIn(path, { q }), found, `${path} with ${q}`);
+  };
+  const setup = '/setup/o/sorted';
+
+  const profileNames = { one: 'Sierra one', two: 'quebec two', three: 'Tango three', four: 'romeo four' };
+  const names = { one: 'delta', two: 'Bravo', three: undefined, four: 'alpha' };
+  const since = dayOf(2020, 'three one four two');
+  const ids = {} as Record<Row, { readonly user: string; readonly profile: string }>;
+  for (const row of rows) {
+    const email = `${row}@sorted.example`;
+    const { id: user } = await makePerson(instance, [{ organization: sorted, grants: [] }], { email });
+    const name = names[row];
+    if (name !== undefined) await changeName(tables, user, name);
+    const membership = await tables
+      .updateTable('crm_memberships')
+      .set({ created_at: since(row) })
+      .where('user_id', '=', user)
+      .returning('profile_id')
+      .executeTakeFirstOrThrow();
+    ids[row] = { user, profile: membership.profile_id };
+    await tables
+      .updateTable('crm_profiles')
+      .set({ name: profileNames[row] })
+      .where('id', '=', membership.profile_id)
+      .execute();
+  }
+  await check(
+    `${setup}/members`,
+    {
+      '': 'four one three two',
+      Name: 'four two one three',
+      Profile: 'two four one three',
+      Since: 'three one four two',
+    },
+    { bravo: 'two', 'two@sorted': 'two', sierra: 'one' },
+  );
+  await check(`${setup}/profiles`, { Name: 'two four one three' }, { tango: 'three' });
+
+  const actor = command(instance);
+  const until = dayOf(2100, 'two three one four');
+  const invited = { one: 'three', two: 'four', three: 'one', four: 'two' } as const;
+  const teamNames = { one: 'Uniform one', two: 'golf two', three: 'Yankee three', four: 'hotel four' };
+  const joined = { one: 'two', two: 'four', three: 'one', four: 'one' } as const;
+  await transaction(instance.database, async (inside) => {
+    const teams = {} as Record<Row, string>;
+    for (const row of rows) {
+      const invitation = { organization: organization_id, email: `${row}@guests.example` };
+      const { id } = await invite(inside, actor, { ...invitation, profile: ids[invited[row]].profile });
+      await inside
+        .updateTable('crm_invites')
+        .set({ expires_at: until(row) })
+        .where('id', '=', id)
+        .execute();
+      teams[row] = await createTeam(inside, actor, organization_id, teamNames[row]);
+    }
+    for (const row of rows)
+      await addTeamMember(inside, actor, organization_id, teams[joined[row]], ids[row].user);
+  });
+  await check(
+    `${setup}/members?show=invitations`,
+    {
+      '': 'four three two one',
+      For: 'four one three two',
+      Profile: 'four two three one',
+      Until: 'two three one four',
+    },
+    { 'three@guests': 'three', romeo: 'two' },
+  );
+  await check(`${setup}/teams`, { Name: 'two four one three' }, { yankee: 'three' });
+  await check(
+    `${setup}/teams?show=team-members`,
+    { Member: 'four two one three', Team: 'one two four three' },
+    { bravo: 'two', 'three@sorted': 'three', golf: 'one' },
+  );
+
+  const keyNames = { one: 'Mike one', two: 'lima two', three: 'kilo three', four: 'November four' };
+  const appNames = { one: 'Juliett one', two: 'echo two', three: 'India three', four: 'foxtrot four' };
+  const profileOfKey = { one: 'four', two: 'three', three: 'two', four: 'one' } as const;
+  const memberOfKey = { one: 'two', two: 'four', three: 'three', four: 'one' } as const;
+  const memberOfApp = { one: 'three', two: 'one', three: 'four', four: 'two' } as const;
+  const keyTimes = ['one four two three', 'two four three one', 'four two one three'] as const;
+  const appTimes = ['four one three two', 'one three two four', 'three one four two'] as const;
+  for (const isApp of [false, true])
+    for (const row of rows) {
+      const [created, used, expires] = isApp ? appTimes : keyTimes;
+      await tables
+        .insertInto('crm_api_keys')
+        .values({
+          ...{ organization_id, public_id: `${row} ${isApp}`, secret_hash: '', last_four: `end-${row}` },
+          name: (isApp ? appNames : keyNames)[row],
+          profile_id: ids[isApp ? row : profileOfKey[row]].profile,
+          created_by_id: row === 'three' ? ids.one.user : null,
+          on_behalf_of_id: ids[(isApp ? memberOfApp : memberOfKey)[row]].user,
+          client_id: isApp ? 'client' : null,
+          created_at: dayOf(2020, created)(row),
+          last_used_at: dayOf(2021, used)(row),
+          expires_at: dayOf(2100, expires)(row),
+          revoked_at: null,
+        })
+        .execute();
+    }
+  await check(
+    `${setup}/keys`,
+    {
+      ...{ '': 'four three two one', Name: 'three two one four', Profile: 'three one four two' },
+      ...{ 'On behalf of': 'two one four three', Created: keyTimes[0] },
+      ...{ 'Last used': keyTimes[1], State: keyTimes[2] },
+    },
+    {
+      ...{ lima: 'two', quebec: 'three', 'end-two': 'two' },
+      ...{ delta: 'four three', 'one@sorted': 'four three', bravo: 'one', 'four@sorted': 'two' },
+    },
+  );
+  await check(
+    `${setup}/apps`,
+    {
+      ...{ '': 'four three two one', App: 'two four three one', Member: 'three four two one' },
+      ...{
+        Profile: 'two four one three',
+        Connected: appTimes[0],
+        'Last used': appTimes[1],
+        State: appTimes[2],
+      },
+    },
+    { india: 'three', alpha: 'three', 'two@sorted': 'four', tango: 'three' },
+  );
+  await tables
+    .updateTable('crm_api_keys')
+    .set({ on_behalf_of_id: admin_id })
+    .where('client_id', '=', 'client')
+    .execute();
+  await check(
+    '/setup/me/apps',
+    {
+      ...{ '': 'four three two one', App: 'two four three one', Profile: 'two four one three' },
+      ...{ Connected: appTimes[0], 'Last used': appTimes[1], Expires: appTimes[2] },
+    },
+    { india: 'three', tango: 'three', sorted: 'four three two one' },
+  );
+
+  const methods = { one: 'Password', two: 'Example', three: 'Passkey', four: 'Corp' };
+  const sessionTimes = ['three one two four', 'two one four three', 'one four three two'] as const;
+  for (const row of rows)
+    await tables
+      .insertInto('crm_sessions')
+      .values({
+        ...{ user_id: admin_id, token_hash: row, jti: row, user_agent: `${row}/1`, method: methods[row] },
+        created_at: dayOf(2020, sessionTimes[0])(row),
+        last_seen_at: dayOf(2021, sessionTimes[1])(row),
+        expires_at: dayOf(2100, sessionTimes[2])(row),
+      })
+      .execute();
+  await check(
+    '/setup/me',
+    {
+      ...{ '': 'four three two one', 'Logged in with': 'four two three one', Since: sessionTimes[0] },
+      ...{ 'Last used': sessionTimes[1], Ends: sessionTimes[2] },
+    },
+    { corp: 'four', 'three/1': 'three' },
+  );
 });
 
 test('a search starts on the first page, and keeps the order', async () => {

@@ -269,8 +269,18 @@ describe('the look of the admin UI', () => {
     const linksAfter = async (count: number, visited: readonly number[]) => {
       const memberships = all.slice(0, count).map((organization) => ({ organization }));
       const browser = await signIn(instance, await makePerson(instance, memberships));
+      const start = async () => (await browser.get('/setup')).headers.get('location');
+      assert.equal(await start(), '/setup/o/visited-a', 'the first by name');
       let text = '';
       for (const index of visited) ({ text } = await browser.get(`/setup/o/${all[index]?.slug}`));
+      assert.equal(await start(), `/setup/o/${all[visited.at(-1) ?? 0]?.slug}`, 'the last visited');
+      const me = readable((await browser.get('/setup/me')).text);
+      assert.equal(
+        [...me.matchAll(/<a href="[^"]*">visited-\w<\/a> \(visited-\w\), as administrator/g)].length,
+        10,
+      );
+      const more = /Show all (\d+) organizations/.exec(me)?.[1];
+      assert.equal(more, count > 10 ? String(count) : undefined);
       const [switcher = ''] = /<details class="switcher">[\s\S]*?<\/details>/.exec(text) ?? [];
       return [...switcher.matchAll(/href="\/setup\/o\/visited-(\w)"/g)].map(([, letter]) => letter).join('');
     };

@@ -11,7 +11,7 @@ import { findLostGrants } from '../../plugins/access/profiles/lost-grants.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { deals } from '../support/guarded.ts';
-import { type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
 import { command, fresh } from '../support/people.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -54,14 +54,15 @@ const storedGrants = async (id: string) => {
 };
 
 /** Returns the checkboxes of the grants matrix, in the order of the page. */
-const boxesOn = async (page: string) =>
-  [
-    ...(await admin.get(page)).text.matchAll(/<input type="checkbox" name="grant" value="([^"]*)"([^>]*)>/g),
-  ].map(([, value = '', more = '']) => ({
-    value,
-    checked: more.includes(' checked'),
-    fixed: more.includes(' disabled'),
-  }));
+const boxesIn = ({ text }: Pick<Answer, 'text'>) =>
+  [...text.matchAll(/<input type="checkbox" name="grant" value="([^"]*)"([^>]*)>/g)].map(
+    ([, value = '', more = '']) => ({
+      value,
+      checked: more.includes(' checked'),
+      fixed: more.includes(' disabled'),
+    }),
+  );
+const boxesOn = async (page: string) => boxesIn(await admin.get(page));
 
 describe('the page of a profile', () => {
   test('offers the scopes of a resource, and the actions of a field group', async () => {
@@ -121,8 +122,18 @@ describe('the page of a profile', () => {
 
   test('rejects a scope that does not exist, and stores nothing', async () => {
     const { id, page } = await profileWith('deals:read');
-    const answer = await admin.submit(page, `${profiles}/change`, { id, grant: ['deals:read:owm'] });
+    const grant = ['deals:list', '*:delete:own', 'deals:read:owm'];
+    const answer = await admin.submit(page, `${profiles}/change`, { id, grant });
     assert.equal(answer.status, 400);
+    assert.deepEqual(
+      boxesIn(answer).flatMap(({ value, checked, fixed }) => (checked ? [[value, fixed]] : [])),
+      [
+        ['*:delete:own', false],
+        ['deals:list', false],
+        ['deals:delete:own', true],
+      ],
+      'the form keeps the selection',
+    );
     assert.match(readable(answer.text), /deals does not define a scope "owm"\. Did you mean "own"\?/);
     assert.deepEqual(await storedGrants(id), ['deals:read']);
   });

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import { readConfig } from '../../app/config.ts';
 import { buildService } from '../../app/serve/build.ts';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { requestCounts } from '../../plugins/access/rate-limiting/request-counts.ts';
 import { storeCounts } from '../../plugins/access/rate-limiting/tables.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
@@ -203,6 +204,27 @@ onBothDrivers(
         assert.ok(served < limit, `${served} requests beyond the limit`);
       }),
     );
+
+    test('a node that stops stores its counts', async () => {
+      const { id, key } = await acme.makeKey();
+      const node = await buildService({ ...instance(), secrets: instanceSecrets(instance().config) });
+      const headers = { authorization: `Bearer ${key}` };
+      const request = async () =>
+        assert.equal((await node.inject({ url: '/api/v1/leads', headers })).statusCode, 200);
+      const stored = async () => {
+        const rows = await tablesOf(instance().database)
+          .selectFrom('crm_request_counts')
+          .select('requests')
+          .where('caller', '=', `key ${id}`)
+          .execute();
+        return rows.map(({ requests }) => requests).join();
+      };
+      await request();
+      await until(async () => (await stored()) === '1', 'store the first request');
+      await request();
+      await node.close();
+      assert.equal(await stored(), '2');
+    });
 
     test('counting does not need a statement per request', async () => {
       const { key } = await acme.makeKey();

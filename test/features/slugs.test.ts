@@ -216,7 +216,9 @@ onBothDrivers(
         instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'More' } });
       await until(async () => (await create()).json.code === 'quota_exceeded', 'reach the quota');
       const admin = await signIn(instance(), administratorOf(acme));
-      assert.match(readable((await admin.get('/setup/o/acme-group')).text), /Records: \d of 3\./);
+      const home = readable((await admin.get('/setup/o/acme-group')).text);
+      assert.match(home, /Records: \d of 3\./);
+      assert.match(home, /API keys: \d of 1\./);
       const keys = '/setup/o/acme-group/keys';
       const profile = (await run('profile', 'list', '--org', 'acme-group')).json.profiles as { id: string }[];
       const response = await admin.submit(`${keys}/create`, `${keys}/create`, {

@@ -19,8 +19,9 @@ import {
   visitor,
 } from '../support/forms.ts';
 import { type Organization, onBothDrivers, startInstance, temporaryFolder } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
 import { type Arrived, linksIn, mailPassword, startMailServer } from '../support/mail.ts';
-import { dump, fresh, logIn, makePerson, soonerThan, told } from '../support/people.ts';
+import { dump, fresh, logIn, makePerson, secondNode, soonerThan, told } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
 const chosen = 'a password of their own';
@@ -82,6 +83,7 @@ onBothDrivers(
       const { path, code } = first(mail);
       assert.match(mail.text, /^https:\/\/crm\.example\/setup\/invite\//m, 'whatever the Host header is');
       assert.deepEqual([mail.from, mail.subject], ['crm@people.example', 'Invitation to acme']);
+      assert.match(mail.text, /The code can be used once, within 7 days\./);
       assert.ok(!answer.text.includes(code) && !answer.text.includes(path));
       const members = '/setup/o/acme/members';
       assert.doesNotMatch((await admin.get(members)).text, /Reset password/);
@@ -254,6 +256,37 @@ onBothDrivers(
       await forgot(on.email);
       await mailTo(on.email);
       assert.deepEqual(mailsTo(off.email), []);
+    });
+
+    test('a link that cannot be stored is logged without the email address, and the visitor sees no difference', async () => {
+      const { email } = await makePerson(instance(), [{ organization: acme }]);
+      const tables = tablesOf(instance().database);
+      const isFailure = ({ msg }: Record<string, unknown>) =>
+        msg === 'failed to create a password reset link';
+      const lines = await logged(async (soFar) => {
+        await sql`alter table crm_resets rename to crm_moved`.execute(tables);
+        try {
+          const answer = await forgot(email);
+          assert.equal(answer.headers.get('location'), '/setup/login?done=reset-mailed');
+          await until(() => soFar().some(isFailure), 'log the failure');
+        } finally {
+          await sql`alter table crm_moved rename to crm_resets`.execute(tables);
+        }
+      });
+      const failures = lines.filter(isFailure);
+      assert.deepEqual(
+        failures.map(({ level, code }) => [level, code]),
+        [[40, '42P01']],
+      );
+      assert.ok(!JSON.stringify(failures).includes(email));
+    });
+
+    test('a node that stops sends the emails that were requested before', async () => {
+      const { email } = await makePerson(instance(), [{ organization: acme }]);
+      const node = await secondNode(instance());
+      await visitor(node).submit('/setup/forgot', '/setup/forgot', { email });
+      await node.close();
+      assert.equal(mailsTo(email).length, 1);
     });
 
     test('reset requests require a token and the same origin', async () => {

@@ -16,6 +16,9 @@ for (const driver of drivers) {
         // More rows of each organization than one batch deletes.
         await query(`${into} ${row}, generate_series(1, 600)`);
         await query(`${into} ${row.replace('500', '300')}`);
+        await query(
+          `insert into crm_oauth_clients (id, name, redirect_uris, created_at) values ('registered-x', '', '[]', now() - interval '2 days')`,
+        );
       });
     });
     after(() => storage.remove());
@@ -26,6 +29,7 @@ for (const driver of drivers) {
       const { stdout, code } = await crm(['prune', '--dry-run'], storage.environment);
       assert.equal(code, 0);
       assert.match(stdout, /^old changes +1200\n/m);
+      assert.match(stdout, /^unused OAuth clients +1\n/m);
       assert.match(stdout, /Nothing was removed\./);
       const labels = [...stdout.matchAll(/^(\S.*?) +\d+$/gm)].map(([, label]) => label);
       assert.deepEqual(labels.sort(), [
@@ -38,7 +42,8 @@ for (const driver of drivers) {
 
     test('deletes old rows and keeps newer ones', async () => {
       const { removed } = await crmJson(['prune'], storage.environment);
-      assert.equal((removed as Record<string, number>)['old changes'], 1200);
+      const counts = removed as Record<string, number>;
+      assert.deepEqual([counts['old changes'], counts['unused OAuth clients']], [1200, 1]);
       assert.equal(await remaining(), '2');
     });
   });

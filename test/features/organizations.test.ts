@@ -210,7 +210,26 @@ onBothDrivers(
       assert.deepEqual(granted.json.grants, ['leads:list', 'leads:read', 'leads:update']);
       const revoked = await run('profile', 'revoke', 'sales', 'leads:list,update', '--org', 'acme');
       assert.deepEqual(revoked.json.grants, ['leads:read']);
-      assert.match((await run('profile', 'list', '--org', 'acme')).text, /sales +leads:read$/m);
+      const list = await run('profile', 'list', '--org', 'acme');
+      assert.match(list.text, /sales +leads:read$/m);
+      const profiles = list.json.profiles as {
+        readonly id: string;
+        readonly name: string;
+        readonly built_in: boolean;
+        readonly grants: readonly string[];
+      }[];
+      assert.deepEqual(
+        profiles.map(({ name, built_in, grants }) => [name, built_in, grants.length]),
+        [
+          ['administrator', true, 4],
+          ['read-only', true, 2],
+          ['sales', false, 1],
+        ],
+      );
+      for (const { name, built_in, grants } of profiles) {
+        const { json } = await run('profile', 'show', name, '--org', 'acme');
+        assert.deepEqual([json.built_in, json.grants], [built_in, grants]);
+      }
       for (const [args, message] of [
         [
           ['profile', 'revoke', 'sales', 'leads:delete', '--org', 'acme'],
@@ -221,6 +240,18 @@ onBothDrivers(
       ] as const) {
         await assert.rejects(run(...args), message);
       }
+      const { id: profile_id } = profiles.find(({ name }) => name === 'sales') ?? assert.fail();
+      const former = { object: 'rockets', action: 'read:former' };
+      await tables()
+        .insertInto('crm_grants')
+        .values({ organization_id: acme.id, profile_id, ...former })
+        .execute();
+      const cleaned = await run('profile', 'revoke', 'sales', 'rockets:read:former', '--org', 'acme');
+      assert.deepEqual(cleaned.json.grants, ['leads:read']);
+      await assert.rejects(
+        run('profile', 'revoke', 'sales', 'rockets:read:former', '--org', 'acme'),
+        /object "rockets" does not exist\. Available: /,
+      );
       await run('profile', 'delete', 'sales', '--org', 'acme');
       await assert.rejects(
         run('profile', 'delete', 'sales', '--org', 'acme'),
@@ -276,6 +307,10 @@ onBothDrivers(
         run('key', 'rotate', String(next.json.id), '--org', 'acme'),
         /this key does not exist or is not live/,
       );
+      for (const command of ['rotate', 'revoke'])
+        await assert.rejects(run('key', command, 'old', '--org', 'acme'), {
+          message: '"old" is not a key ID. "crm key list" lists all keys.',
+        });
       for (const overlap of ['long', '721', '-1', '1.5', ''])
         await assert.rejects(
           run('key', 'rotate', '1', '--org', 'acme', '--overlap', overlap),

@@ -469,6 +469,8 @@ onBothDrivers(
       for (const { id: member } of [people.ann, people.cid])
         assert.match(await submit('add', { member }, `?team=${id}`), /added to the team\./);
       assert.deepEqual(await namesFor(people.ann), ['ann', 'bob', 'cid']);
+      const list = readable((await admin.get(`${base}?q=field`)).text);
+      assert.match(list, />Field & Co<\/a><\/th><td data-label="Members"[^>]*>2</);
       const members = readable((await admin.get(`${base}?show=team-members&team=${id}`)).text);
       assert.match(members, /Remove the filter Field & Co/);
       // The script of the pages passes on the query string of the list.

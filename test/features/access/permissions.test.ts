@@ -191,7 +191,13 @@ onBothDrivers(
 
     test('rejects unknown resources, repeated parameters, an ID without a resource, and callers without credentials', async () => {
       const headers = { authorization: `Bearer ${acme.key}` };
-      for (const query of ['?resource=rockets', '?resource=', '?id=1', '?resource=deals&resource=leads'])
+      for (const query of [
+        '?resource=rockets',
+        '?resource=',
+        '?id=1',
+        '?resource=deals&resource=leads',
+        '?resource=deals&id=1&id=2',
+      ])
         assert.equal(await statusOf(query, headers), 400, query);
       assert.equal(await statusOf('', {}), 401);
       assert.equal((await instance().call('POST /auth/permissions', { headers, body: {} })).status, 405);

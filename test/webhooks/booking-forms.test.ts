@@ -26,7 +26,7 @@ const settings = {
       templates: { booked: { name: 'booking_confirmed', language: 'en_US' } },
     },
   },
-  graph: { base_url: provider.url, version: 'v23.0', timeout_ms: 20_000 },
+  graph: { base_url: `${provider.url}/`, version: 'v23.0', timeout_ms: 20_000 },
 };
 /** Settings for a provider that does not respond. */
 const impatient = { graph: { ...settings.graph, timeout_ms: 1000 } };
@@ -202,6 +202,11 @@ onBothDrivers(
         { message: 'nine', template: 'confirmation' },
         { text: { body: 'Hello,\n\nnine' } },
       ],
+      [
+        'blanks around the recipient are removed',
+        { to: ' +4915550100\n', message: 'nine' },
+        { to: '+4915550100', text: { body: 'nine' } },
+      ],
       ['an empty template is ignored', { message: 'nine', template: '' }, { text: { body: 'nine' } }],
       [
         "a provider's template",
@@ -232,6 +237,14 @@ onBothDrivers(
       assert.deepEqual(template.components, [
         { type: 'body', parameters: [{ type: 'text', text: good.message }] },
       ]);
+    });
+    test("a provider's template precedes our template with the same name", async () => {
+      const templates = { confirmation: { name: 'own_confirmation', language: 'de' } };
+      const own = await node({ messaging: { clinic: { ...settings.messaging.clinic, templates } } });
+      assert.equal((await post({ ...good, template: 'confirmation' }, token, own)).status, 200);
+      const [{ body } = assert.fail()] = provider.requests;
+      const { template } = body as { readonly template: Record<string, unknown> };
+      assert.deepEqual([template.name, template.language], ['own_confirmation', { code: 'de' }]);
     });
     for (const [name, body, expected] of sent) {
       test(`sent: ${name}`, async () => {

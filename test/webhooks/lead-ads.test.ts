@@ -235,9 +235,10 @@ onBothDrivers(
       );
       graph.behave('failing');
       const good = Array.from({ length: 2000 }, () => ({ leadgen: `"${freshId()}"` }));
-      const bad = ['""', '"../me"', '"1?x=1"', 'null', '{}', '[]', '-5', '1.5', '"١٢"'].map((leadgen) => ({
-        leadgen,
-      }));
+      const overlong = `"${'1'.repeat(41)}"`;
+      const bad = ['""', '"../me"', '"1?x=1"', 'null', '{}', '[]', '-5', '1.5', '"١٢"', overlong].map(
+        (leadgen) => ({ leadgen }),
+      );
       await send(leadgenBody(...good, ...bad), integration);
       assert.equal((await inboxOf(instance(), integration)).length, 2000);
       await tablesOf(instance().database)

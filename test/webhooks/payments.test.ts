@@ -168,6 +168,7 @@ onBothDrivers(
         ['with v0 and blanks', (now) => `t=${now}, v0=abc, v1=${v1(now)}`, 200],
         ['old, within the tolerance', (now) => stripeSignature([secret], raw, now - 200), 200],
         ['older than the tolerance', (now) => stripeSignature([secret], raw, now - 301), 401],
+        ['from the future, within the tolerance', (now) => stripeSignature([secret], raw, now + 200), 200],
         ['from the future', (now) => stripeSignature([secret], raw, now + 400), 401],
         ['no timestamp', (now) => `v1=${v1(now)}`, 401],
         ['an invalid timestamp', () => `t=now,v1=${hmacHex(secret, `now.${raw}`)}`, 401],
@@ -190,12 +191,26 @@ onBothDrivers(
       });
     });
 
+    test('a signature in hex can be in capitals', async () => {
+      const raw = JSON.stringify({ id: fresh('capitals') });
+      const headers = { 'x-razorpay-event-id': fresh('capitals') };
+      for (const [secret, status] of [
+        [newSecret('razorpay'), 200],
+        ['another secret', 401],
+      ] as const) {
+        const signature = hmacHex(secret, raw).toUpperCase();
+        const answer = await send('razorpay', raw, { ...headers, 'x-razorpay-signature': signature });
+        assert.equal(answer.status, status, answer.text);
+      }
+    });
+
     test("only WooCommerce's ping is accepted without a signature", async () => {
       const form = { 'content-type': 'application/x-www-form-urlencoded' };
       assert.deepEqual((await send('woo', 'webhook_id=12', form)).json, { ok: true });
       for (const [name, body, headers] of [
         ['woo', 'webhook_id=12&x=1', form],
         ['woo', 'webhook_id=x', form],
+        ['woo', `webhook_id=${'1'.repeat(29)}`, form],
         ['woo', 'webhook_id=12', {}],
         ['woo', 'webhook_id=12', { ...form, 'x-wc-webhook-signature': 'wrong' }],
         ['shopify', 'webhook_id=12', form],
@@ -260,6 +275,7 @@ onBothDrivers(
         [{}, 'Payment', ''],
         [{ paid_at: 'yesterday', currency: 'eur' }, 'Payment', 'Paid in EUR.'],
         [{ paid_at: 12_345_678, title: ' ', currency: ' ' }, 'Payment', ''],
+        [{ paid_at: 1_767_225_600_000 }, 'Payment', ''],
         [{ title: 'x'.repeat(1001) }, 'x'.repeat(1000), ''],
       ] as const) {
         const email = `${fresh('default')}@example.com`;
@@ -340,6 +356,13 @@ onBothDrivers(
       assert.match(own.endpoints, /payments\.acme[\s\S]*\/webhooks\/acme-payment/);
       assert.doesNotMatch(own.endpoints, /payments\.lost/, 'the entry of an unknown organization');
       assert.ok(own.payments.includes(unmatched));
+      const { count } = await tablesOf(instance().database)
+        .selectFrom('crm_payment_events')
+        .select(({ fn }) => fn.countAll<string>().as('count'))
+        .where('organization_id', '=', shop.id)
+        .where('answer', 'is', null)
+        .executeTakeFirstOrThrow();
+      assert.ok(own.endpoints.includes(`Payments without a lead (${count})`), own.endpoints);
       assert.ok(!own.payments.includes(matched));
       assert.match(own.endpoints, /payments\.idle<[\s\S]*?#1: 2026-03-01 09:30 UTC, #2: never</);
       for (const [q, isFound] of [
@@ -352,6 +375,7 @@ onBothDrivers(
       assert.ok(!foreign.home.includes('misconfigured'), foreign.home);
       assert.match(foreign.endpoints, /inbound_leads/);
       assert.doesNotMatch(foreign.endpoints, /payments\.|booking_forms/);
+      assert.ok(foreign.endpoints.includes('Payments without a lead (0)'));
       assert.ok(!foreign.payments.includes(unmatched));
 
       const { settings } = instance().app.webhooks;
@@ -424,7 +448,7 @@ onBothDrivers(
       const cases: readonly [string, () => object, string][] = [
         [
           'by ID first',
-          () => ({ crm: { lead: ids['older open'] }, customer: { email: 'x@y.z' } }),
+          () => ({ crm: { lead: ids['older open'] }, customer: { email, phone: '6834312' } }),
           'older open',
         ],
         [
@@ -434,8 +458,8 @@ onBothDrivers(
         ],
         ['the newest if all are closed', () => ({ customer: { email: ` ${email} ` } }), 'newest but closed'],
         [
-          'by email address if the ID is unknown',
-          () => ({ crm: { lead: 999999 }, customer: { email } }),
+          'by email address if the ID is unknown, before the phone number',
+          () => ({ crm: { lead: 999999 }, customer: { email, phone: '6834312' } }),
           'newest but closed',
         ],
         [

@@ -143,6 +143,23 @@ test('DATABASE_POOLER=transaction: uses no session state, even without a pooler'
     await run('select 1::text');
     assert.deepEqual(await run('select name from pg_prepared_statements'), []);
     assert.deepEqual(await run(`select current_setting('statement_timeout')`), [['0']]);
+    const named = (lane: 'list' | 'write', text: string) => ({
+      lane,
+      name: `${lane}: ${text}`,
+      text,
+      values: [],
+    });
+    const prepared = 'select name from pg_prepared_statements';
+    await database.run(named('list', 'select 1::text'));
+    assert.deepEqual(await database.run(named('list', prepared)), []);
+    const inTransaction = database.atomically(
+      async (runInside) => {
+        await runInside(named('write', 'select 1::text'));
+        return runInside(named('write', prepared));
+      },
+      { organization: '1', access: 'write', lane: 'batch' },
+    );
+    assert.deepEqual(await inTransaction, []);
   } finally {
     await database.close();
     await drop();

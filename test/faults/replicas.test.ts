@@ -35,8 +35,11 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     const { url } = await makeDatabase(primary.url, migrated);
     const replica = new URL(standby.url);
     replica.pathname = new URL(url).pathname;
+    const ofPrimary = new URL(url);
+    ofPrimary.searchParams.set('application_name', 'of_primary');
+    ofPrimary.searchParams.set('options', '-cwork_mem=7MB');
     const environment = {
-      DATABASE_URL: url,
+      DATABASE_URL: ofPrimary.href,
       // The first replica does not exist, and the second has a database of another name.
       DATABASE_REPLICA_URLS: `postgres://nobody@127.0.0.1:1/none, ${standby.url}, ${replica.href}`,
       DATABASE_REPLICA_LAG_MS: String(maxLagMs),
@@ -318,6 +321,51 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     }
     assert.match(await outcome, /^Connection terminated/);
     await used();
+  });
+
+  test('repeats a statement that a replica rejects on the primary, unless it was too slow', async () => {
+    const { DATABASE_URL } = instance.config.environment;
+    await connected(String(DATABASE_URL), (client) =>
+      client.query(`create function fails(state text) returns text language plpgsql as $$ begin
+        if pg_is_in_recovery() then raise 'on purpose' using errcode = state; end if;
+        return 'on the primary';
+      end $$`),
+    );
+    const copy = new URL(standby.url);
+    copy.pathname = new URL(String(DATABASE_URL)).pathname;
+    const exists = `select from pg_proc where proname = 'fails'`;
+    await until(
+      async () => (await connected(copy.href, (client) => client.query(exists))).rowCount === 1,
+      'the function on the replica',
+    );
+    /** Runs a statement that fails on the replica with this state. @returns its rows or state */
+    const failing = async (state: string) => {
+      let outcome: unknown;
+      await until(async () => {
+        await used();
+        const before = onReplica;
+        outcome = await instance.database
+          .run(
+            { lane: 'list', name: '', text: `select fails('${state}')`, values: [] },
+            { organization: '1', access: 'delayed read' },
+          )
+          .catch(({ code }: { code?: string }) => code);
+        return onReplica > before;
+      }, 'run on the replica');
+      return outcome;
+    };
+    assert.deepEqual(await failing('22012'), [['on the primary']]);
+    assert.equal(await failing('57014'), '57014');
+  });
+
+  test("a replica's connections have neither the options nor the application name of the primary's URL", async () => {
+    await used();
+    const { primary: server, replicas } = partsOf(instance.database);
+    const replica = (await replicas?.find('1', 'delayed read')) ?? assert.fail('no replica');
+    const text = `select current_setting('application_name'), current_setting('work_mem')`;
+    const settings = { lane: 'list', name: '', text, values: [] } as const;
+    assert.deepEqual(await server.run(settings), [['of_primary', '7MB']]);
+    assert.deepEqual(await replica.run(settings), [['', '4MB']]);
   });
 
   test('/readyz reports a failing replica and stays ready', async () => {

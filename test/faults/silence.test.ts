@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { sql } from 'kysely';
@@ -188,6 +188,34 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
     }
   });
 
+  test('connects to the second host while the first one is silent, which it then leaves alone', async () => {
+    const sockets = new Set<Socket>();
+    const silent = createServer((socket) => {
+      sockets.add(socket);
+      socket.on('error', () => {});
+      // Without a reader, the end of the connection is not noticed.
+      socket.resume().once('close', () => sockets.delete(socket));
+    }).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const url = String(environment.DATABASE_URL).replace('@', `@127.0.0.1:${port},`);
+    const config = readConfig({
+      ...environment,
+      DATABASE_URL: url,
+      // No attempt ends because of this limit.
+      DATABASE_CONNECT_TIMEOUT_MS: '600000',
+      DATABASE_STATEMENT_TIMEOUT_MS: '60000',
+    });
+    const database = await within(30_000, openDatabase(config, []));
+    try {
+      assert.deepEqual(await database.run({ name: '', text: 'select 1::text', values: [] }), [['1']]);
+      await until(() => sockets.size === 0, 'the connections to the silent host to close');
+    } finally {
+      await database.close();
+      silent.close();
+    }
+  });
+
   test('accepts a response that a busy process reads late', async () => {
     const database = await open();
     let isRead = false;
@@ -222,9 +250,15 @@ test('reports a port that accepts connections and never responds in one line', a
   await once(silent, 'listening');
   const { port } = silent.address() as AddressInfo;
   try {
-    for (const sslmode of ['disable', 'prefer', 'require']) {
-      const url = `postgres://u:p@127.0.0.1:${port}/db?sslmode=${sslmode}`;
-      const opened = openDatabase(readConfig({ ...limits, DATABASE_URL: url }), []);
+    for (const [parameter, timeout] of [
+      ['sslmode=disable', limits.DATABASE_CONNECT_TIMEOUT_MS],
+      ['sslmode=prefer', limits.DATABASE_CONNECT_TIMEOUT_MS],
+      ['sslmode=require', limits.DATABASE_CONNECT_TIMEOUT_MS],
+      ['connect_timeout=1', '600000'],
+    ] as const) {
+      const url = `postgres://u:p@127.0.0.1:${port}/db?${parameter}`;
+      const environment = { ...limits, DATABASE_CONNECT_TIMEOUT_MS: timeout, DATABASE_URL: url };
+      const opened = openDatabase(readConfig(environment), []);
       const refused = assert.rejects(opened, {
         name: 'UserError',
         message: `the database at 127.0.0.1:${port}/db does not respond: timeout exceeded when trying to connect`,
@@ -234,4 +268,13 @@ test('reports a port that accepts connections and never responds in one line', a
   } finally {
     silent.close();
   }
+});
+
+test('reports in one line why each of several hosts cannot be used', async () => {
+  const hosts = '127.0.0.1:1,127.0.0.1:2';
+  const opened = openDatabase(readConfig({ ...limits, DATABASE_URL: `postgres://u:p@${hosts}/db` }), []);
+  await assert.rejects(opened, {
+    name: 'UserError',
+    message: `the database at ${hosts}/db does not respond: Connection terminated: 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1; 127.0.0.1:2: connect ECONNREFUSED 127.0.0.1:2`,
+  });
 });

@@ -126,10 +126,17 @@ test('a subscription whose deliveries fail is not shown as healthy', async () =>
     assert.equal((await badge())?.[0], 'bad', state);
     assert.match((await linesOf(browser, 'gamma'))[0] ?? '', line);
   }
-  await sql`update crm_event_subscriptions set state = 'off' where organization_id = ${gamma.id}::bigint`.execute(
-    tablesOf(instance.database),
-  );
-  assert.deepEqual(await linesOf(browser, 'gamma'), [], 'disabled by a user');
+  for (const since of ['null', 'now()']) {
+    await sql`update crm_event_subscriptions set state = 'off', failing_since = ${sql.raw(since)}
+      where organization_id = ${gamma.id}::bigint`.execute(tablesOf(instance.database));
+    assert.deepEqual(await linesOf(browser, 'gamma'), [], 'disabled by a user');
+  }
+  await sql`insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status, done_at)
+    select organization_id, id, 'lost', '', 'test', 'dead', now() from crm_event_subscriptions
+    where organization_id = ${gamma.id}::bigint`.execute(tablesOf(instance.database));
+  assert.deepEqual(await linesOf(browser, 'gamma'), [
+    `bad: Problem: Sent events: 1 failed. ${page}?show=event-deliveries&status=dead`,
+  ]);
 });
 
 test('an integration whose deliveries cannot be verified or processed is reported with the reason', async () => {
@@ -340,19 +347,26 @@ test('shows how many deliveries of the last week succeeded and failed', async ()
   const { id: bot } = await integrate(instance, zeta, 'telegram');
   for (const status of ['done', 'done', 'dead'])
     await delivered(instance, zeta.id, bot, { event: `${status}${Math.random()}`, status });
-  const chartOf = async () => {
-    const { text } = await (await signIn(instance, administratorOf(zeta))).get('/setup/o/zeta');
-    const [chart = ''] =
-      /<section class="chart" aria-label="Deliveries: [^"]*"[\s\S]*?<\/section>/.exec(text) ?? [];
-    return [
-      ...readable(chart).matchAll(/<a href="[^"]*\?status=(\w+)">[\s\S]*?<td class="number">(\d+)</g),
+  const administrator = await signIn(instance, administratorOf(zeta));
+  const chartOf = async (browser = administrator) => {
+    const { text } = await browser.get('/setup/o/zeta');
+    const [chart = '', title] =
+      /<section class="chart" aria-label="Deliveries: ([^"]*)"[\s\S]*?<\/section>/.exec(text) ?? [];
+    const rows = [
+      ...readable(chart).matchAll(/<a href="[^"]*\?status=(\w+)">[\s\S]*?<td class="number">([\d,]+)</g),
     ].map(([, ...cells]) => cells);
+    return title === undefined ? [] : [title, ...rows];
   };
-  assert.deepEqual(await chartOf(), [
-    ['waiting', '0'],
-    ['done', '2'],
-    ['dead', '1'],
-  ]);
+  assert.deepEqual(await chartOf(), ['the last 7 days', ['waiting', '0'], ['done', '2'], ['dead', '1']]);
+  const grants = [{ object: 'leads', actions: ['list'] as const }];
+  const reader = await makePerson(instance, [{ organization: zeta, grants }]);
+  assert.deepEqual(await chartOf(await signIn(instance, reader)), [], 'only administrators');
+  await sql`insert into crm_inbox (organization_id, integration_id, event_id, payload, status, done_at)
+    select organization_id, id, 'many ' || n, '{}', 'done', now()
+    from crm_integrations, generate_series(1, 998) n where id = ${bot}::bigint`.execute(
+    tablesOf(instance.database),
+  );
+  assert.deepEqual(await chartOf(), ['the last 1,000', ['waiting', '0'], ['done', '999'], ['dead', '1']]);
   await sql`update crm_inbox set received_at = now() - interval '8 days' where organization_id = ${zeta.id}::bigint`.execute(
     tablesOf(instance.database),
   );

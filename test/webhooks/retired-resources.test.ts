@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { leadgenBody } from '../support/channels.ts';
-import { administratorOf, signIn, type Visitor } from '../support/forms.ts';
+import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { ownFiles } from '../support/own-files.ts';
 import { deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
@@ -52,6 +52,16 @@ onBothDrivers(
       assert.deepEqual([status, Number(attempts), error], ['dead', 1, 'leads is retired']);
     });
 
+    test('the admin UI says why such an integration receives nothing', async () => {
+      const page = await integrate(instance(), acme, 'meta-lead-ads');
+      const path = `/setup/o/acme/integrations/integration?id=${page.id}`;
+      const reason = 'leads is retired, so deliveries are rejected';
+      assert(readable((await browser.get(path)).text).includes(reason));
+      const home = readable((await browser.get('/setup/o/acme')).text);
+      assert(home.includes(`meta-lead-ads (Meta Lead Ads): ${reason}.`), home);
+      assert(home.includes(path), home);
+    });
+
     test('the API description does not mention them', async () => {
       const { text, json } = await instance().call('GET /docs/openapi.json');
       const paths = Object.keys(json.paths as object);
@@ -72,6 +82,13 @@ onBothDrivers(
       assert(text.includes('Telegram') && !text.includes('Meta Lead Ads'));
       const form = await browser.get('/setup/o/acme/integrations/add?provider=meta-lead-ads');
       assert(!form.text.includes('name="secret"'));
+      const fields = { name: 'Page', provider: 'meta-lead-ads', secret: 'typed', token: 'typed' };
+      const added = await browser.submit(
+        '/setup/o/acme/integrations/add?provider=telegram',
+        '/setup/o/acme/integrations/add',
+        fields,
+      );
+      assert.deepEqual([added.status, problemOf(added)], [400, 'this provider does not exist']);
     });
   },
   { sources: await sourcesWith(...retired) },

@@ -303,7 +303,7 @@ export function integrationPages(app: FastifyInstance, services: InboxServices):
   addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
     const t = inboxTexts(language);
     const { settings, database } = services;
-    const usable = Object.entries(channels)
+    const usable = Object.entries(availableChannels(channels, services.retiredResources))
       .filter(([, { signsUrl }]) => signsUrl !== true || settings.current.public_url !== '')
       .map(([name]) => name);
     const where = [sql`not i.enabled or not i.provider = any(${arrayText(usable)}::text[])`];

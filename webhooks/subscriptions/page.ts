@@ -533,7 +533,7 @@ export function subscriptionPages(app: FastifyInstance, services: SubscriptionPa
   redirectFormerPages(app);
   addHomeCheck(app, async ({ membership: { organization, slug } }, language) => {
     const t = subscriptionsTexts(language);
-    const where = [sql`s.state in ('gone', 'failed') or s.failing_since is not null`];
+    const where = [sql`s.state in ('gone', 'failed') or s.state = 'on' and s.failing_since is not null`];
     const page = { where, limit: rowsPerPage };
     const failing = await listRows(tablesOf(services.database), subscriptionRows, organization, page);
     return failing.map(({ id, url, state }) => ({

@@ -391,6 +391,9 @@ onBothDrivers(
       assert.deepEqual(statuses(invalid), [400, 400]);
       const deletion = await send(`DELETE ${batch}`, { ids: [Number(missing)], on_error: 'continue' });
       assert.deepEqual(statuses(deletion), [404]);
+      // A number that JavaScript would round is not an object either.
+      const number = await send(`POST ${batch}`, '{"records":[12345678901234567890],"on_error":"continue"}');
+      assert.deepEqual(statuses(number), [400]);
     });
 
     test('PATCH changes only the fields in the body, and null sets the default', async () => {

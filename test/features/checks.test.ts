@@ -22,6 +22,7 @@ checks:
   - { that: valid_to >= valid_from, fields: [valid_to], message: Ends before it begins. }
   - { that: deposit <= 3 * rent, fields: [rent, deposit], message: The deposit exceeds three rents. }
   - { that: 'state == "draft" || valid_from != null', fields: [valid_from], message: A signed lease needs a start. }
+  - { that: deposit + rent >= 0, fields: [rent, deposit], message: The sum must not be negative. }
 `,
 };
 
@@ -49,6 +50,7 @@ onBothDrivers(
         [dates, ['valid_to'], ends],
         [{ rent: 100, deposit: 300.01 }, ['rent', 'deposit'], 'The deposit exceeds three rents.'],
         [{ state: 'signed' }, ['valid_from'], 'A signed lease needs a start.'],
+        [{ rent: -1, deposit: -3 }, ['rent', 'deposit'], 'The sum must not be negative.'],
       ] as const) {
         for (const request of ['POST /leases', `PUT /leases/${id}`, `PATCH /leases/${id}`]) {
           const { status, json } = await send(request, body);

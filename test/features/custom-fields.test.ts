@@ -280,6 +280,10 @@ onBothDrivers(
         else assert.match(issue?.message ?? '', message);
         assert.match(issue?.field ?? '', /^custom/);
       }
+      assert.equal(
+        await fails(400, 'POST /shops', { body: '{"name":"Bad","custom":12345678901234567890}' }),
+        'custom must be an object with the values of custom fields',
+      );
       const { results } = await succeeds('POST /shops/batch', {
         body: { on_error: 'continue', records: [{ name: 'Bad', custom: { score: -1 } }] },
       });
@@ -502,6 +506,8 @@ onBothDrivers(
       await fails(403, 'POST /fields/shops', { key: reader.key, body: { name: 'z', type: 'string' } });
       const other = await limitedKey(instance(), alpha, ['shops:*']);
       await fails(403, 'GET /fields/shops', { key: other.key });
+      const everything = await limitedKey(instance(), alpha, ['*:*']);
+      await fails(403, 'GET /fields/shops', { key: everything.key });
       await succeeds('POST /shops', { key: other.key, body: { name: 'Z', custom: { score: 1 } } });
     });
 

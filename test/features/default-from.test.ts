@@ -36,6 +36,7 @@ fields:
   agent_id: { type: user, nullable: true, default_from: me }
   sent: { type: int64 }
   score: { type: integer, nullable: true, max: 100, default_from: sent + 1 }
+  copy: { type: integer, nullable: true, default_from: sent }
 `,
 };
 
@@ -211,7 +212,12 @@ onBothDrivers(
       });
       assert.match(batch.text, /score must be at most 100/);
       const overflow = await send('POST /tickets', { sent: 3_000_000_000 });
-      assert.deepEqual([overflow.status, overflow.json.score], [201, null], overflow.text);
+      assert.deepEqual(
+        [overflow.status, overflow.json.score, overflow.json.copy],
+        [201, null, null],
+        overflow.text,
+      );
+      assert.equal((await send('POST /tickets', { sent: 7 })).json.copy, 7);
     });
 
     test('calculated values are unique', async () => {

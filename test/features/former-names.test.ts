@@ -90,6 +90,9 @@ onBothDrivers(
         await titles('sort=price&dir=desc&price[gte]=1'),
         await titles('sort=worth&dir=desc&worth[gte]=1'),
       );
+      assert.deepEqual(await titles('sort=-price&label=x&title=y'), ['y', 'x']);
+      assert.deepEqual(await titles('sort=customer_id,-price&label=x&title=y'), ['x', 'y']);
+      assert.deepEqual(await titles('sort=-label&label=x&title=y'), ['y', 'x']);
       assert.deepEqual(await list('fields=price&label=x'), [
         { id: (await list('label=x'))[0]?.id, price: 1 },
       ]);

@@ -5,13 +5,23 @@ import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
-import { changeState, claimErasure, confirmErasure } from '../../plugins/tenants/erasure/erasure-requests.ts';
+import {
+  cancelSearch,
+  changeState,
+  claimErasure,
+  confirmErasure,
+  releaseClaim,
+  renewClaim,
+} from '../../plugins/tenants/erasure/erasure-requests.ts';
 import { settled } from '../support/erasures.ts';
-import { administratorOf, formsOf, problemOf, signIn } from '../support/forms.ts';
+import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
-onBothDrivers('erasures in the background', (instance) => {
+onBothDrivers('erasures in the background', (instance, driver) => {
   let acme: Organization;
   let globex: Organization;
   before(async () => {
@@ -154,7 +164,7 @@ onBothDrivers('erasures in the background', (instance) => {
     const busy = await instance().organization('busy');
     const rows = (['searching', 'searching', 'erasing', 'erased'] as const).map((state) => ({
       ...{ organization_id: busy.id, state, request: '', result: '', error: '' },
-      ...{ searched: '0', claimed_until: new Date(Date.now() + 600_000) },
+      ...{ searched: '1234', claimed_until: new Date(Date.now() + 600_000) },
     }));
     const tables = tablesOf(instance().database);
     await tables.insertInto('crm_erasures').values(rows).execute();
@@ -175,6 +185,22 @@ onBothDrivers('erasures in the background', (instance) => {
     const _csrf = await browser.token('/setup/o/busy/forgetting/find');
     await browser.post('/setup/o/busy/forgetting/cancel', { _csrf, id });
     assert.equal((await inProgress.execute()).length, 1, 'an erasure cannot be canceled');
+    for (const { id, state } of await tables
+      .selectFrom('crm_erasures')
+      .select(['id', 'state'])
+      .where('organization_id', '=', busy.id)
+      .execute()) {
+      const path = `/setup/o/busy/forgetting/search?id=${id}`;
+      const page = await browser.get(path);
+      const isCancelable = formsOf(page).some(({ action }) => action.endsWith('/forgetting/cancel'));
+      assert.equal(isCancelable, state === 'searching', state);
+      const german = await browser.get(path, { 'accept-language': 'de' });
+      assert.deepEqual(
+        [readable(page.text).includes('1,234'), readable(german.text).includes('1.234')],
+        [state !== 'erased', state !== 'erased'],
+        state,
+      );
+    }
     const other = await search(globex);
     assert.equal((await settled(other.browser, other.answer)).status, 200);
     await tables
@@ -185,6 +211,30 @@ onBothDrivers('erasures in the background', (instance) => {
       .execute();
     assert.equal((await search(busy)).answer.status, 303, 'a completed erasure makes room');
   });
+
+  if (driver === 'postgresql')
+    test('the limit includes searches that are requested at the same time', async () => {
+      const racing = await instance().organization('racing');
+      const searching = { organization_id: racing.id, state: 'searching' as const, request: '', result: '' };
+      const claimed_until = new Date(Date.now() + 600_000);
+      await tablesOf(instance().database)
+        .insertInto('crm_erasures')
+        .values([1, 2].map(() => ({ ...searching, error: '', searched: '0', claimed_until })))
+        .execute();
+      const browser = await signIn(instance(), administratorOf(racing));
+      const page = '/setup/o/racing/forgetting/find';
+      const answer = await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+        await client.query(`begin; select from crm_organizations where id = ${racing.id} for update;
+          insert into crm_erasures (organization_id, state, request, result, error, searched, claimed_until)
+          values (${racing.id}, 'searching', '', '', '', 0, now() + interval '10 minutes')`);
+        const sent = browser.submit(page, page, { texts: 'nobody@example.com' });
+        await untilWaiting(client, 'the request to wait for the other search');
+        await client.query('commit');
+        return sent;
+      });
+      assert.equal(answer.status, 400);
+      assert.match(problemOf(answer), /already has 3 searches or erasures in progress/);
+    });
 
   test('search results are deleted after an hour, and completed erasures after a day', async () => {
     const old = await instance().organization('old');
@@ -250,7 +300,105 @@ onBothDrivers('erasures in the background', (instance) => {
       assert.equal(await claim(), undefined, 'the other one of the first organization waits');
       assert.ok(await changeState(tables, one.id, first?.[2] ?? '', 'searching', { state: 'found' }));
       assert.deepEqual((await claim())?.slice(0, 2), [one.id, 'erasing']);
+      await tables
+        .updateTable('crm_erasures')
+        .set({ state: 'found', claimed_until: null })
+        .where('organization_id', '=', two.id)
+        .execute();
+      assert.equal(await claim(), undefined, 'a result is not searched for again');
     });
+  });
+
+  test('a claim is renewed with its progress until the search ends, and can be released', async () => {
+    const { id: organization } = await instance().organization('renewed');
+    await undone(async (tables) => {
+      const yesterday = new Date(Date.now() - 86_400_000);
+      const own = {
+        ...row,
+        organization_id: organization,
+        state: 'searching' as const,
+        changed_at: yesterday,
+      };
+      const [{ id } = assert.fail(), { id: other } = assert.fail()] = await tables
+        .insertInto('crm_erasures')
+        .values([own, own])
+        .returning('id')
+        .execute();
+      const stateOf = async (erasure: string) => {
+        const { rows } = await sql<{ searched: number; isClaimed: boolean; isChanged: boolean }>`
+          select searched::int as searched, claimed_until is not null and claimed_until > now() + interval '30 seconds' as "isClaimed",
+            changed_at = now() as "isChanged" from crm_erasures where id = ${erasure}::bigint`.execute(
+          tables,
+        );
+        return Object.values(rows[0] ?? {});
+      };
+      const claim = { organization, id, state: 'searching', request: '' } as const;
+      assert.equal(await renewClaim(tables, claim, 7), true);
+      assert.deepEqual(
+        [await stateOf(id), await stateOf(other)],
+        [
+          [7, true, false],
+          [0, false, false],
+        ],
+      );
+      await releaseClaim(tables, claim);
+      assert.deepEqual(await stateOf(id), [7, false, false]);
+      await renewClaim(tables, claim, 8);
+      await renewClaim(tables, { ...claim, id: other }, 9);
+      assert.ok(await changeState(tables, organization, id, 'searching', { state: 'found' }));
+      assert.deepEqual(
+        [await stateOf(id), await stateOf(other)],
+        [
+          [8, false, true],
+          [9, true, false],
+        ],
+      );
+      assert.equal(await renewClaim(tables, claim, 10), false);
+    });
+  });
+
+  test('a search and its result can be discarded, but not an erasure', async () => {
+    const { id: organization } = await instance().organization('discarded');
+    await undone(async (tables) => {
+      const states = ['searching', 'found', 'nothing', 'failed', 'erasing', 'erased'] as const;
+      const inserted = await tables
+        .insertInto('crm_erasures')
+        .values(states.map((state) => ({ ...row, organization_id: organization, state })))
+        .returning(['id', 'state'])
+        .execute();
+      const left = async () => {
+        const own = tables
+          .selectFrom('crm_erasures')
+          .select('state')
+          .where('organization_id', '=', organization);
+        return (await own.orderBy('id').execute()).map(({ state }) => state);
+      };
+      for (const [index, { id, state }] of inserted.entries()) {
+        await cancelSearch(tables, organization, id);
+        assert.deepEqual(await left(), states.slice(Math.min(index + 1, 4)), state);
+      }
+    });
+  });
+
+  test('an erasure that fails for an unknown reason is released, so that it can be repeated', async () => {
+    const { id: organization } = await instance().organization('unreadable');
+    const tables = tablesOf(instance().database);
+    const { id } = await tables
+      .insertInto('crm_erasures')
+      .values({ ...row, organization_id: organization, state: 'searching' })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    const browser = await signIn(instance(), administratorOf(acme));
+    await logged(async (lines) => {
+      // Any request wakes the worker.
+      await browser.submit(find, find, { texts: 'nobody@example.com' });
+      const isReported = () => lines().some(({ msg }) => msg === 'erasure failed; it will be retried');
+      await until(isReported, 'the failure');
+    });
+    const stored = erasures().select(['state', 'claimed_until']).where('id', '=', id);
+    await until(async () => (await stored.executeTakeFirstOrThrow()).claimed_until === null, 'the release');
+    assert.equal((await stored.executeTakeFirstOrThrow()).state, 'searching');
+    await tables.deleteFrom('crm_erasures').where('id', '=', id).execute();
   });
 
   test('a result can be confirmed once', async () => {

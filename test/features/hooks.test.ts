@@ -1,7 +1,8 @@
 // Hooks: modules' code that runs with every write, in the transaction of the write.
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
-import { type ModuleCode, Rejection } from '../../engine/records/index.ts';
+import { recordAccess } from '../../app/module-records.ts';
+import { changingRecords, commandCaller, type ModuleCode, Rejection } from '../../engine/records/index.ts';
 import { administratorOf, signIn } from '../support/forms.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -882,6 +883,48 @@ onBothDrivers(
         'count the records again',
       );
       assert.equal(await count(), 3);
+      file.replace({});
+    });
+
+    test('quotas count records that hooks, actions and modules create before anything else was counted', async () => {
+      const { database, resources } = instance();
+      const withContact = { subject: 'with a contact' };
+      const codeOf = ({ json }: Answer) => json.code;
+      const failure = (work: Promise<unknown>) =>
+        work.then(
+          () => 'written',
+          (cause: unknown) => (cause as { code?: string }).code,
+        );
+      const ways: Readonly<Record<string, (own: Organization, id: string) => Promise<unknown>>> = {
+        'an action': async ({ key }) => codeOf(await send('POST contacts/actions/fill', undefined, key)),
+        'a hook before an update': async ({ key }, id) =>
+          codeOf(await send(`PATCH cases/${id}`, withContact, key)),
+        'the transaction of a module': ({ id: organization }) =>
+          failure(
+            recordAccess(instance(), 'odd')
+              .asSystem(organization, 'a test')
+              .transaction((records) => records.create('contacts', { last_name: 'a' })),
+          ),
+        'a hook before an update by a partner': ({ id: organization }, id) =>
+          failure(
+            changingRecords(database, resources, commandCaller(organization), (records) =>
+              records.patch('cases', id, withContact),
+            ),
+          ),
+      };
+      const prepared = await Promise.all(
+        Object.entries(ways).map(async ([way, write], index) => {
+          const own = await instance().organization(`uncounted-${index}`);
+          return { way, write, own, id: String((await succeed('POST cases', {}, own.key)).id) };
+        }),
+      );
+      const before = instance().app.webhooks.settings.current;
+      file.replace({ quotas: { records: 1 } });
+      await until(() => instance().app.webhooks.settings.current !== before, 'take the settings');
+      for (const { way, write, own, id } of prepared) {
+        assert.equal(await write(own, id), 'quota_exceeded', way);
+        assert.deepEqual((await send('GET contacts', undefined, own.key)).json.data, [], way);
+      }
       file.replace({});
     });
 

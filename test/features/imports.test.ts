@@ -187,6 +187,23 @@ onBothDrivers(
         writesNothing({
           as: 'acme',
           does: leads,
+          with: 'last_name\na"b',
+          ...as(csv),
+          gets: 400,
+          has: { error: 'Invalid CSV: line 2: a cell contains a quote but does not start with one' },
+        }),
+        writesNothing({
+          as: 'acme',
+          does: leads,
+          with: `last_name\n${'x'.repeat(1024 * 1024 + 100)}`,
+          ...as(csv),
+          gets: 400,
+          has: { error: 'Invalid CSV: line 2: it is longer than 1048576 bytes, or a quote is not closed' },
+          name: 'a CSV line of more than a megabyte',
+        }),
+        writesNothing({
+          as: 'acme',
+          does: leads,
           with: 'x',
           ...as(csv, { 'content-encoding': 'gzip' }),
           gets: 400,
@@ -369,7 +386,7 @@ onBothDrivers(
 
     test('NDJSON skips empty lines and reports invalid ones', async () => {
       const before = await count();
-      const body = `\ufeff{"last_name":"a"}\r\n\n[1]\n{"lead_score":"7"}\n{"last_name":\n{"lead_score":9223372036854775808}\n{"last_name":"${'x'.repeat(1024 * 1024)}"}\n  \t\n{"last_name": z}\n{"last_name":"z"}`;
+      const body = `\ufeff{"last_name":"a"}\r\n\n[1]\n{"lead_score":"7"}\n{"last_name":\n{"lead_score":9223372036854775808}\n{"last_name":"${'x'.repeat(1024 * 1024)}"}\n  \t\n{"last_name": z}\nnull\n12345678901234567890\n{"last_name":"z"}`;
       const { json } = await load('', ndjson, body);
       const failed = json.lines as { line: number; code: string; error: string }[];
       assert.deepEqual(
@@ -381,9 +398,11 @@ onBothDrivers(
           [6, 'invalid_input', 'lead_score must be a 64-bit integer'],
           [7, 'line_too_long', 'Line is longer than 1048576 bytes'],
           [9, 'invalid_json', 'Invalid JSON body: unexpected character at line 9, column 15'],
+          [10, 'invalid_json', 'Invalid JSON body: each line must be an object'],
+          [11, 'invalid_json', 'Invalid JSON body: each line must be an object'],
         ],
       );
-      assert.deepEqual([json.created, json.failed, await count()], [2, 6, before + 2]);
+      assert.deepEqual([json.created, json.failed, await count()], [2, 8, before + 2]);
       for (const [bytes, code] of [
         [1024 * 1024, 'invalid_input'],
         [1024 * 1024 + 1, 'line_too_long'],

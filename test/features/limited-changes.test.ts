@@ -11,6 +11,24 @@ import { jobs, limitedKey, limitedPerson, setGrants } from '../support/limited.t
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
+const seals = {
+  file: 'seals.yaml',
+  text: `
+singular: seal
+common: all
+fields:
+  name: { type: string }
+  grade: { type: string, enum: [A, B] }
+  open: { type: boolean }
+  size: { type: integer, nullable: true }
+scopes:
+  good: grade == "A"
+  open: open == true
+  large: size > 5
+filters: [name]
+`,
+};
+
 onBothDrivers(
   'limited changes',
   (instance) => {
@@ -158,6 +176,25 @@ onBothDrivers(
       );
     });
 
+    test('a write by a caller who does not see a field logs its value', async () => {
+      const { key } = await limitedKey(instance(), acme, ['jobs:*']);
+      const id = await make({ name: 'n1', margin: 5 });
+      await call(`PATCH jobs/${id}`, { name: 'n2' }, key);
+      await call('PATCH jobs/batch', { records: [{ id, name: 'n3' }] }, key);
+      await call(`DELETE jobs/${id}`, undefined, key);
+      const history = await historyOf(id, acme.key);
+      assert.deepEqual(
+        history.map(({ before: previous, after }) => [previous?.margin, after?.margin]),
+        [
+          [5, undefined],
+          [5, 5],
+          [5, 5],
+          [undefined, 5],
+        ],
+      );
+      assert.ok(history.slice(1, 3).every(({ changed }) => !changed.includes('margin')));
+    });
+
     test('a record of which no version is visible does not exist', async () => {
       const { key } = await limitedKey(instance(), acme, ['jobs:read:open', 'jobs:list:open']);
       const id = await make({ name: 'secret', status: 'Done' });
@@ -245,6 +282,23 @@ onBothDrivers(
       assert.deepEqual(deletion?.before, { owner_id: Number(acme.user), parent_id: parent });
       assert.equal((await get(`/api/v1/jobs/${other}/history`, key)).status, 404);
       assert.doesNotMatch((await get(`/api/v1/jobs/${id}/history`, acme.key)).text, /Erika/);
+    });
+
+    test('the deletion of an erased record keeps only values that say nothing about the person', async () => {
+      const ids: unknown[] = [];
+      for (const values of [
+        { grade: 'A', open: true },
+        { grade: 'Erika', open: false },
+      ])
+        ids.push((await call('POST seals', { name: 'Erika Beispiel', size: 7, ...values })).json.id);
+      await runCommand(instance(), [
+        ...['person', 'forget', '--org', 'acme', '--records', 'seals?name=Erika Beispiel', '--erase'],
+      ]);
+      const kept = ids.map(async (id) => {
+        const { json } = await get(`/api/v1/seals/${id}/history`, acme.key);
+        return (json.data as Change[])[0]?.before;
+      });
+      assert.deepEqual(await Promise.all(kept), [{ grade: 'A', open: true }, { open: false }]);
     });
 
     test("the feed's statement contains the caller's scopes and no hidden fields; other callers share one statement", async () => {
@@ -408,5 +462,5 @@ onBothDrivers(
       assert.equal((await get('/events', key, { 'last-event-id': last })).status, 400);
     });
   },
-  { sources: await sourcesWith(jobs), ownServer: true },
+  { sources: await sourcesWith(jobs, seals), ownServer: true },
 );

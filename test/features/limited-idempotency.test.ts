@@ -102,6 +102,10 @@ onBothDrivers(
       assert.equal(first.status, 201, first.text);
       await change(first.json.id, { name: 'secret' });
       assert.deepEqual([(await post()).status, (await post()).text], [201, first.text]);
+      const batch = repeatable(key, { records: [{ name: 'n2' }] }, '/api/v1/jobs/batch');
+      const written = await batch();
+      assert.match(written.text, /^\{"results":\[\{"status":201,"id":\d+\}\]\}$/);
+      assert.equal((await batch()).text, written.text);
       await setGrants(instance(), acme, profile, ['jobs:create']);
       await until(async () => (await post()).status === 404, 'the grants to change');
     });

@@ -480,6 +480,11 @@ onBothDrivers(
         return (await sql`select from buyers where id = ${buyer}`.execute(tables)).rows.length === 0;
       };
       assert.equal(await purged(), false);
+      const browser = await signIn(instance(), administratorOf(acme));
+      const form = `/setup/o/acme/data/buyers/${buyer}/purge`;
+      const rejected = await browser.submit(form, form);
+      assert.equal(rejected.status, 409);
+      assert.match(readable(rejected.text), /Paid invoices cannot be changed/);
       assert.equal((await send(`GET /invoices/${id}`)).json.buyer_id, buyer);
       assert.equal((await send(`PATCH /invoices/${id}`, { state: 'refunded' })).status, 200);
       assert.equal(await purged(), true);

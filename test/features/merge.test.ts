@@ -50,6 +50,7 @@ trash: 30 days
 fields:
   name: { type: string }
   email: { type: string, unique: true }
+scopes: { named: name != "" }
 filters: [name]
 `,
   },
@@ -446,6 +447,7 @@ onBothDrivers(
         friend_ids: [from],
         about: { resource: 'firms', id: from },
       });
+      await ok(`PATCH /firms/${from}`, { boss_id: from, friend_ids: [from, id] });
       const subject = { resource: 'firms', id: from };
       const visits = [
         await create('visits', { firm_id: from, other_firm_id: from, firm_ids: [from, id], subject }),
@@ -489,12 +491,12 @@ onBothDrivers(
         ((await read(`${path}/history`)).data as readonly { action: string; request_id: string }[]).map(
           ({ action }) => action,
         );
-      assert.deepEqual(await actions(`firms/${from}`), ['create', 'delete', 'create']);
+      assert.deepEqual(await actions(`firms/${from}`), ['create', 'delete', 'update', 'create']);
       const versions = await instance().database.run({
         ...{ name: '', values: [] },
         text: `select version::text from crm_ledger where object = 'firms' and object_id = ${from} order by version`,
       });
-      assert.deepEqual(versions, [['1'], ['2'], ['3']]);
+      assert.deepEqual(versions, [['1'], ['2'], ['3'], ['4']]);
       assert.deepEqual(await actions(`firms/${id}`), [
         // The merge, two steps that undo it, and the update before.
         ...['update', 'update', 'update', 'update', 'create'],
@@ -542,6 +544,32 @@ onBothDrivers(
       const restored = await read(`people/${from}`);
       assert.deepEqual([restored.name, restored.email], ['A. L.', email]);
       assert.equal((await read(`visits/${visit}`)).person_id, from);
+      // The merge does not exist any longer, even if the other record is moved to the trash again.
+      await ok(`DELETE /people/${from}`);
+      assertError(await undo(`people/${id}`, from), [
+        ...([409, 'merge_not_undoable'] as const),
+        'The merge cannot be undone: the records were not merged in the last 30 days',
+      ]);
+    });
+
+    test('undoing a merge requires that the caller can restore or create the other record', async () => {
+      const [id, from] = [await create('people', { name: 'Ada' }), await create('people')];
+      const visit = await create('visits', { person_id: from });
+      await merged(`people/${id}`, from);
+      const restoring = await keyWith('people:read', 'people:update', 'people:restore:named');
+      assertError(await undo(`people/${id}`, from, { key: restoring }), [
+        ...([409, 'merge_not_undoable'] as const),
+        `The merge cannot be undone: record ${from} is not in the trash`,
+      ]);
+      assert.equal((await read(`visits/${visit}`)).person_id, id);
+      assert.equal((await undo(`people/${id}`, from)).status, 200);
+      const [north, south] = [await firm({ region: 'north', level: 'n' }), await firm({ region: 'south' })];
+      await merged(`firms/${north}`, south);
+      const grants = ['firms:read', 'firms:update', 'firms:delete', 'firms.finance:*'];
+      const creating = await keyWith(...grants, 'firms:create:north');
+      assertError(await undo(`firms/${north}`, south, { key: creating }), [403, 'outside_scope']);
+      assert.equal((await send(`GET /firms/${south}`)).status, 404);
+      assert.equal((await undo(`firms/${north}`, south)).status, 200);
     });
 
     test('records that were merged before can be merged and separated again', async () => {
@@ -603,6 +631,12 @@ onBothDrivers(
         [restored.name, restored.parent_id, restored.visited, restored.tag_ids],
         ['Other', null, 1, [tag]],
       );
+      const [kept, left] = [await firm(), await firm()];
+      const visit = await create('visits', { firm_id: left });
+      await merged(`firms/${kept}`, left);
+      await ok(`PATCH /visits/${visit}`, { firm_id: third });
+      assert.equal((await undo(`firms/${kept}`, left)).status, 200);
+      assert.equal((await read(`firms/${left}`)).visited, 0);
     });
 
     test('undoing a merge keeps a value of which only a part has been changed since', async () => {
@@ -658,6 +692,14 @@ onBothDrivers(
           await reason([`firms/${plain}`, custom], { key }),
           'it changed fields that you cannot write',
         );
+      // Values that the merge did not change do not matter.
+      const [rated, colored] = [
+        await firm({ custom: { rate: 'x' } }),
+        await firm({ custom: { color: 'red', rate: 'y' } }),
+      ];
+      await merged(`firms/${rated}`, colored);
+      const withoutRate = { key: await keyWith('firms:*', 'firms.finance:read') };
+      assert.equal((await undo(`firms/${rated}`, colored, withoutRate)).status, 200);
       const beta = await instance().organization(`beta${++count}`);
       assertError(await undo(`firms/${id}`, from, { key: beta.key }), [404, 'not_found']);
       await create('firms', { code: 'taken' });
@@ -670,7 +712,22 @@ onBothDrivers(
       assert.equal(await reason([`firms/${id}`, from]), 'the records were not merged in the last 30 days');
       await keep(`merged_at = now(), removed = jsonb_set(removed::jsonb, '{fax}', '1')::text`);
       assert.equal(await reason([`firms/${id}`, from]), 'the fields of firms have changed since');
-      await keep(`removed = (removed::jsonb - 'fax' || '{"code":"taken"}')::text`);
+      for (const [change, reverted] of [
+        [
+          `removed = (removed::jsonb - 'fax')::text, after = jsonb_set(after::jsonb, '{fax}', '1')::text`,
+          `after = (after::jsonb - 'fax')::text`,
+        ],
+        [`moved = moved || '{"faxes":{"firm_id":{}}}'`, `moved = moved - 'faxes'`],
+        [
+          `removed = jsonb_set(removed::jsonb, '{size}', '"large"')::text`,
+          `removed = jsonb_set(removed::jsonb, '{size}', 'null')::text`,
+        ],
+      ] as const) {
+        await keep(change);
+        assert.equal(await reason([`firms/${id}`, from]), 'the fields of firms have changed since', change);
+        await keep(reverted);
+      }
+      await keep(`removed = (removed::jsonb || '{"code":"taken"}')::text`);
       assertError(await undo(`firms/${id}`, from), [409, 'duplicate']);
       assert.equal((await read(`firms/${id}`)).name, 'Other');
       const [begun, open] = [await firm(), await firm({ state: 'open' })];

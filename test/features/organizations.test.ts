@@ -14,6 +14,7 @@ import { settingsFile } from '../support/partners.ts';
 import { activityOf, command, makePerson } from '../support/people.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
+import { rowHashes } from '../support/reading.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { untilWaiting } from '../support/uncommitted.ts';
 
@@ -170,6 +171,7 @@ onBothDrivers(
       assert.match(text, /^id +slug +name +members +phone region +created\n/);
       const renamed = await run('org', 'rename', 'acme', '--name', 'Acme Ltd', '--slug', 'acme-ltd');
       assert.deepEqual(renamed.json, { id: acme.id, slug: 'acme-ltd', name: 'Acme Ltd' });
+      assert.equal(renamed.text, '"acme" now has the slug "acme-ltd" and is called Acme Ltd.');
       assert.equal((await instance().call('GET /auth/me', { key: acme.key })).status, 200);
       await run('org', 'rename', 'acme-ltd', '--slug', 'acme');
       for (const [args, message] of [
@@ -410,6 +412,7 @@ onBothDrivers(
       assert.ok(readable((await browser.get(base)).text).includes('Paged & Co'));
       const exported = await browser.get(`${base}/paged/export`);
       assert.match(exported.headers.get('content-disposition') ?? '', /filename="paged\.ndjson"/);
+      assert.equal(exported.headers.get('content-type'), 'application/x-ndjson; charset=utf-8');
       assert.match(exported.text, /^\{"kind":"organization","organization":\{.*"Paged & Co"/);
       assert.deepEqual(
         (await activityOf(instance(), paged.id))
@@ -496,7 +499,7 @@ onBothDrivers(
         const long = await instance().organization('long');
         // More rows than one statement reads, and changes that are together larger than one statement reads.
         await sql`insert into crm_ledger (organization_id, actor_kind, action, object, object_id, version, record)
-          select ${long.id}, 'command', 'create', 'leads', n, 1, case when n <= 3 then json_build_object('x', repeat('x', 2000000))::text end
+          select ${long.id}, 'command', 'create', 'leads', n, 1, case when n <= 3 then json_build_object('x', repeat('x', 2000000))::text when n = 4 then E'{"x":\\n1}' end
           from generate_series(1, 1003) n`.execute(tables());
         await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text)
           select ${long.id}::bigint, 'leads', n, ${long.user}::bigint, n::text from generate_series(1, 1001) n`.execute(
@@ -567,6 +570,9 @@ onBothDrivers(
 
       test('deletes all rows of an organization and none of the others', async () => {
         const [mine, others] = [await rowsOf(acme), await rowsOf(globex)];
+        await sql`update squads s set captain_id = (select min(id) from players p where p.organization_id = s.organization_id)
+          where organization_id = ${globex.id}`.execute(tables());
+        const hashes = await rowHashes(instance(), globex.id);
         for (const [name, rows] of Object.entries(mine)) assert.ok(rows > 0, `${name} has rows to delete`);
         const { json } = await run('org', 'delete', 'acme', '--yes', 'acme');
         assert.equal(
@@ -575,6 +581,7 @@ onBothDrivers(
         );
         assert.deepEqual(await rowsOf(acme), Object.fromEntries(Object.keys(mine).map((name) => [name, 0])));
         assert.deepEqual(await rowsOf(globex), others);
+        assert.deepEqual(await rowHashes(instance(), globex.id), hashes);
         const { rows } = await sql<{ users: string }>`
           select count(*) as users from crm_users where id = ${acme.user}`.execute(tables());
         assert.equal(rows[0]?.users, '0', 'an unverified account belongs to the organization');
@@ -608,6 +615,21 @@ onBothDrivers(
         await sql`drop schema elsewhere cascade`.execute(tables());
         assert.equal(await deletion(), 0);
       });
+
+      if (driver === 'postgresql')
+        test('access ends before records are deleted', async () => {
+          const ending = await instance().organization('ending');
+          await post('cases', { subject: 'x' }, ending);
+          await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+            await client.query(`begin; select from cases where organization_id = ${ending.id} for update`);
+            const deletion = deleteOrganization(instance().database, ending.id);
+            await untilWaiting(client, 'the deletion to wait for the record');
+            const { crm_api_keys, crm_memberships, cases } = await rowsOf(ending);
+            await client.query('commit');
+            await deletion;
+            assert.deepEqual([crm_api_keys, crm_memberships, cases], [0, 0, 1]);
+          });
+        });
 
       if (driver === 'postgresql')
         for (const [table, statements] of [

@@ -20,7 +20,7 @@ fields:
   name: { type: string }
   stage: { type: string, renamed_from: phase, alias: true, deprecated: 2026-01-01, sunset: 2027-01-01 }
   amount: { type: number, nullable: true }
-  price: { type: money, currency: any, nullable: true }
+  price: { type: money, currency: any, nullable: true, renamed_from: cost, alias: true, deprecated: 2026-01-01, sunset: 2027-01-01 }
   margin: { type: number, nullable: true, group: finance }
   urgent: { type: boolean }
   due: { type: timestamp, nullable: true }
@@ -146,6 +146,7 @@ onBothDrivers(
           'a',
         ],
         ['a currency', when('price.currency', 'eq', 'EUR'), 'b'],
+        ['a currency by a former name', when('cost.currency', 'eq', 'EUR'), 'b'],
         ['a custom field', { any: [when('custom.score', 'eq', 1), when('stage', 'eq', 'Won')] }, 'a c'],
         ['a custom field in not', { not: when('custom.score', 'eq', 1) }, 'b c d e'],
         ['a former name', { any: [when('phase', 'eq', 'Won'), { not: when('phase', 'ne', 'Lost') }] }, 'c d'],
@@ -495,10 +496,12 @@ onBothDrivers(
         ],
         [
           'another type of a parameter',
-          { sort: 1, fields: [1], q: {} },
+          { sort: 1, dir: ['asc'], fields: [1], q: {}, cursor: 1 },
           {
             sort: 'sort must be a string',
+            dir: 'dir must be a string',
             q: 'q must be a string',
+            cursor: 'cursor must be a string',
             fields: 'fields must be a string or a list of strings',
           },
         ],

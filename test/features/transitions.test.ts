@@ -18,6 +18,7 @@ fields:
   status: { type: string, enum: [draft, listed, sold, withdrawn], closed: true, default: draft, initial: [listed], transitions: { draft: [listed], listed: [draft, sold] } }
   kind: { type: string, enum: ["let's let", sale], closed: true }
   phase: { type: string, enum: [one, two], closed: true, nullable: true, initial: [one], transitions: { one: [two] } }
+  mood: { type: string, enum: [calm, loud], closed: true, initial: [calm], transitions: { calm: [loud] } }
   grade: { type: string, enum: [A, B], closed: true, required: true, message: Choose a grade. }
   number: { type: int64, nullable: true, unique: true }
 filters: [status]
@@ -160,6 +161,22 @@ onBothDrivers(
       assert.equal(await patch('one'), 200);
       assert.equal(await patch(null), 'phase cannot change from "one" to no value. Allowed: two');
       assert.equal(await patch('two'), 200);
+      // An empty string is no value, too.
+      const moodOf = async (request: string, body: object) => {
+        const { json, status } = await send(request, body);
+        return status < 300 ? json.mood : json.error;
+      };
+      assert.equal(await moodOf('POST /listings', { grade: 'A', mood: '' }), '');
+      assert.equal(
+        await moodOf('POST /listings', { grade: 'A', mood: 'loud' }),
+        'mood of a new record cannot be "loud". Allowed: calm',
+      );
+      const listing = `PATCH /listings/${id}`;
+      assert.equal(
+        await moodOf(listing, { mood: 'loud' }),
+        'mood cannot change from no value to "loud". Allowed: calm',
+      );
+      assert.equal(await moodOf(listing, { mood: 'calm' }), 'calm');
     });
 
     test('batches, upserts and imports report the records, and write the others', async () => {

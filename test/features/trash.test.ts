@@ -2,7 +2,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { retentionBatch } from '../../engine/modules/index.ts';
-import { changingRecords, commandCaller, type ExistingRecords } from '../../engine/records/index.ts';
+import {
+  changingRecords,
+  commandCaller,
+  compileGrants,
+  type ExistingRecords,
+} from '../../engine/records/index.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { purgeStep } from '../../plugins/tenants/trash/purge.ts';
 import type { Change } from '../support/changes.ts';
@@ -367,6 +372,29 @@ onBothDrivers(
       await succeeds(`POST /firms/${small}/restore`, { key: partialReader });
       await succeeds(`DELETE /firms/${small}`);
       await succeeds(`POST /firms/${small}/restore`, { key });
+      // An export of the trash ends when its caller can no longer restore records.
+      const { operations } = instance().resources.find(({ name }) => name === 'firms') ?? assert.fail();
+      const exporter = operations.list.export ?? assert.fail();
+      const caller = commandCaller(alpha.id);
+      const continues = (query: Readonly<Record<string, string>>, grants: readonly string[]) => {
+        const stored = grants.map((grant) => ({ object: 'firms', action: grant }));
+        const principal = { ...caller.principal, grants: compileGrants(stored) };
+        try {
+          exporter.authorizeRelated(exporter.plan({ caller, query }), principal);
+          return true;
+        } catch (cause) {
+          assert.equal((cause as { status?: number }).status, 403);
+          return false;
+        }
+      };
+      assert.deepEqual(
+        [
+          continues({ trashed: 'true' }, ['list', 'restore']),
+          continues({ trashed: 'true' }, ['list']),
+          continues({}, ['list']),
+        ],
+        [true, false, true],
+      );
     });
 
     test('the trash is paginated with cursors that are not valid for the list, and exported', async () => {
@@ -591,9 +619,20 @@ onBothDrivers(
       );
       const resource = instance().resources.find(({ name }) => name === 'firms') ?? assert.fail();
       const step = purgeStep(instance().database, resource);
-      for (let batches = 1; (await step(tablesOf(instance().database))) === retentionBatch; batches++)
-        assert.ok(batches < 10, 'the purge does not end');
-      assert.deepEqual(await rows(`select "id"::text from "firms" where "organization_id" = ${many.id}`), []);
+      const left = async () => {
+        for (let batches = 1; (await step(tablesOf(instance().database))) === retentionBatch; batches++)
+          assert.ok(batches < 10, 'the purge does not end');
+        const kept = `select "id"::text from "firms" where "organization_id" = ${many.id}`;
+        return (await rows(kept)).length;
+      };
+      // As many records as a batch has cannot be deleted, and precede the others.
+      await rows(
+        `insert into "visits" ("organization_id", "created_at", "updated_at", "firm_ids", "note", "kept_firm_id")
+         select ${many.id}, now(), now(), '{}', '', "id" from "firms" where "organization_id" = ${many.id} order by "id" limit ${retentionBatch}`,
+      );
+      assert.equal(await left(), retentionBatch);
+      await rows(`delete from "visits" where "organization_id" = ${many.id}`);
+      assert.equal(await left(), 0);
     });
 
     test('a record in the trash postpones the purge of the record to which it refers, but not of others', async () => {

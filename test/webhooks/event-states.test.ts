@@ -18,6 +18,23 @@ after(() => receiver.close());
 const publicUrl = 'https://crm.example';
 const file = settingsFile({ ...eventsTo(receiver.port), public_url: `${publicUrl}/` });
 const path = '/events/subscriptions';
+/** A resource with fields of which the change log does not contain single values. */
+const bills = {
+  file: 'bills.yaml',
+  text: `
+singular: bill
+common: all
+custom_fields: true
+fields:
+  price: { type: money, currency: any, nullable: true }
+  job_ids: { type: references, to: jobs }
+  subject: { type: reference, to: [jobs, leads], nullable: true }
+filters:
+  - { field: price.currency, operators: [eq] }
+  - { field: job_ids, operators: [any] }
+  - { field: subject, operators: [eq] }
+`,
+};
 
 onBothDrivers(
   'states in events',
@@ -27,6 +44,11 @@ onBothDrivers(
     before(async () => {
       acme = await instance().organization('acme');
       full = (await limitedKey(instance(), acme, ['events:*', '*:*'])).key;
+      const size = await instance().call('POST /fields/bills', {
+        key: acme.key,
+        body: { name: 'size', type: 'integer' },
+      });
+      assert.equal(size.status, 201, size.text);
     });
     const write = async (request: string, body?: object) => {
       const answer = await instance().call(request.replace(' ', ' /api/v1/'), {
@@ -246,6 +268,13 @@ onBothDrivers(
         [{ transitions: { colour: {} } }, /changes to jobs do not contain colour/],
         [{ filter_when: 'enters' }, /filter_when can only be enters with a filter/],
         [{ filter: 'status=New', filter_when: 'is' }, /filter_when must be one of matches, enters, leaves/],
+        ...['custom.size=1', 'job_ids[any]=1', 'price.currency=EUR', 'subject=jobs/1'].map(
+          (filter) =>
+            [
+              { resources: ['bills'], filter, filter_when: 'leaves' },
+              /filter_when: the filter of bills by [\w.]+ is only available with "matches"/,
+            ] as const,
+        ),
       ] as const) {
         const answer = await instance().call(`POST ${path}`, {
           key: full,
@@ -382,5 +411,5 @@ onBothDrivers(
       }
     });
   },
-  { sources: await sourcesWith(jobs), environment: file.environment, ownServer: true },
+  { sources: await sourcesWith(jobs, bills), environment: file.environment, ownServer: true },
 );

@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { readConfig } from '../../app/config.ts';
+import { openDatabase } from '../../engine/database/open.ts';
 import { type Answer, send, temporaryFolder } from '../support/instance.ts';
 import { samplesOf } from '../support/metrics.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
@@ -17,23 +19,25 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
   const temporary = temporaryFolder();
   const passwordFile = join(temporary.path, 'password');
   let server: Server;
+  let url: string;
   let service: Service;
   let key: string;
   before(async () => {
     server = await startPostgres();
-    const { url } = await makeDatabase(server.url);
-    const limited = new URL(url);
+    const made = await makeDatabase(server.url);
+    const limited = new URL(made.url);
     await connected(server.url, async (client) => {
       await client.query(`create role limited login password 'first' connection limit 6`);
       await client.query(`alter database "${limited.pathname.slice(1)}" owner to limited`);
     });
     limited.username = 'limited';
     limited.password = '';
-    await connected(url, (client) => client.query('grant all on schema public to limited'));
+    await connected(made.url, (client) => client.query('grant all on schema public to limited'));
+    url = limited.href;
     writeFileSync(passwordFile, 'first\n');
     service = await serve({
       ...patient,
-      DATABASE_URL: limited.href,
+      DATABASE_URL: url,
       DATABASE_PASSWORD_FILE: passwordFile,
       MIGRATE_ON_START: 'true',
       DATABASE_POOL: '20',
@@ -114,7 +118,12 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
   test('a rotated password is read for new connections', async () => {
     assert.ok(await areServed());
     await changeRole('second');
-    writeFileSync(passwordFile, 'second\n');
+    const wrong = { ...patient, DATABASE_URL: url, DATABASE_PASSWORD_FILE: passwordFile };
+    await assert.rejects(openDatabase(readConfig(wrong), []), {
+      name: 'UserError',
+      message: `the database at ${new URL(url).host}${new URL(url).pathname} rejects the login: correct DATABASE_URL or the password in ${passwordFile} (password authentication failed for user "limited")`,
+    });
+    writeFileSync(passwordFile, 'second\r\n');
     assert.ok(await areServed(), 'connections stay open');
     const start = service.stderr().length;
     await disconnect();

@@ -142,13 +142,20 @@ suite('a database on Citus', { concurrency: 1 }, () => {
   });
 
   test('rejects resources whose triggers write other tables', async () => {
-    const sources = await sourcesWith({
-      file: 'shops.yaml',
-      text: 'common: all\ncustom_fields: true\nfields:\n  name: { type: string }\n',
-    });
+    const sources = await sourcesWith(
+      {
+        file: 'shops.yaml',
+        text: 'common: all\ncustom_fields: true\nfields:\n  name: { type: string }\n',
+      },
+      { file: 'stalls.yaml', text: 'common: all\nfields:\n  shop_ids: { type: references, to: shops }\n' },
+    );
     await assert.rejects(
       () => citusModel(instance.config, modelOf(compileResources(instance.config, sources))),
-      /shops has custom fields, whose trigger writes another table/,
+      {
+        name: 'UserError',
+        message:
+          'stalls has fields of type references, whose triggers write other tables\nshops has custom fields, whose trigger writes another table',
+      },
     );
   });
 
@@ -159,6 +166,16 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     await query(statements.join(';\n'));
     assert.deepEqual((await query(keys)).rows, before, 'every foreign key is restored');
     assert.deepEqual((await query(refused)).rows, []);
+    // Deleting a record sets the references to it to null in another statement, so they are checked at the end.
+    const { rows: deferred } = await query(
+      `select distinct f.kind || ' ' || t.kind as kinds, c.condeferred from pg_constraint c
+       join citus_kinds f on f.name = c.conrelid::regclass::text join citus_kinds t on t.name = c.confrelid::regclass::text
+       where c.contype = 'f' and (c.condeferred or f.kind = 'distributed') order by 1`,
+    );
+    assert.deepEqual(deferred, [
+      { kinds: 'distributed distributed', condeferred: true },
+      { kinds: 'distributed reference', condeferred: false },
+    ]);
     const { rows } = await query('select name, kind from citus_kinds');
     assert.deepEqual(new Map(rows.map(({ name, kind }) => [name, kind])), new Map(kinds));
   });

@@ -176,6 +176,12 @@ for (const driver of drivers) {
       const signature = stripeSignature(['the-old-secret-of-all'], body);
       assert.equal(await post('stripe-payment', { 'stripe-signature': signature }), 200);
       assert.equal(await post('lost-payment', { 'x-key': 'wrong' }), 401);
+      const message = { to: '+49 40 66969 974', message: 'Booked.' };
+      const booked = await service.call('POST /api/booking-forms/whatsapp', {
+        key: 'the-new-secret-of-all',
+        body: message,
+      });
+      assert.equal(booked.status, 200, booked.text);
       service.signal('SIGTERM');
       assert.equal((await service.ended).code, 0);
       const all = await partners(environment);
@@ -186,7 +192,7 @@ for (const driver of drivers) {
       );
       assert.deepEqual(
         used.map(({ use }) => use),
-        ['inbound_leads 2', 'payments.signed 1', 'payments.stripe 2'],
+        ['inbound_leads 2', 'booking_forms_whatsapp 1', 'payments.signed 1', 'payments.stripe 2'],
       );
       for (const { at } of used) assert.ok(at >= start && at <= new Date().toISOString(), at);
       const { stdout } = await crm(['partners'], environment);
@@ -201,7 +207,8 @@ for (const driver of drivers) {
       const all = ['waiting event', 'dead event', 'done event'];
       assert.deepEqual(await list(), all);
       for (const event of all) assert.deepEqual(await list('--status', event.split(' ')[0] ?? ''), [event]);
-      assert.deepEqual(await list('--limit', '2'), all.slice(0, 2));
+      for (const limit of [1, 2, 1000])
+        assert.deepEqual(await list('--limit', String(limit)), all.slice(0, limit));
       const { stdout } = await crm(['inbox', 'list', '--org', 'acme', '--status', 'dead'], environment);
       const [titles, line, ...more] = stdout.split('\n');
       assert.match(titles ?? '', /^id +received +event +state +attempts +reason$/);

@@ -14,7 +14,7 @@ import { createSettler } from '../../webhooks/queue/claim.ts';
 import { reasonSentence, translatedReason } from '../../webhooks/queue/reasons.ts';
 import { deliveryQueue } from '../../webhooks/subscriptions/deliveries.ts';
 import { deliveryReasons } from '../../webhooks/subscriptions/reasons.ts';
-import { eventTitleIn } from '../../webhooks/subscriptions/titles.ts';
+import { deliveryTitleIn, eventTitleIn } from '../../webhooks/subscriptions/titles.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -171,6 +171,30 @@ onBothDrivers(
       );
     });
 
+    test('outcomes are recorded again after a failure of the database', async () => {
+      const hook = await subscribe(204);
+      await sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${hook.id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      await write('POST leads', { last_name: 'one' });
+      const queued = await settled(hook.id, 'waiting');
+      await sql`update crm_event_deliveries set attempts = 1 where id = ${queued.id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      let isAvailable = false;
+      const settle = createSettler(() => {
+        if (!isAvailable) throw new RangeError('not available');
+        return tablesOf(instance().database);
+      }, deliveryQueue);
+      const claimed = { id: queued.id, organization: acme.id, owner: String(hook.id), attempts: 1 };
+      const outcome = () =>
+        settle({ ...claimed, eventId: '', ageMs: 0, row: {} }, {}, { at: '2026-01-01T00:00:00Z', ms: 1 });
+      await assert.rejects(outcome(), RangeError);
+      isAvailable = true;
+      await outcome();
+      assert.equal((await rows(hook.id))[0]?.status, 'done');
+    });
+
     test('is limited to the latest attempts', async () => {
       const hook = await subscribe(204);
       await write('POST leads', { last_name: 'Ames' });
@@ -223,7 +247,9 @@ onBothDrivers(
     });
 
     test('is erased with the record, even if it contains none of the texts, and also in a batch', async () => {
-      const single = await subscribe((response) => response.writeHead(400).end('rejected'));
+      const single = await subscribe((response, { text }) =>
+        response.writeHead(400).end(`rejected: ${text.slice(0, 4000)}`),
+      );
       const batched = await subscribe(204, { batch: { max_events: 2, max_wait_seconds: 300 } });
       const email = `${fresh('person')}@quill.example`;
       const id = await write('POST leads', { last_name: 'Quillfeather' });
@@ -264,8 +290,68 @@ test('a reason is shown in the language of the page, and only if it explains the
     reasonFor(deliveryReasons, { status: 'done', error: '', latest: skipped }, 'de'),
     'Der Datensatz passt nicht zum Filter',
   );
+  const replayed = { status: 'waiting', error: '', latest: skipped };
+  assert.equal(reasonFor(deliveryReasons, replayed, 'de'), '', 'a skipped event that was queued again');
   assert.equal(translatedReason(deliveryReasons, { code: 'constructor' }, 'de'), undefined);
   assert.equal(reasonSentence(deliveryReasons, { code: 'newer' }), 'newer', 'a code of a later version');
+});
+
+test('a long reason is truncated, and still explains the current state', () => {
+  const failure = { code: 'outdatedSelection', values: { message: 'x'.repeat(501) } };
+  const [latest] = attemptsIn(attemptLine({ failure }, { at: '2026-01-01T00:00:00Z', ms: 5 }));
+  const start = 'x'.repeat(500);
+  assert.deepEqual(latest?.reason?.values, { message: start });
+  const error = reasonSentence(deliveryReasons, failure);
+  assert.equal(error, start);
+  assert.equal(
+    reasonFor(deliveryReasons, { status: 'dead', error, latest }, 'en'),
+    `The filter or the transitions are no longer valid: ${start}`,
+  );
+});
+
+test('a change that does not move a record into or out of the filter has its own reason', () => {
+  for (const [mode, english, german, sentence] of [
+    [
+      'enters',
+      'The change does not make the record match the filter',
+      'Der Datensatz passt durch die Änderung nicht neu zum Filter',
+      'the record is not one that enters the filter by this change',
+    ],
+    [
+      'leaves',
+      'The change does not make the record stop matching the filter',
+      'Der Datensatz passt auch nach der Änderung zum Filter oder passte schon vorher nicht',
+      'the record is not one that leaves the filter by this change',
+    ],
+  ] as const) {
+    const reason = { code: 'notMoved', values: { mode } };
+    const texts = (['en', 'de'] as const).map((language) =>
+      translatedReason(deliveryReasons, reason, language),
+    );
+    assert.deepEqual([...texts, reasonSentence(deliveryReasons, reason)], [english, german, sentence]);
+  }
+});
+
+test('the title of a batch says whether it contains more events', () => {
+  const event = { action: 'create', object: 'pets', id: '5', version: '1' };
+  const titleOf = (subject: object) => deliveryTitleIn([], JSON.stringify(subject), 'en');
+  const title = 'pets 5 created (version 1)';
+  assert.deepEqual(
+    [
+      titleOf({ events: [event] }),
+      titleOf({ count: 1, events: [event] }),
+      titleOf({ count: 2, events: [event, event] }),
+      titleOf({ count: 3, events: [event, event] }),
+      titleOf({ count: 0, events: [] }),
+    ],
+    [
+      title,
+      `Batch of 1 event: ${title}`,
+      `Batch of 2 events: ${title}, ${title}`,
+      `Batch of 3 events: ${title}, ${title}, …`,
+      'Batch of 0 events',
+    ],
+  );
 });
 
 test('each kind of change has a title', () => {
@@ -289,11 +375,15 @@ test('each kind of change has a title', () => {
 for (const [code, text] of [
   ['ECONNREFUSED', /abgelehnt \(ECONNREFUSED\)/],
   ['ECONNRESET', /geschlossen/],
+  ['EPIPE', /geschlossen/],
   ['EHOSTUNREACH', /nicht erreichbar/],
+  ['ENETUNREACH', /nicht erreichbar/],
   ['CERT_HAS_EXPIRED', /TLS-Zertifikat/],
   ['DEPTH_ZERO_SELF_SIGNED_CERT', /TLS-Zertifikat/],
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', /TLS-Zertifikat/],
   ['EPROTO', /TLS-Zertifikat/],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', /TLS-Zertifikat/],
+  ['ERR_TLS_HANDSHAKE_TIMEOUT', /TLS-Zertifikat/],
   ['EMFILE', /fehlgeschlagen \(EMFILE\)/],
   ['', /fehlgeschlagen$/],
 ] as const)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { fingerprint, secretUses } from '../../webhooks/endpoint/webhooks.ts';
+import { partnerStatus } from '../../webhooks/partner-status/status.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { integerIn, record, settingsFile } from '../support/partners.ts';
 import { exchange, type Node, secondNode } from '../support/people.ts';
@@ -22,7 +23,13 @@ onBothDrivers(
     let second: Organization;
     /** Nodes without a configured secret. */
     const off: Node[] = [];
+    /** The problem of the endpoint, and its response, before there is an organization. */
+    let initial: readonly unknown[];
     before(async () => {
+      const { settings } = instance().app.webhooks;
+      const [status] = await partnerStatus(tablesOf(instance().database), settings.current);
+      const answer = await post({ last_name: 'Early' });
+      initial = [status?.name, status?.state, status?.problem?.('en'), answer.status];
       first = await instance().organization('first');
       second = await instance().organization('second');
       for (const value of [undefined, '', ' \t ']) {
@@ -44,6 +51,21 @@ onBothDrivers(
     const post = (body: unknown, headers: Record<string, string> = withSecret) =>
       instance().call(request, { body, headers });
     const lead = (id: string, { key }: Organization = first) => record(instance(), { key }, `leads/${id}`);
+
+    test('without an organization, the endpoint is misconfigured and responds with 404', () =>
+      assert.deepEqual(initial, ['inbound_leads', 'misconfigured', 'no organization exists', 404]));
+
+    test('the change log names the endpoint and the request as the origin of a lead', async () => {
+      const answer = await post({ last_name: 'Logged' });
+      const history = await instance().call(`GET /api/v1/leads/${integerIn(answer, 'id')}/history`, {
+        key: first.key,
+      });
+      const [change] = history.json.data as readonly Readonly<Record<string, unknown>>[];
+      assert.deepEqual(
+        [change?.actor, change?.request_id],
+        [{ kind: 'partner', id: null, name: 'inbound-leads' }, answer.headers.get('x-request-id')],
+      );
+    });
 
     test('not configured: 501 for every request', async () => {
       for (const node of off) {

@@ -8,8 +8,9 @@ import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.t
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/access/secrets/sealing.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
-import { changeSecrets, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
+import { changeSecrets, openIntegration, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
 import { byIndexes, claim, claimStatement } from '../../webhooks/queue/claim.ts';
+import { backlog } from '../../webhooks/queue/metrics.ts';
 import type { Queue } from '../../webhooks/queue/queue.ts';
 import { queueRetention } from '../../webhooks/queue/retention.ts';
 import { failureLog, slots } from '../../webhooks/queue/worker.ts';
@@ -303,6 +304,7 @@ onBothDrivers(
       const refused = await until503(() => deliver(instance(), second, message(fresh('full'))));
       assert.equal(refused.headers.get('retry-after'), '60');
       assert.equal(refused.json.error, 'Too many events are waiting to be processed. Try again later.');
+      assert.equal((await deliver(instance(), second, whatsappBody({}))).status, 200, 'nothing to store');
       const other = fresh('other');
       assert.equal((await deliver(instance(), quiet, message(other))).status, 200, 'another organization');
       await becomes(quiet, other, 'done');
@@ -328,6 +330,22 @@ onBothDrivers(
       }, 'refuse');
       return answer;
     };
+
+    test('events that a node has stored count towards the limit before they are counted again', async () => {
+      const { admit, add } = backlog(instance().database, inboxQueue);
+      const unused = '999999999';
+      const isFull = (max: number) =>
+        admit(unused, max).then(
+          () => false,
+          ({ code }: { readonly code: string }) => code === 'overloaded',
+        );
+      // The count is cached for about a second, which can pass between the calls on a busy machine.
+      await until(async () => {
+        const wasFull = await isFull(1);
+        add(unused, 3);
+        return !wasFull && (await isFull(3)) && !(await isFull(4));
+      }, 'reach the limit');
+    });
 
     test('a wrong clock on a node does not change its backoff', async () => {
       const page = await integrate(instance(), beta, 'meta-lead-ads');
@@ -380,6 +398,11 @@ onBothDrivers(
       );
       await lead('720000000002');
       assert.equal(token(), 'Bearer another-token');
+      const secrets = { secret: 'another secret', token: '' };
+      const sealed = sealing(instanceSecrets(instance().config));
+      await changeSecrets(tables(), command(instance()), sealed, beta.id, page.id, secrets);
+      const changed = await openIntegration(tables(), sealed, { organization: beta.id, id: page.id });
+      assert.deepEqual([changed?.secret, changed?.token], ['another secret', 'another-token']);
       await sql`update crm_integrations set token = 'broken' where id = ${page.id}::bigint`.execute(tables());
       await flood(tables(), page, 1);
       await until(async () => (await inboxOf(instance(), page)).some(({ error }) => error !== ''), 'fail');

@@ -9,6 +9,7 @@ import { after, before, describe, test } from 'node:test';
 import { checksOf } from '../../app/commands/checks.ts';
 import { readConfig } from '../../app/config.ts';
 import { modules } from '../../app/modules.ts';
+import { connectionsOf } from '../../engine/database/limits.ts';
 import { lockFolder } from '../../engine/database/lock.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { feedDelay } from '../../plugins/change-log/check.ts';
@@ -152,6 +153,11 @@ const faultyRows = [
   `insert into crm_inbox (organization_id, integration_id, event_id, payload, next_at)
    select organization_id, id, 'y', '', now() - case when enabled then interval '1 minute' else interval '1 hour' end from crm_integrations`,
   'create table planted as select n, repeat(n::text, 20) as text from generate_series(1, 20000) n',
+  // The service does not use tables in other schemas.
+  'create schema elsewhere',
+  'create table elsewhere.others as select n, repeat(n::text, 20) as text from generate_series(1, 20000) n',
+  'create index others_n on elsewhere.others (n)',
+  "update pg_index set indisvalid = false where indexrelid = 'elsewhere.others_n'::regclass",
   "update pg_index set indisvalid = false where indexrelid = 'crm_api_keys_public_id'::regclass",
   "delete from crm_migrations where name like '%events%'",
   "insert into crm_migrations (name) values ('Migration20991231235959_of_tomorrow')",
@@ -161,6 +167,12 @@ const faultyServer = [
   'alter database this connection limit 20',
   'alter database this set synchronous_commit = off',
   'alter database this set default_transaction_read_only = on',
+];
+/** Tables that have changed since they were analyzed, by a number of rows: the first by enough for other plans. */
+const changedTables: readonly (readonly [table: string, rows: number, added: number])[] = [
+  ['changed', 2000, 2001],
+  ['changed_less', 2000, 2000],
+  ['changed_small', 100, 1000],
 ];
 
 /** Planted faults, and the expected line for each: location, problem and advice. */
@@ -236,6 +248,11 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
     /^organization acme: the receiver of event subscription \d+, https:\/\/failed\.example, failed for days, so the subscription was disabled\..* "crm subscription on \d+ --org acme"\.$/,
   ],
   ['a table that was never analyzed', /^table planted: it was never analyzed, .*Run: analyze "planted"/],
+  [
+    'a table that has changed since it was analyzed',
+    /^table changed: most of it has changed since it was analyzed, .*Run: analyze "changed"/,
+    'postgresql',
+  ],
   ['an invalid index', /^index crm_api_keys_public_id: it is invalid/],
   ['a pending migration', /^migrations: Migration\d+_events is pending\. Run "crm migrate"/],
   [
@@ -259,7 +276,11 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   ['a forgotten replication slot', /^replication slot forgotten: it has no consumer/, 'postgresql'],
   ['commits that do not wait for the disk', /^synchronous_commit: it is off: a server crash/, 'postgresql'],
-  ['a read-only database', /^DATABASE_URL: the database rejects writes: .*read-only/, 'postgresql'],
+  [
+    'a read-only database',
+    /^DATABASE_URL: the database rejects writes: .*read-only.*\. It is a standby or read-only\./,
+    'postgresql',
+  ],
 ];
 const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
   ['an unrestricted admin port', /^ADMIN_HOST: ADMIN_PORT 9 listens on 0\.0\.0\.0 without authentication/],
@@ -283,7 +304,10 @@ test('at least twenty faults are planted', () => assert.ok(planted.length >= 20)
 let server: Server;
 before(async () => {
   // Autovacuum is enabled, but does not start during the tests: it would analyze tables and open transactions.
-  if (drivers.includes('postgresql')) server = await startPostgres({ fsync: 'on', autovacuum_naptime: '1d' });
+  if (drivers.includes('postgresql'))
+    server = await startPostgres({
+      ...{ fsync: 'on', autovacuum_naptime: '1d', max_prepared_transactions: '1' },
+    });
 });
 after(() => server?.stop());
 
@@ -343,6 +367,18 @@ for (const driver of drivers) {
           driver === 'embedded'
             ? {}
             : { WORKERS: '4', DATABASE_POOL: '8', DATABASE_REPLICA_URLS: String(environment.DATABASE_URL) };
+        if (driver === 'postgresql')
+          await connected(String(environment.DATABASE_URL), async (client) => {
+            for (const [table, rows, added] of changedTables) {
+              const values = (count: number) => `select n from generate_series(1, ${count}) n`;
+              await client.query(`create table ${table} as ${values(rows)}`);
+              // Otherwise, the statistics count these rows only after the analysis.
+              await client.query('select pg_stat_force_next_flush()');
+              await client.query(`analyze ${table}`);
+              await client.query(`insert into ${table} ${values(added)}`);
+              await client.query('select pg_stat_force_next_flush()');
+            }
+          });
         await onDatabase(environment, async (query) => {
           for (const text of faultyRows) await query(text);
           if (driver === 'embedded') return;
@@ -446,6 +482,55 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
     });
   }
 
+  /** Returns the findings about connections. */
+  const connectionFindings = async (
+    config: ReturnType<typeof readConfig>,
+    database: Awaited<ReturnType<typeof openDatabase>>,
+  ) => {
+    const check = serverChecks.find(({ name }) => name === 'connections') ?? assert.fail();
+    return (await check.run({ config, database })).map(({ location, message }) => `${location}: ${message}`);
+  };
+
+  test('reports nodes that need connections that the server keeps for superusers', async () => {
+    const database = await openDatabase(readConfig(environment), []);
+    try {
+      const [[most, reserved] = []] = await database.run({
+        ...{ name: '', values: [] },
+        text: `select current_setting('max_connections'), current_setting('superuser_reserved_connections')`,
+      });
+      const available = Number(most) - Number(reserved);
+      // The pools have as many connections as DATABASE_POOL; each process uses a few more.
+      const extra = connectionsOf({ pool: 10, workers: 1 }) - 10;
+      const configOf = (count: number) =>
+        readConfig({ ...environment, DATABASE_POOL: String(count - extra) });
+      assert.equal(connectionsOf(configOf(available)), available);
+      assert.deepEqual(await connectionFindings(configOf(available), database), []);
+      assert.deepEqual(await connectionFindings(configOf(available + 1), database), [
+        `max_connections: it allows ${available} connections, but each node uses up to ${available + 1}`,
+      ]);
+    } finally {
+      await database.close();
+    }
+  });
+
+  test('does not report a role that cannot create temporary tables', async () => {
+    const url = new URL(String(environment.DATABASE_URL));
+    const name = url.pathname.slice(1);
+    await connected(server.url, async (client) => {
+      await client.query(`create role without_tables login password 'without'`);
+      await client.query(`revoke temporary on database ${name} from public`);
+    });
+    Object.assign(url, { username: 'without_tables', password: 'without' });
+    const config = readConfig({ ...environment, DATABASE_URL: url.href });
+    const database = await openDatabase(config, []);
+    try {
+      const check = serverChecks.find((each) => each.name === 'writing') ?? assert.fail();
+      assert.deepEqual(await check.run({ config, database }), []);
+    } finally {
+      await database.close();
+    }
+  });
+
   test('reports a role that has reached its connection limit, at startup and later', async () => {
     const url = new URL(String(environment.DATABASE_URL));
     await connected(server.url, (client) =>
@@ -457,6 +542,9 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
     const config = readConfig({ ...full, DATABASE_CONNECT_TIMEOUT_MS: '1000' });
     const database = await openDatabase(config, []);
     try {
+      assert.deepEqual(await connectionFindings(config, database), [
+        `connection limit of the role: it allows 1 connections, but each node uses up to ${connectionsOf(config)}`,
+      ]);
       await connected(server.url, (client) =>
         client.query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'full_role'`),
       );
@@ -518,14 +606,27 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
     const config = readConfig(environment);
     const database = await openDatabase(config, []);
     try {
-      await connected(String(environment.DATABASE_URL), async (client) => {
-        await client.query('begin; select pg_current_xact_id()');
-        assert.deepEqual(await feedDelay(database, 60_000), []);
-        const [finding, ...more] = await feedDelay(database, 0);
-        assert.match(String(finding?.location), /^process \d+ on the database server$/);
-        assert.match(String(finding?.advice), /select pg_terminate_backend\(\d+\)/);
-        assert.deepEqual(more, []);
-      });
+      const url = String(environment.DATABASE_URL);
+      await connected(url, (reader) =>
+        connected(url, async (client) => {
+          // A transaction that has not written anything delays nothing.
+          await reader.query('begin; select 1');
+          await client.query('begin; select pg_current_xact_id()');
+          assert.deepEqual(await feedDelay(database, 60_000), []);
+          const [finding, ...more] = await feedDelay(database, 0);
+          assert.match(String(finding?.location), /^process \d+ on the database server$/);
+          assert.match(String(finding?.advice), /select pg_terminate_backend\(\d+\)/);
+          assert.deepEqual(more, []);
+          await client.query(`prepare transaction 'forgotten'`);
+          assert.deepEqual(
+            (await feedDelay(database, 0)).map(({ location, advice }) => `${location}: ${advice}`),
+            [
+              "prepared transaction forgotten: End it with: rollback prepared 'forgotten'; or commit prepared 'forgotten';",
+            ],
+          );
+          await client.query(`rollback prepared 'forgotten'`);
+        }),
+      );
     } finally {
       await database.close();
     }
@@ -752,6 +853,15 @@ describe('checks without a database', () => {
       /^DATABASE_REPLICA_URLS: the connection to db\.example\.org:5432 is unencrypted/,
     );
     assert.deepEqual(more, []);
+  });
+
+  test('every host of a URL with several', async () => {
+    const url = 'postgres://user:secret@localhost,db.example.org,other.example.org/crm?sslmode=disable';
+    const lines = await find(encryption, { DATABASE_URL: url });
+    assert.deepEqual(
+      lines.map((line) => /the connection to (\S+)/.exec(line)?.[1]),
+      ['db.example.org:5432', 'other.example.org:5432'],
+    );
   });
 
   test('no public URL', async () => {

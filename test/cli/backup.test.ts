@@ -188,6 +188,9 @@ for (const driver of drivers) {
         const made = await again.call('POST /api/v1/leads', { headers, body: { last_name: 'new' } });
         const ids = rowsIn(file, 'leads').map(({ id }) => Number(id));
         assert.ok(Number((made.json as { id: number }).id) > Math.max(...ids), 'IDs continue');
+        const missing = { last_name: 'new', account_id: 987654321 };
+        const referring = await again.call('POST /api/v1/contacts', { headers, body: missing });
+        assert.deepEqual([referring.status, referring.json.code], [400, 'missing_reference']);
         for (const link of [links[0], links[2]])
           assert.equal(
             (await open(instance, link ?? assert.fail())).status,
@@ -346,6 +349,23 @@ for (const driver of drivers) {
       );
       assert.ok(!existsSync(join(folder, 'auth-secret')), 'AUTH_SECRETS is used instead');
     });
+
+    // The temporary database is embedded on both drivers.
+    if (driver === 'postgresql')
+      test('a check restores the backup into a temporary database, of which nothing is left', async () => {
+        const temporary = join(folder.path, `${driver}-temporary`);
+        mkdirSync(temporary);
+        const { environment, folder: data } = await storage(unmigratedStorage(driver));
+        const { rows: count, ...checked } = await crmJson(['restore', file, '--check'], {
+          ...environment,
+          TMPDIR: temporary,
+        });
+        assert.ok(Number(count) > 600);
+        const { tables } = JSON.parse(linesIn(file)[0] ?? '') as { readonly tables: readonly unknown[] };
+        assert.deepEqual(checked, { file, tables: tables.length, ok: true });
+        assert.deepEqual(readdirSync(temporary), []);
+        assert.ok(!existsSync(join(data, 'auth-secret')), 'nothing is restored');
+      });
 
     test('restore migrates an older backup and rejects a newer one', async () => {
       const lines = linesIn(file);
@@ -545,6 +565,21 @@ describe('an interrupted backup', { skip: !drivers.includes('postgresql') }, () 
     const copy = join(path, 'copy');
     copyFileSync(join(path, partial), copy);
     assertRefused(await crm(['restore', copy, '--check'], source.environment), /not a complete backup/);
+  });
+
+  test('a database is not moved while a node uses it', async () => {
+    const { environment } = source;
+    const target = join(folder.path, 'moved');
+    await rows(
+      environment,
+      `insert into crm_nodes (name, migrations, views, sees_views) values ('busy', '[]', '', true)`,
+    );
+    assertRefused(
+      await crm(['move', '--to', target], environment),
+      /^crm: node busy \(.*\)\. Stop it first, because its writes during the move would be lost\.\n$/,
+    );
+    assert.ok(!existsSync(target));
+    await rows(environment, 'delete from crm_nodes');
   });
 
   test('leaves no file when the disk is full', async (t) => {

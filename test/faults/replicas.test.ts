@@ -26,6 +26,8 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   let acme: Organization;
   /** A read-only key. */
   let reader: string;
+  /** Keys that can write only the records of a scope, and only perform an action of a module. */
+  let writers: readonly string[];
   /** Number of statements that the replica received. */
   let onReplica = 0;
 
@@ -49,6 +51,11 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     other = await secondNode(instance);
     acme = await instance.organization('acme');
     reader = await acme.keyWith([{ object: '*', actions: ['list', 'read'] }]);
+    writers = await Promise.all(
+      ['update:own', 'convert'].map((action) =>
+        acme.keyWith([{ object: 'leads', actions: ['read', action] }]),
+      ),
+    );
     const { replicas } = partsOf(instance.database);
     assert.ok(replicas);
     const { find } = replicas;
@@ -130,6 +137,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       const id = await create();
       assert.equal(await status(id), 200);
       assert.equal(await status(id, acme.key, other.call), 200, 'on the other node');
+      for (const key of writers) assert.equal(await status(id, key), 200);
       // Until then, the replica can return the previous state.
       await soonerThan(maxLagMs, async () => (await status(id, reader)) === 200);
       await until(() => /^is \d+ ms behind$/.test(problem() ?? ''), 'say how far behind it is');

@@ -407,10 +407,20 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     ];
     for (const [, create] of objects) await model.sql(create);
     const names = objects.map(([object]) => object);
-    assert.deepEqual(
-      await plan(),
-      names.map((object) => `things.code: ${object}`),
-    );
+    const retyped = (more: string, name = 'code') =>
+      `${more}common: all\nfields:\n  name: { type: string }\n  score: { type: int64 }\n  ${name}: { type: string${name === 'code' ? '' : ', renamed_from: code'} }\n`;
+    for (const files of [
+      { things: retyped('') },
+      { things: retyped('', 'number') },
+      { items: retyped('renamed_from: things\n') },
+    ]) {
+      model.write(files);
+      assert.deepEqual(
+        await plan(),
+        names.map((object) => `things.code: ${object}`),
+      );
+    }
+    model.write(things('  score: { type: int64 }\n  code: { type: string }\n', 'filters: [code]\n'));
     await model.create();
     await assert.rejects(migrate(), (error: Error) => {
       assert.equal(

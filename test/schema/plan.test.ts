@@ -302,8 +302,8 @@ for (const driver of drivers) {
 
       const rename = find(statements, /rename column "timezone" to "zone"/);
       assert.deepEqual(
-        [rename.lock, rename.touches, rename.risks],
-        ['ACCESS EXCLUSIVE', 'nothing', ['needs a restart']],
+        [rename.lock, rename.touches, rename.risks, rename.rows],
+        ['ACCESS EXCLUSIVE', 'nothing', ['needs a restart'], undefined],
       );
       const retype = find(statements, /"lead_score" type int/);
       assert.deepEqual(retype.rows, { count: 20, isEstimate: false });
@@ -541,8 +541,17 @@ for (const driver of drivers) {
       );
       const cases = own.text('cases');
       own.drop('cases');
+      await sql(
+        `insert into cases (organization_id, description, created_at, updated_at) select 1, case n when 1 then '' else 'x' end, now(), now() from generate_series(1, 3) n`,
+      );
+      own.add('tickets', `renamed_from: cases\n${cases.replace(/^ {2}description: .*\n/m, '')}`);
+      assert.deepEqual(find((await plan()).statements, /drop column "description"/).drops, [
+        { name: 'tickets.description', count: 2 },
+      ]);
+      own.drop('tickets');
       const { statements } = await plan();
-      assert.deepEqual(find(statements, /^drop table .*"cases"/).drops, [{ name: 'cases', count: 0 }]);
+      assert.deepEqual(find(statements, /^drop table .*"cases"/).drops, [{ name: 'cases', count: 3 }]);
+      await sql('delete from cases');
       const index = find(statements, /^create index .* on "visits"/);
       assert.deepEqual([index.lock, index.touches, index.risks], ['none', 'nothing', []]);
       const link = find(statements, /^alter table "visits" .* references "accounts"/);

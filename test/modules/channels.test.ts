@@ -5,16 +5,23 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { sql } from 'kysely';
 import { loadConfig } from '../../app/config.ts';
 import { modules } from '../../app/modules.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { listRows } from '../../engine/tables/index.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { sealing } from '../../plugins/access/secrets/sealing.ts';
+import { RetryableError } from '../../webhooks/channels/channel.ts';
 import { channelsOf } from '../../webhooks/channels/channels.ts';
+import { type ModuleChannel, moduleChannel } from '../../webhooks/channels/module-channel.ts';
 import { unknownChannels } from '../../webhooks/inbox/check.ts';
 import { inboxQueue, labeledInbox } from '../../webhooks/inbox/inbox.ts';
-import { removeIntegration, setIntegrationEnabled } from '../../webhooks/inbox/integrations.ts';
+import {
+  openIntegration,
+  removeIntegration,
+  setIntegrationEnabled,
+} from '../../webhooks/inbox/integrations.ts';
 import { partnerStatus } from '../../webhooks/partner-status/status.ts';
 import { itemRows, replayItem } from '../../webhooks/queue/items.ts';
 import { send } from '../../webhooks/sender/sender.ts';
@@ -83,7 +90,8 @@ const channel = {
   process: async ({ id, data }, context) => {
     if ('webhooks' in context) throw new RangeError('the services are private');
     if (data.text === 'type error' && globalThis.isChannelFixed !== true) throw new TypeError('personal data of Ada');
-    await storeMessage(context, { id, from: context.variables.sender, text: data.text });
+    const text = data.text === 'a text that cannot be stored' ? '\\0' : data.text;
+    await storeMessage(context, { id, from: context.variables.sender, text });
   },
   send: async () => { throw new TypeError('personal data of Ada'); },
 };
@@ -234,8 +242,10 @@ onBothDrivers(
       const { text } = await admin.get(form);
       for (const term of ['Signing key', 'API token']) assert.ok(text.includes(term), term);
       const fields = { name: 'Front desk', secret: 'typed signing key', token: 'typed token' };
-      const { status } = await admin.submit(form, `${path}/add`, fields);
-      assert.ok(status < 400, String(status));
+      const added = await admin.submit(form, `${path}/add`, fields);
+      assert.ok(added.status < 400, String(added.status));
+      assert.match(added.text, /You can look up the URL again later/);
+      assert.doesNotMatch(added.text, /verify-token/, 'the channel has no handshake');
       assert.match((await admin.get(path)).text, /Front desk[\s\S]*SMS gateway/);
       for (const [q, isFound] of [
         ['desk', true],
@@ -311,6 +321,7 @@ onBothDrivers(
       const turn = (isOn: boolean) =>
         setIntegrationEnabled(tables, command(instance()), acme.id, sms.id, isOn);
       await turn(false);
+      await integrate(instance(), acme, 'telegram');
       assert.equal(await problem(), '"acme" has no enabled integration with sms');
       assert.equal((await book()).status, 502);
       assert.equal((await outgoing())?.error, 'the organization has no enabled integration with SMS gateway');
@@ -330,6 +341,18 @@ onBothDrivers(
       assert.match(
         findings[0]?.message ?? '',
         /^integration \d+, "sms", needs the channel "sms", which no module adds/,
+      );
+      // The other integrations are disabled, which another check reports.
+      const enabled = await tablesOf(database)
+        .selectFrom('crm_integrations')
+        .select('id')
+        .where('provider', '=', 'sms')
+        .where('enabled', '=', true)
+        .orderBy('id')
+        .execute();
+      assert.deepEqual(
+        findings.map(({ message }) => /^integration (\d+),/.exec(message)?.[1]),
+        enabled.map(({ id }) => String(id)),
       );
     });
 
@@ -355,6 +378,12 @@ onBothDrivers(
       );
       await settled(sms);
       assert.deepEqual(await countStored(access, eventIds), { done: 2 });
+      // The IDs of events are unique only within an integration.
+      await sql`insert into crm_inbox (organization_id, integration_id, event_id, payload, status, done_at)
+        select organization_id, id, 'many ' || n, '{}', 'done', now()
+        from crm_integrations, generate_series(1, 1001) n`.execute(access.tables);
+      const many = Array.from({ length: 1001 }, (_, index) => `many ${index + 1}`);
+      assert.deepEqual(await countStored(access, many), { done: 1001 });
       await assert.rejects(prepareSimulation('faulty', input, current, access), /cannot be simulated/);
     });
 
@@ -391,6 +420,56 @@ onBothDrivers(
         assert.deepEqual(rows, [{ status: 'failed', error: 'the module faulty failed: TypeError' }]);
       });
 
+      test('that takes too long, or returns no ID of a sent message, cannot send', async () => {
+        const { app, config, database } = instance();
+        const integration = await openIntegration(tablesOf(database), sealing(instanceSecrets(config)), {
+          organization: acme.id,
+          id: sms.id,
+        });
+        assert.ok(integration);
+        const controller = new AbortController();
+        const reasonOf = async (send: NonNullable<ModuleChannel<object>['send']>) => {
+          const channel = moduleChannel(
+            'silent',
+            {
+              ...{ label: 'Silent', secretLabel: 'Key', secretHelp: 'Choose a key.' },
+              ...{ accepts: /^text/, bodyLimit: 1000, reply: { type: 'text/plain', body: 'ok' } },
+              ...{ verify: () => true, events: () => [], process: async () => {}, send },
+            },
+            () => ({}),
+          );
+          const context = { webhooks: app.webhooks, integration, signal: controller.signal };
+          const failure = await channel
+            .send?.({ to: '1', text: 'x' }, context)
+            .catch((cause: unknown) => cause);
+          assert.ok(failure instanceof RetryableError, String(failure));
+          return failure.message;
+        };
+        // The services of the engine are private.
+        assert.equal(
+          await reasonOf(async (_message, context) => ('webhooks' in context ? 'sent' : '')),
+          'the module silent failed: Error',
+        );
+        assert.equal(
+          await reasonOf(() => new Promise(() => setImmediate(() => controller.abort()))),
+          'the module silent took too long',
+        );
+      });
+
+      test('an event that the database cannot store becomes a dead letter at its first attempt', async () => {
+        const text = 'a text that cannot be stored';
+        const item = async () =>
+          (await inboxOf(instance(), broken)).find(({ event_id }) => event_id === text);
+        const lines = await logged(async () => {
+          assert.equal((await post(text)).status, 200);
+          await until(async () => ((await item())?.error ?? '') !== '', 'fail');
+        });
+        const dead = await item();
+        assert.deepEqual([dead?.status, Number(dead?.attempts)], ['dead', 1], dead?.error);
+        const logEntry = lines.find(({ integration }) => integration === broken.id);
+        assert.deepEqual([logEntry?.item, logEntry?.given_up], [dead?.id, true]);
+      });
+
       test('responds with 400 to a body that is not JSON, and with 500 to an event without an ID', async () => {
         assert.equal((await post('syntax')).status, 400);
         assert.equal((await post('nameless')).status, 500);
@@ -404,6 +483,13 @@ onBothDrivers(
           await until(async () => (await stateOf())?.error !== '', 'fail');
         });
         assert.equal(lines.find(({ module }) => module === 'faulty')?.place, 'process');
+        const { item, ...logEntry } = lines.find(({ integration }) => integration === broken.id) ?? {};
+        assert.equal(item, (await stateOf())?.id);
+        const { organization, attempts, given_up, msg } = logEntry;
+        assert.deepEqual(
+          [organization, attempts, given_up, msg],
+          [beta.id, 1, false, 'the module faulty failed: TypeError'],
+        );
         const failed = await stateOf();
         assert.deepEqual([failed?.status, failed?.error], ['waiting', 'the module faulty failed: TypeError']);
         Object.assign(globalThis, { isChannelFixed: true });

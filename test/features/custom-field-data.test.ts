@@ -7,7 +7,7 @@ import { purgeFields, purgeValues } from '../../plugins/tenants/custom-fields/re
 import { exportOrganization } from '../../plugins/tenants/organizations/export.ts';
 import { runCommand } from '../support/command-line.ts';
 import { settled } from '../support/erasures.ts';
-import { administratorOf, readable, signIn } from '../support/forms.ts';
+import { administratorOf, optionOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -124,7 +124,21 @@ onBothDrivers(
         ...['--profile', 'administrator', '--filter', 'custom.memo=x'],
       ]);
       assert.equal((created.json as Json).filter, 'custom.memo=x');
-      await call(`DELETE /events/subscriptions/${(created.json as Json).id}`, { key });
+      const path = `/events/subscriptions/${(created.json as Json).id}`;
+      assert.equal((await succeeds(`PATCH ${path}`, { key, body: { filter: 'custom.size=1' } })).state, 'on');
+      const admin = await signIn(instance(), administratorOf(alpha));
+      const form = '/setup/o/alpha/events/add';
+      const added = await admin.submit(form, form, {
+        ...{ url: `${receiver.url}/form`, resource: 'shops', action: 'update', filter: 'custom.memo=y' },
+        profile: await optionOf(admin, form, 'administrator'),
+      });
+      assert.equal(added.status, 200, problemOf(added));
+      for (const filter of ['custom.size=1', 'custom.memo=y']) {
+        const { data } = await succeeds('GET /events/subscriptions', { key });
+        const found = (data as Json[]).filter((subscription) => subscription.filter === filter);
+        assert.equal(found.length, 1, filter);
+        await call(`DELETE /events/subscriptions/${found[0]?.id}`, { key });
+      }
     });
 
     test('the change feed contains values before and after a change', async () => {

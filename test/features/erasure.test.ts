@@ -445,6 +445,63 @@ onBothDrivers('erasure', (instance) => {
     );
   });
 
+  test('every text of messages, payments and deliveries is searched and erased', async () => {
+    const org = await instance().organization('channels');
+    const tables = tablesOf(instance().database);
+    const { id: integration_id } = await integrate(instance(), org, 'telegram');
+    const { rows } = await sql<{ id: string }>`
+      insert into crm_event_subscriptions (organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, state)
+      select organization_id, min(id), 'https://a.example/', '', '', '', '', '1', 0, 'off' from crm_profiles
+      where organization_id = ${org.id}::bigint group by organization_id returning id`.execute(tables);
+    const item = { event_id: '', status: 'done', done_at: '2026-03-01T09:30:00Z' };
+    const searched: Readonly<Record<string, readonly [row: object, columns: readonly string[]]>> = {
+      crm_messages: [{ template: '', status: 'sent' }, ['recipient', 'body', 'error']],
+      crm_received_messages: [{ integration_id }, ['sender', 'body']],
+      crm_inbox: [{ integration_id, ...item }, ['payload', 'error', 'attempt_log']],
+      crm_payment_events: [{ customer: 'acme' }, ['payload', 'answer']],
+      crm_event_deliveries: [
+        { subscription_id: rows[0]?.id, object: '', action: 'test', ...item },
+        ['request', 'response', 'error', 'attempt_log', 'url', 'request_body', 'response_body'],
+      ],
+    };
+    const counts = async () => {
+      const found: [string, number][] = [];
+      for (const table of Object.keys(searched)) {
+        const { rows } = await sql`select from ${sql.table(table)} t
+          where organization_id = ${org.id}::bigint and t::text like '%Feathermore%'`.execute(tables);
+        found.push([table, rows.length]);
+      }
+      return Object.fromEntries(found);
+    };
+    for (const [table, [row, columns]] of Object.entries(searched))
+      for (const column of columns) {
+        const id = { crm_received_messages: 'provider_id' }[table] ?? 'event_id';
+        const texts = Object.fromEntries(columns.map((name) => [name, name === column ? 'Feathermore' : '']));
+        const values = {
+          ...{ organization_id: org.id, ...row, ...texts },
+          ...(table !== 'crm_messages' && { [id]: column }),
+        };
+        const names = sql.join(Object.keys(values).map((name) => sql.ref(name)));
+        await sql`insert into ${sql.table(table)} (${names}) select ${names}
+          from json_populate_record(null::${sql.table(table)}, ${JSON.stringify(values)}::text::json)`.execute(
+          tables,
+        );
+      }
+    const all = Object.fromEntries(
+      Object.entries(searched).map(([table, [, columns]]) => [table, columns.length]),
+    );
+    assert.deepEqual(await counts(), all);
+    const { rows: selected } = (await forget(org, '--text', 'Feathermore', '--erase')).json as {
+      readonly rows: Readonly<Record<string, number>>;
+    };
+    const none = Object.fromEntries(Object.keys(all).map((table) => [table, 0]));
+    assert.deepEqual(
+      Object.keys(all).map((table) => [table, selected[table]]),
+      Object.entries(all),
+    );
+    assert.deepEqual(await counts(), none);
+  });
+
   test('accepts input of the maximum size, and terms of the minimum length', () => {
     const { check } = createErasure(instance().resources);
     const records = Array.from({ length: 20 }, () => 'leads?email=x'.padEnd(500));

@@ -447,18 +447,22 @@ onBothDrivers(
       ] as const;
       const key = await alpha.keyWith(everything);
       const feed = (query: string) => instance().call(`GET /events?${query}`, { key });
-      const subscribe = async (path: string, actions?: readonly string[]) => {
+      const subscribe = async (path: string, actions?: readonly string[], as = key) => {
         const body = { url: receiver.url + path, resources: ['firms'], ...(actions && { actions }) };
         await settledFeed(instance());
-        const answer = await instance().call('POST /events/subscriptions', { key, body });
+        const answer = await instance().call('POST /events/subscriptions', { key: as, body });
         assert.equal(answer.status, 201, answer.text);
       };
       // Both drivers share the receiver.
-      const paths = ['all', 'deletions', 'creations'].map((name) => `/${instance().driver}-${name}`);
-      const [all = '', deletions = '', creations = ''] = paths;
+      const paths = ['all', 'deletions', 'creations', 'limited'].map(
+        (name) => `/${instance().driver}-${name}`,
+      );
+      const [all = '', deletions = '', creations = '', limited = ''] = paths;
       await subscribe(all);
       await subscribe(deletions, ['delete']);
       await subscribe(creations, ['create']);
+      const small = await limitedKey(instance(), alpha, ['events:create', 'firms:read:small']);
+      await subscribe(limited, ['delete'], small.key);
       let cursor = String((await feed('after=now')).json.next);
       const id = await create('/firms', { name: 'Event' });
       await succeeds(`DELETE /firms/${id}`);
@@ -495,6 +499,8 @@ onBothDrivers(
       assert.deepEqual(typesAt(all), ['created', 'trashed', 'restored', 'trashed', 'purged']);
       await until(async () => typesAt(deletions).length >= 3, 'the deletions');
       assert.deepEqual(typesAt(deletions), ['trashed', 'trashed', 'purged']);
+      await until(async () => typesAt(limited).length >= 3, 'the deletions in the scope');
+      assert.deepEqual(typesAt(limited), ['trashed', 'trashed', 'purged']);
       await until(async () => typesAt(creations).length >= 2, 'the creations');
       assert.deepEqual(typesAt(creations), ['created', 'restored']);
       for (const { event } of receiver.at(all).filter(({ event }) => /trashed|purged/.test(event.type)))

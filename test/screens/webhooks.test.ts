@@ -166,11 +166,18 @@ onBothDrivers(
       assert.deepEqual(await choices(admin.submit(form, form, { url: 'nowhere' })), []);
       const url = `${receiver.url}/${fresh('hook')}`;
       const profile = await optionOf(admin, '/setup/o/acme/keys/create', 'administrator');
-      const fields = { url, resource: 'jobs', action: 'update', profile, batch_events: '7', batch_wait: '9' };
+      const fields = {
+        ...{ url, resource: ['leads', 'jobs'], action: ['delete', 'create'], filter: 'status=New', profile },
+        ...{ batch_events: '7', batch_wait: '9' },
+      };
       assert.equal((await admin.submit(form, form, fields)).status, 200);
       const { json } = await instance().call('GET /events/subscriptions', { key });
       const made = (json.data as readonly { url: string; batch: unknown }[]).find((each) => each.url === url);
       assert.deepEqual(made?.batch, { max_events: 7, max_wait_seconds: 9 });
+      assert.match(
+        await text(events),
+        /Jobs, Leads: Created, Deleted<span class="below">where status=New; batches of up to 7</,
+      );
     });
 
     test("a subscription's page lists its own deliveries, with the same filters and pages", async () => {
@@ -200,9 +207,10 @@ onBothDrivers(
       const [, next = ''] = /rel="next" href="([^"]*)"/.exec(first) ?? [];
       assert.equal(rowsIn(await text(next)).length, 10);
       // All failed deliveries of this subscription are sent again, and the user returns to its page.
-      const replay = formsOf(await admin.get(`${hook.page}&status=dead`)).find(
-        ({ action }) => action === `${events}/replay-all`,
-      );
+      const replayOn = async (page: string) =>
+        formsOf(await admin.get(page)).find(({ action }) => action === `${events}/replay-all`);
+      assert.equal(await replayOn(hook.page), undefined, 'not all of the listed deliveries have failed');
+      const replay = await replayOn(`${hook.page}&status=dead`);
       const answer = await admin.post(`${events}/replay-all`, replay?.values ?? assert.fail());
       assert.match(
         answer.headers.get('location') ?? '',
@@ -247,6 +255,35 @@ onBothDrivers(
       assert.match(done, /3 bytes, not shown because it is not text/);
       assert.doesNotMatch(done, /Next attempt/);
       assert.ok(id > 0);
+    });
+
+    test('a waiting delivery shows its next attempt, and can be sent immediately only after an attempt', async () => {
+      const hook = await subscribe(204);
+      const set = (table: string, values: string) =>
+        sql`update ${sql.table(table)} set ${sql.raw(values)}
+          where ${sql.ref(table === 'crm_event_subscriptions' ? 'id' : 'subscription_id')} = ${hook.id}::bigint`.execute(
+          tablesOf(instance().database),
+        );
+      await set('crm_event_subscriptions', "paused_until = '2999-01-01T00:00:00Z'");
+      await create('jobs', { name: 'n1' });
+      await until(async () => (await hook.deliveries()).length === 1, 'the delivery');
+      const [delivery] = await hook.deliveries();
+      const shown = async () => {
+        const page = await text(`${events}/item?id=${delivery?.id}`);
+        const [, next] = /Next attempt<\/dt><dd>.*?datetime="([^"]*)"/s.exec(page) ?? [];
+        const [, button] = /aria-label="(Replay|Retry now) Job/.exec(page) ?? [];
+        return [next, button];
+      };
+      // It is sent after the pause.
+      assert.deepEqual(await shown(), ['2999-01-01T00:00:00.000Z', undefined]);
+      await set('crm_event_deliveries', "attempts = 1, next_at = '3000-01-01T00:00:00Z'");
+      assert.deepEqual(await shown(), ['3000-01-01T00:00:00.000Z', 'Retry now']);
+      assert.match(await text(hook.page), /Paused until 2999-/);
+      await set('crm_event_subscriptions', "state = 'off'");
+      assert.deepEqual(await shown(), [undefined, 'Retry now']);
+      assert.doesNotMatch(await text(hook.page), /Paused until/);
+      await set('crm_event_deliveries', "status = 'done', done_at = now()");
+      assert.deepEqual(await shown(), [undefined, 'Replay']);
     });
 
     test('a delivery leads back to the page from which it was opened', async () => {

@@ -210,6 +210,19 @@ onBothDrivers(
       assert.deepEqual(await versionsOf(entering, 7), [2, 5, 1]);
       const [left] = leaving.received().map(data);
       assert.deepEqual([left?.previous?.status, left?.after?.status], ['Warm', 'Cold']);
+      for (const [mode, { url }] of [
+        ['enters', entering],
+        ['leaves', leaving],
+      ] as const) {
+        const { json } = await instance().call(`GET ${url}/deliveries`, { key: full });
+        const [skipped] = (json.data as readonly { readonly request: string }[]).filter(
+          ({ request }) => !request.startsWith('POST'),
+        );
+        assert.equal(
+          skipped?.request,
+          `Not sent: the record is not one that ${mode} the filter by this change.`,
+        );
+      }
     });
 
     test('transitions and moves cannot reveal hidden fields and records', async () => {
@@ -301,7 +314,10 @@ onBothDrivers(
       const transitions = { status: { from: ['New'], to: ['Done'] } };
       const text = JSON.stringify(transitions);
       const filter = 'status=New';
-      const options = ['--filter', filter, '--filter-when', 'leaves', '--format', 'cloudevents'];
+      const options = [
+        ...['--filter', filter, '--filter-when', 'leaves', '--format', 'cloudevents'],
+        ...['--actions', 'update', '--batch-events', '7', '--batch-wait', '9'],
+      ];
       const create = (...args: string[]) => {
         const url = `${receiver.url}/${fresh('hook')}`;
         const required = ['--org', 'acme', '--resources', 'jobs', '--profile', 'administrator'];
@@ -309,6 +325,10 @@ onBothDrivers(
       };
       const { json } = await create(...options, '--transitions', text);
       const created = await instance().call(`GET ${path}/${json.id}`, { key: full });
+      assert.deepEqual(
+        [created.json.actions, created.json.batch],
+        [['update'], { max_events: 7, max_wait_seconds: 9 }],
+      );
       const admin = await signIn(instance(), administratorOf(acme));
       const page = '/setup/o/acme/events/add';
       const answer = await admin.submit(page, page, {

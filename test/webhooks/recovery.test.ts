@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { type RawBuilder, sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -236,6 +237,31 @@ onBothDrivers(
       }
     });
 
+    test('a failure does not shorten a pause that an earlier response has requested', async () => {
+      const { id, at, queued, set, resume, tries, deliveryOf } = await subscribe();
+      const [first, second] = [await queued(), await queued()];
+      const { promise, resolve } = Promise.withResolvers<void>();
+      receiver.behave(at, async (response, { event }) => {
+        if (event.data.id === second) await promise;
+        const isFirst = event.data.id === first;
+        response.writeHead(isFirst ? 503 : 500, isFirst ? { 'retry-after': '3600' } : {}).end();
+      });
+      // The next attempts are due only in half an hour.
+      for (const lead of [first, second]) await set(lead, sql`attempts = 11`);
+      await set(first, sql`next_at = now() + interval '1 hour'`);
+      await resume();
+      await until(async () => tries(second) === 1, 'be sent');
+      await set(first, sql`next_at = now()`);
+      await until(async () => ((await deliveryOf(first))?.error ?? '') !== '', 'fail');
+      resolve();
+      await until(async () => ((await deliveryOf(second))?.error ?? '') !== '', 'fail, too');
+      const [subscription] = await execute(
+        sql`select failures, paused_until > now() + interval '30 minutes' as "isPaused"
+          from crm_event_subscriptions where id = ${id}::bigint`,
+      );
+      assert.deepEqual(subscription, { failures: 2, isPaused: true });
+    });
+
     describe('a response', () => {
       for (const [status, outcome, state] of [
         [200, 'done', 'on'],
@@ -251,15 +277,22 @@ onBothDrivers(
           const { id, at, queued, resume, deliveryOf } = await subscribe();
           receiver.behave(at, status);
           const lead = await queued();
-          await resume();
-          await until(async () => {
-            const delivery = await deliveryOf(lead);
-            return delivery?.status === 'done' || (delivery?.error ?? '') !== '';
-          }, 'be answered');
+          const lines = await logged(async () => {
+            await resume();
+            await until(async () => {
+              const delivery = await deliveryOf(lead);
+              return delivery?.status === 'done' || (delivery?.error ?? '') !== '';
+            }, 'be answered');
+          });
           const delivery = await deliveryOf(lead);
           const error = outcome === 'done' ? '' : `the receiver responded with ${status}`;
           assert.deepEqual([delivery?.status, delivery?.error], [outcome, error]);
           assert.equal((await instance().call(`GET ${path}/${id}`, { key })).json.state, state);
+          const notices = lines.filter(({ msg }) => msg === 'event subscription disabled');
+          assert.deepEqual(
+            notices.map(({ organization, subscription, reason }) => [organization, subscription, reason]),
+            state === 'gone' ? [[acme.id, String(id), error]] : [],
+          );
         });
       }
     });

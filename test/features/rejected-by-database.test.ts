@@ -4,9 +4,11 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { leadgenBody } from '../support/channels.ts';
 import { type Answer, type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
-import { settingsFile } from '../support/partners.ts';
+import { deliver, inboxOf, integrate, settingsFile } from '../support/partners.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
@@ -33,6 +35,7 @@ const rules = [
   `create function leads_before() returns trigger language plpgsql as $$ begin
      if new.company like '%no before%' then raise exception 'company % is on the list', new.company; end if;
      if new.company = 'skipped' then return null; end if;
+     if new.meta_leadgen_id = '666000' then raise exception 'lead % is on the list', new.meta_leadgen_id; end if;
      return new; end $$`,
   'create trigger leads_before before insert or update on leads for each row execute function leads_before()',
   `create function leads_after() returns trigger language plpgsql as $$ begin
@@ -250,6 +253,25 @@ onBothDrivers(
         [again.status, again.json.duplicate],
         [200, undefined],
         'the first attempt left nothing behind',
+      );
+    });
+
+    test('an event of a channel becomes a dead letter at its first attempt, and the log contains the reason', async () => {
+      const page = await integrate(instance(), alpha, 'meta-lead-ads');
+      const item = async () => (await inboxOf(instance(), page))[0];
+      const lines = await logged(async () => {
+        assert.equal((await deliver(instance(), page, leadgenBody({ leadgen: '"666000"' }))).status, 200);
+        await until(async () => ((await item())?.error ?? '') !== '', 'be rejected');
+      });
+      const { id, status, attempts, error } = (await item()) ?? assert.fail();
+      assert.deepEqual(
+        [status, Number(attempts), error],
+        ['dead', 1, 'The database rejected the record: leads_before'],
+      );
+      const entries = lines.filter(({ msg }) => msg === 'the database rejected a write');
+      assert.deepEqual(
+        entries.map(({ request_id, reason }) => [request_id, reason]),
+        [[`inbox-${id}`, 'lead 666000 is on the list']],
       );
     });
   },

@@ -207,6 +207,9 @@ test('conditions that a URL cannot contain are not converted', () => {
     { all: [one, { not: one }] },
     { all: [one, one] },
     { field: 'label', op: 'eq', value: '' },
+    { field: 'label', op: 'in', value: ['a', ''] },
+    { field: 'label', op: 'in', value: [] },
+    { field: 'label', op: 'eq', value: null },
   ])
     assert.equal(fromQuery({ where }), undefined);
   assert.equal(
@@ -214,4 +217,8 @@ test('conditions that a URL cannot contain are not converted', () => {
     'size=1&size%5Bgt%5D=1',
   );
   assert.deepEqual(toQuery('https://crm.example/api/v1/items?page=2&size=&trashed=true&q=a'), { q: 'a' });
+  assert.deepEqual(toQuery('?label=&label=b&sort=-size&sort=label&org=a&cursor=c'), {
+    where: { field: 'label', op: 'eq', value: 'b' },
+    sort: '-size,label',
+  });
 });

@@ -26,6 +26,7 @@ fields:
   mobile: { type: string, format: phone, group: private }
   email: { type: string, lookup: caseless }
   note: { type: string }
+  pin: { type: string, sensitive: true }
 sort: { by: id }
 filters: [name]
 scopes:
@@ -119,7 +120,8 @@ onBothDrivers(
 
     test('only messages from phone numbers to the organization match', async () => {
       const digits = '15550107002';
-      const id = await create({ name: 'Ben', phone: `+${digits}` });
+      // Both fields contain the same number.
+      const id = await create({ name: 'Ben', phone: `+${digits}`, mobile: '+1 555 010 7002' });
       const other = await instance().organization('other');
       const added = async (provider: string, organization = acme) =>
         (await integrate(instance(), organization, provider)).id;
@@ -129,11 +131,20 @@ onBothDrivers(
       const twilio = await added('twilio');
       await receive(
         twilio,
-        [`messenger:${digits}`, `+${digits}0`, digits.slice(1), '', `whatsapp:+${digits}`, `00${digits}`],
-        ['an ID', 'another number', 'a shorter number', 'nobody', 'WhatsApp', 'SMS'],
+        [
+          `messenger:${digits}`,
+          `+${digits}0`,
+          digits.slice(1),
+          '',
+          '(-)',
+          `whatsapp:+${digits}`,
+          `00${digits}`,
+        ],
+        ['an ID', 'another number', 'a shorter number', 'nobody', 'punctuation', 'WhatsApp', 'SMS'],
       );
       assert.deepEqual(messagesIn(await page(id)), ['SMS', 'WhatsApp']);
-      assert.deepEqual(messagesIn(await page(await create({ name: 'Nobody' }))), []);
+      assert.deepEqual(messagesIn(await page(await create({ name: 'Nobody', email: 'none' }))), []);
+      assert.deepEqual(messagesIn(await page(await create({ name: 'Not an address', email: digits }))), []);
       const long = `+${digits}${'0'.repeat(3000)}`;
       await receive(twilio, [long], ['a long number']);
       assert.deepEqual(
@@ -207,8 +218,13 @@ onBothDrivers(
     test('a long message is truncated', async () => {
       const id = await create({ name: 'Ed', phone: '+15550107006' });
       const { id: integration } = await integrate(instance(), acme, 'whatsapp');
-      await receive(integration, ['15550107006'], ['ä'.repeat(5000)]);
-      assert.deepEqual(messagesIn(await page(id)), [`${'ä'.repeat(4000)}…`]);
+      const texts = ['ä'.repeat(5000), 'ö'.repeat(4001), 'ü'.repeat(4000)];
+      await receive(integration, ['15550107006', '15550107006', '15550107006'], texts);
+      assert.deepEqual(messagesIn(await page(id)), [
+        'ü'.repeat(4000),
+        `${'ö'.repeat(4000)}…`,
+        `${'ä'.repeat(4000)}…`,
+      ]);
     });
 
     test('pages contain every entry once, also if many have the same time', async () => {
@@ -317,8 +333,7 @@ onBothDrivers(
     const create = async (name: string): Promise<string> =>
       String((await call('POST /api/v1/callers', { name })).json.id);
     const change = (id: string, name: string) => call(`PATCH /api/v1/callers/${id}`, { name });
-    const subscribe = async (behaviour: Behaviour, body: object = {}) => {
-      const path = `/${fresh('hook')}`;
+    const subscribe = async (behaviour: Behaviour, body: object = {}, path = `/${fresh('hook')}`) => {
       receiver.behave(path, behaviour);
       const url = `${receiver.url}${path}?token=secret`;
       receiver.behave(`${path}?token=secret`, behaviour);
@@ -371,6 +386,17 @@ onBothDrivers(
       assert.match((await page(id)).text, /<span class="badge state bad">Failed</);
       await call(`DELETE /events/subscriptions/${hook.id}`);
       await showsFirst(id, 'Created');
+    });
+
+    test('a sent record contains no sensitive fields, and the URL of its receiver is truncated', async () => {
+      const path = `/${fresh('hook')}/${'a'.repeat(100)}`;
+      const hook = await subscribe(204, {}, path);
+      const { json } = await call('POST /api/v1/callers', { name: 'Ada', pin: 'the number of a card' });
+      await showsFirst(String(json.id), `Event sent to ${hook.name.slice(0, 80)}… Delivered`, 'Created');
+      const [sent, ...others] = receiver.at(`${path}?token=secret`);
+      assert.deepEqual(others, []);
+      assert.equal(sent?.event.data.record?.name, 'Ada');
+      assert.doesNotMatch(sent?.text ?? '', /the number of a card|"pin"/);
     });
 
     test('an event that was not sent does not say so', async () => {

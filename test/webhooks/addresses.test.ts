@@ -12,7 +12,14 @@ import {
 } from '../../engine/addresses.ts';
 import { reasonSentence } from '../../webhooks/queue/reasons.ts';
 import { defaults } from '../../webhooks/settings/settings.ts';
-import { bodyStart, maxBytes, maxStoredBytes, poster } from '../../webhooks/subscriptions/post.ts';
+import { deliveryQueue } from '../../webhooks/subscriptions/deliveries.ts';
+import {
+  bodyStart,
+  maxBytes,
+  maxStoredBytes,
+  poster,
+  requestTimeoutMs,
+} from '../../webhooks/subscriptions/post.ts';
 import { type DeliveryReason, deliveryReasons } from '../../webhooks/subscriptions/reasons.ts';
 import { until } from '../support/process.ts';
 import { patienceMs } from '../support/promised.ts';
@@ -162,6 +169,9 @@ describe('URLs rejected before DNS resolution', () => {
     assert.ok(!isPublic('nothing') && !isPublic(''));
   });
 });
+
+test('another node does not claim a delivery while its request is in progress', () =>
+  assert.ok(deliveryQueue.leaseSeconds * 1000 >= 2 * requestTimeoutMs));
 
 describe('host names', () => {
   let server: Server;

@@ -191,6 +191,15 @@ onBothDrivers(
         [...new Map(received().map((request) => [idOf(request), elementsOf(request).length])).values()],
         [3, 3, 3, 3, 3, 1],
       );
+      // No batch is created during a pause, so that the next one can contain more events.
+      await execute(
+        sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${id}::bigint`,
+      );
+      await queue(1, 17);
+      await collect(id, 1);
+      await age(id);
+      await considered(3);
+      assert.equal(await collected(id), 1);
     });
 
     if (driver === 'postgresql')

@@ -205,6 +205,7 @@ onBothDrivers(
         const item = await delivered(instance(), acme.id, page.id, { payload });
         const { text } = await admin.get(`/setup/o/acme/deliveries/item?id=${item}`);
         assert.equal(/x{9,}[^<]*|y{9,}[^<]*/.exec(text)?.[0].trimEnd(), expected);
+        assert.ok(text.includes(`href="/setup/o/acme/integrations/integration?id&#x3D;${page.id}"`), text);
       }
     });
 

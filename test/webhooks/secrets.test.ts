@@ -66,10 +66,35 @@ onBothDrivers(
           sealed: await sealedWith(old).seal(`app of ${person.id}`),
           step: 0,
         });
+      const { id: profile_id } = await tables()
+        .selectFrom('crm_profiles')
+        .select('id')
+        .where('organization_id', '=', acme.id)
+        .limit(1)
+        .executeTakeFirstOrThrow();
+      const subscription = await tables()
+        .insertInto('crm_event_subscriptions')
+        .values({
+          ...{ organization_id: acme.id, profile_id, url: 'https://a.example/', actions: '', filter: '' },
+          ...{ state: 'off', failing_since: null, epoch: '', transaction: '1', ledger_id: '0' },
+          secret: await sealedWith(old).seal('signing secret'),
+          previous_secret: await sealedWith(old).seal('previous signing secret'),
+        })
+        .returning('id')
+        .executeTakeFirstOrThrow();
       const node = await secondNode(instance(), { authSecrets: [young, old] });
       await node.close();
       const opened = await open(id, young);
       assert.deepEqual([opened?.secret, opened?.token], [secret, token]);
+      const signing = await tables()
+        .selectFrom('crm_event_subscriptions')
+        .select(['secret', 'previous_secret'])
+        .where('id', '=', subscription.id)
+        .executeTakeFirstOrThrow();
+      assert.deepEqual(
+        await Promise.all([signing.secret, signing.previous_secret].map(sealedWith(young).open)),
+        ['signing secret', 'previous signing secret'],
+      );
       await assert.rejects(open(id, old), /AUTH_SECRETS has changed/);
       const apps = await tables().selectFrom('crm_totps').select('secret').orderBy('user_id').execute();
       assert.deepEqual(

@@ -40,7 +40,7 @@ const file = settingsFile(
     },
     messaging: { [organization]: { sender: 'log' } },
     graph: { base_url: graph.url },
-    public_url: publicUrl,
+    public_url: `${publicUrl}/`,
   },
   { ...variables, INBOUND_SECRET: 'the inbound secret', AUTH_SECRETS: 'x'.repeat(40), LOG_LEVEL: 'fatal' },
 );
@@ -260,6 +260,8 @@ for (const driver of drivers) {
       await simulated('inbound-leads', environment, steps);
       const { arrived } = await simulated('stripe-payment', environment, steps);
       assert.deepEqual(arrived, { matched: 1, unmatched: 0 });
+      const opened = await rowsApart(environment, 'select amount::text, description from opportunities');
+      assert.deepEqual(opened, [['123.45', 'Paid in EUR.']], 'minor units are converted');
     });
 
     test('text output with selected steps, in the standard order', async () => {

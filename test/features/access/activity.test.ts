@@ -4,6 +4,7 @@ import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../../engine/tables/handle.ts';
 import { sentenceOf } from '../../../plugins/admin-ui/activity/sentences.ts';
+import { runCommand } from '../../support/command-line.ts';
 import {
   administratorOf,
   formsOf,
@@ -374,6 +375,16 @@ onBothDrivers(
       const other = await instance().organization('other');
       const admin = await signIn(instance(), administratorOf(other));
       assert.match(readable((await admin.get('/setup/o/other/activity')).text), /disabled in .*AUDIT=false/);
+    });
+
+    test('event subscriptions cannot be created with a command, and their page says why', async () => {
+      const third = await instance().organization('third');
+      const message = 'Events require the change log, which is disabled (AUDIT=false).';
+      const create =
+        'subscription create https://a.example/ --org third --resources leads --profile administrator';
+      await assert.rejects(runCommand(instance(), create.split(' ')), { message });
+      const admin = await signIn(instance(), administratorOf(third));
+      assert.ok(readable((await admin.get('/setup/o/third/events')).text).includes(message));
     });
   },
   { environment: { AUDIT: 'false' } },

@@ -30,7 +30,7 @@ const visits: ModuleCode = {
             day: { type: 'string', format: 'date' },
             note: { type: 'string' },
             places: { type: 'array', items: { type: 'string' } },
-            size: { enum: ['small', 'large'], title: 'How large', description: 'The size of the room.' },
+            size: { enum: ['2', '10'], title: 'How large', description: 'The size of the room.' },
           },
           required: ['kind', 'urgent'],
           additionalProperties: false,
@@ -126,7 +126,7 @@ onBothDrivers(
         'input.day': '2026-03-01',
         'input.note': ' ',
         'input.places': '["a", "b"]',
-        'input.size': 'large',
+        'input.size': '10',
       };
       const done = await admin.submit(path, path, fields);
       assert.equal(done.status, 303, problemOf(done));
@@ -137,7 +137,7 @@ onBothDrivers(
         people: 3,
         day: '2026-03-01',
         places: ['a', 'b'],
-        size: 'large',
+        size: '10',
       };
       assert.deepEqual(received.splice(0), [expected]);
       const invalid = await admin.submit(path, path, { ...fields, 'input.places': 'a, b' });
@@ -152,7 +152,7 @@ onBothDrivers(
       );
       assert.match(
         invalid.text,
-        /<label for="in-input\.size">How large<[^>]*><select id="in-input\.size"(?![^>]* required)[^>]*><option value="">–<\/option><option value="small">small<\/option><option value="large" selected>/,
+        /<label for="in-input\.size">How large<[^>]*><select id="in-input\.size"(?![^>]* required)[^>]*><option value="">–<\/option><option value="2">2<\/option><option value="10" selected>/,
       );
       assert.match(invalid.text, /id="notes-input\.size"><p>The size of the room\.</);
       assert.match(invalid.text, /<option value="visit" selected>/);

@@ -340,6 +340,8 @@ for (const driver of drivers) {
       const tables = tablesOf(instance.database);
       const idOf = async () => String((await register({ redirect_uris: [callback] })).json.client_id);
       const [allowed, other] = [await idOf(), await idOf()];
+      const unnamed = await register({ redirect_uris: [callback], client_name: ' ' });
+      assert.deepEqual([unnamed.status, Object.hasOwn(unnamed.json, 'client_name')], [201, false]);
       const { answer } = await openConsent(instance, browser, allowed);
       assert.doesNotMatch(readable(answer.text), /It calls itself/);
       await connect(instance, browser, allowed);

@@ -264,6 +264,13 @@ for (const driver of drivers) {
       const person = await makePerson(instance, [{ organization: acme }, { organization: beta }]);
       const browser = await signIn(instance, person);
       const { answer } = await openConsent(instance, browser, client);
+      const [, options = ''] =
+        /<select[^>]* name="organization"[^>]*>(.*?)<\/select>/s.exec(answer.text) ?? [];
+      assert.deepEqual(
+        [...options.matchAll(/value="([^"]*)"/g)].map(([, slug]) => slug),
+        ['acme', 'beta'],
+      );
+      assert.doesNotMatch(answer.text, / name="(?:profile|access|expires)"/);
       const next = await decide(browser, answer, { step: 'organization', organization: 'beta' });
       assert.equal(next.status, 200, problemOf(next));
       const code = returned(await decide(browser, next)).get('code') ?? '';

@@ -462,7 +462,7 @@ export const errorEntries = {
       const hint = allowed.length === 0 ? 'No other value is allowed' : `Allowed: ${allowed.join(', ')}`;
       const text =
         previous === undefined
-          ? `${field} of a new record cannot be ${nameOf(value)}`
+          ? `${field} of a new record cannot be ${value === undefined ? 'empty' : nameOf(value)}`
           : `${field} cannot change from ${nameOf(previous.value)} to ${nameOf(value)}`;
       const reason: IssueReason = {
         ...{ kind: 'transition', value, allowed, isNew: previous === undefined },

@@ -762,7 +762,7 @@ onBothDrivers(
       assert.match(
         (await admin.get(`${data}/leads/export?q=negative`)).text,
         /,-5,/,
-        'a number is no formula',
+        'a number is not a formula',
       );
       const page = `${data}/accounts/import`;
       const content = Buffer.from('name\nTwice').toString('base64');

@@ -111,7 +111,7 @@ test('messages explain the cause, with singular and plural numbers', () => {
     [errors.locked('sales_order'), 'This sales order is locked and cannot be changed'],
     [
       errors.invalidTransition('a', undefined, undefined, []),
-      'a of a new record cannot be no value. No other value is allowed',
+      'a of a new record cannot be empty. No other value is allowed',
     ],
     [
       errors.invalidTransition('a', { value: undefined }, 'b', ['c', 'd']),

@@ -110,6 +110,18 @@ onBothDrivers(
         ],
       );
       assert.ok(lines.every(({ existing_id: id }) => typeof id === 'number'));
+      // The same applies to each of the other unique fields, alone and together.
+      const account = await instance().call('POST /api/v1/accounts', { key: acme.key, body: {} });
+      const account_id = account.json.id;
+      for (const values of [{ code: 900 }, { account_id, since: '2026-03-01' }]) {
+        const start = JSON.stringify(values).length;
+        const twice = [1, 2].map((number) => ({ email: `${start}-${number}@x`, ...values }));
+        const second = await load('', ...twice);
+        assert.deepEqual(
+          [second.counts, second.lines.map(({ line, code }) => [line, code])],
+          [[1, 0, 1], [[2, 'duplicate']]],
+        );
+      }
     });
 
     test('dry runs and on_error=stop detect duplicates', async () => {

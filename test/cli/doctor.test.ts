@@ -128,12 +128,12 @@ const faultyRows = [
   `insert into crm_api_keys (organization_id, public_id, secret_hash, last_four, name, profile_id, expires_at, last_used_at)
    select organization_id, 'x', 'x', 'abcd', 'Website', id, now() + interval '3 days', now() from crm_profiles where name = 'some'`,
   `insert into crm_integrations (organization_id, provider, name, endpoint, verify_token_hash, secret, token)
-   select id, 'telegram', 'Bot', 'x', 'x', 'sealed with another', '' from crm_organizations where slug = 'acme'`,
+   select id, 'telegram', 'Bot', 'x', 'x', '', 'sealed with another' from crm_organizations where slug = 'acme'`,
   `insert into crm_inbox (organization_id, integration_id, event_id, payload, status, next_at)
    select organization_id, id, n::text, '', case when n < 3 then 'dead' else 'waiting' end, now() - interval '1 hour'
    from crm_integrations, generate_series(1, 3) n`,
-  `insert into crm_event_subscriptions (organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, failures, failing_since, state)
-   select organization_id, id, url, '', '', '', '', '1', 0, 7, now() - interval '1 hour', state from crm_profiles,
+  `insert into crm_event_subscriptions (organization_id, profile_id, url, actions, filter, secret, previous_secret, epoch, transaction, ledger_id, failures, failing_since, state)
+   select organization_id, id, url, '', '', '', case state when 'on' then 'sealed with another' else '' end, '', '1', 0, 7, now() - interval '1 hour', state from crm_profiles,
      (values ('https://hooks.example/with-a-secret', 'on'), ('https://gone.example/', 'gone'), ('https://failed.example/', 'failed')) v (url, state) where name = 'some'`,
   `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status)
    select organization_id, id, 'x', '', 'test', 'dead' from crm_event_subscriptions where state = 'on'`,
@@ -218,6 +218,10 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   [
     'a stored secret that cannot be decrypted',
     /^organization acme: the secrets of integration 1 cannot be decrypted with any of AUTH_SECRETS\. Add the previous secret/,
+  ],
+  [
+    'a previous signing secret that cannot be decrypted',
+    /^organization acme: the secrets of event subscription \d+ cannot be decrypted with any of AUTH_SECRETS\. .* "crm subscription rotate"/,
   ],
   [
     'dead inbox items',

@@ -428,6 +428,10 @@ describe('invalid input in the admin UI', () => {
     ],
     'delivery: an invalid ID replayed': [() => at('deliveries', 'replay', { id: '-1' }), gone],
     'delivery: an ID out of range replayed': [() => at('deliveries', 'replay', { id: '9'.repeat(30) }), gone],
+    'delivery: all of an invalid integration replayed': [
+      () => at('deliveries', 'replay-all', { owner: "1' or '1'='1" }),
+      'this item no longer exists',
+    ],
 
     'password: the repetition differs': [
       () => password({ again: 'another passwort' }),

@@ -7,10 +7,12 @@ import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { parse } from 'yaml';
 import { type AdminListener, startAdminListener } from '../../app/serve/listen.ts';
+import { connections } from '../../engine/database/limits.ts';
 import { openProbe, type Probe } from '../../engine/database/probe.ts';
 import { HttpError } from '../../engine/errors.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { callMeter } from '../../plugins/hooks/metrics.ts';
+import { exposition } from '../../plugins/operations/monitoring/exposition.ts';
 import { aggregateFamilies, familyReader } from '../../plugins/operations/monitoring/families.ts';
 import { countsOf, readinessOf } from '../../plugins/operations/monitoring/index.ts';
 import { drivers, type Instance, type Organization, send, startInstance } from '../support/instance.ts';
@@ -158,6 +160,17 @@ for (const driver of drivers) {
       assert.deepEqual(ofStreams(await scrape(), 'crm_statements_running'), [[undefined, 0]]);
     });
 
+    test('responses: bytes that clients have not read yet', async () => {
+      const { hold } = instance.database;
+      const bytes = async () => samplesOf(await scrape(), 'crm_response_buffer_bytes')[0]?.value;
+      const before = Number(await bytes());
+      const [first, second] = [hold(acme.id, 1_000_000), hold(acme.id, 2_000_000)];
+      assert.equal(await bytes(), before + 3_000_000);
+      first();
+      second();
+      assert.equal(await bytes(), before);
+    });
+
     test('queues: waiting items, the oldest one and dead letters, without the age of items in disabled integrations', async () => {
       const { id } = await integrate(instance, acme, 'telegram');
       const off = await integrate(instance, acme, 'telegram');
@@ -202,6 +215,36 @@ for (const driver of drivers) {
       assert.deepEqual(await values(), [[2000.5], [123456], [0]]);
     });
 
+    test('readiness names missing migrations, and the code of a failure, but no message of the driver', async () => {
+      const checksOf = async (migrations: readonly string[]) => {
+        const settingsProblem = () => 'a secret in config.yaml';
+        const subjects = { probe: probe ?? assert.fail(), migrations, settingsProblem };
+        const read = async () => (await readinessOf({ ...subjects, isDraining: () => true })()).checks;
+        let checks = await read();
+        // On a busy machine, the database can take longer than a second.
+        await until(async () => {
+          if (checks.database?.startsWith('no response')) checks = await read();
+          return !checks.database?.startsWith('no response');
+        }, 'the database to respond');
+        assert.deepEqual(
+          [checks.configuration, checks.draining],
+          ['the last change was rejected; see the log', 'stopping'],
+        );
+        return [checks.database, checks.migrations];
+      };
+      // Instances of tests have no table of migrations.
+      assert.deepEqual(await checksOf(['a']), ['42P01', 'unknown']);
+      const tables = tablesOf(instance.database);
+      await sql`create table crm_migrations as values ('a'), ('b'), ('c')`.execute(tables);
+      await sql`alter table crm_migrations rename column column1 to name`.execute(tables);
+      try {
+        assert.deepEqual(await checksOf(['c', 'a']), [undefined, undefined]);
+        assert.deepEqual(await checksOf(['d', 'a', 'e']), [undefined, 'missing: d, e']);
+      } finally {
+        await sql`drop table crm_migrations`.execute(tables);
+      }
+    });
+
     test('caches, connections, the event loop, the disk, processes and build information', async () => {
       const text = await scrape();
       const gaugeOf = (name: string) => samplesOf(text, name)[0]?.value ?? assert.fail(name);
@@ -215,6 +258,15 @@ for (const driver of drivers) {
       const expected = driver === 'postgresql' ? ['lists', 'records', 'shared', 'writes'] : [];
       assert.deepEqual([...pools].sort(), expected);
       assert.equal(sumOf(samplesOf(text, 'crm_database_connections')) > 0, driver === 'postgresql');
+      const { lists, records } = connections(instance.config.pool);
+      const limits = samplesOf(text, 'crm_database_connections_limit');
+      for (const [pool, limit] of Object.entries({ lists, records }))
+        assert.equal(
+          limits.find(({ labels }) => labels.pool === pool)?.value,
+          driver === 'postgresql' ? limit : undefined,
+          pool,
+        );
+      assert.equal(gaugeOf('crm_response_buffer_limit_bytes'), instance.config.responseBytes);
       assert.ok(sumOf(samplesOf(text, 'process_resident_memory_bytes')) > 1e7);
       assert.equal(samplesOf(text, 'nodejs_eventloop_lag_max_seconds').length, 1);
       const [info] = samplesOf(text, 'crm_build_info');
@@ -304,6 +356,31 @@ test('nothing is measured without ADMIN_PORT', async () => {
   const instance = await startInstance(drivers[0] ?? 'embedded');
   assert.equal(instance.app.collectMetrics, undefined);
   await instance.close();
+});
+
+test('the checks, the replicas and the processes are metrics', async () => {
+  const ok = { database: undefined, migrations: undefined, configuration: undefined, draining: undefined };
+  const { text } = await exposition(
+    {
+      checks: { ...ok, migrations: 'missing: a' },
+      replicas: { one: null, two: 'does not respond' },
+      workers: { serving: 1, of: 3 },
+    },
+    [],
+  );
+  const valuesOf = (name: string) =>
+    samplesOf(text, name).map(({ labels, value }) => [...Object.values(labels), value]);
+  assert.deepEqual(valuesOf('crm_ready'), [
+    ['database', 1],
+    ['migrations', 0],
+    ['configuration', 1],
+    ['draining', 1],
+  ]);
+  assert.deepEqual(valuesOf('crm_replica_used'), [
+    ['one', 1],
+    ['two', 0],
+  ]);
+  assert.deepEqual([valuesOf('crm_workers'), valuesOf('crm_workers_serving')], [[[3]], [[1]]]);
 });
 
 test('metrics that cannot be read are omitted, and concurrent requests share one read', async () => {

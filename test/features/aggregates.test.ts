@@ -252,6 +252,11 @@ onBothDrivers(
       );
       assert.equal(await groups('group_by=stage&having[count()][gt]=1'), '{"stage":"New","count()":2}');
       assert.equal(
+        await groups('group_by=stage&having[count()][gt]=1&having[count()][lt]='),
+        '{"stage":"New","count()":2}',
+        'an empty value is not a condition',
+      );
+      assert.equal(
         await groups('group_by=stage&having[count()][lte]=1'),
         '{"stage":"","count()":1},{"stage":"Lost","count()":1}',
       );
@@ -402,6 +407,12 @@ onBothDrivers(
         ['stage[gt]=x', 'stage[gt] is not a filter of this list. Available filters: stage[eq], stage[ne]'],
       ] as const)
         test(query, async () => assert.equal(await rejection(query), message));
+
+      test('conditions on measures, of which at most five are named', async () => {
+        const query = Array.from({ length: 6 }, (_, index) => `having[sum(x${index})][gt]=1`).join('&');
+        const { status, json } = await get(`deals/aggregate?${query}`);
+        assert.deepEqual([status, (json.fields as readonly unknown[]).length], [400, 5]);
+      });
 
       test('unknown parameters in strict mode', async () => {
         const call = { headers: { prefer: 'handling=strict' } };

@@ -249,14 +249,27 @@ onBothDrivers(
         Array.from({ length: 45 }, (_, index) => `n${45 - index}`),
       );
       const elsewhere = await make('family', { name: 'elsewhere' });
-      for (const path of [
-        `${elsewhere}/history?cursor=${cursor}`,
-        `${id}/history?cursor=${cursor}x`,
-        `${id}/history?cursor=?`,
-      ]) {
-        const answer = await instance().call(`GET /api/v1/family/${path}`, { key: acme.key });
+      for (const [path, key] of [
+        [`family/${elsewhere}/history?cursor=${cursor}`, acme.key],
+        [`vaults/${id}/history?cursor=${cursor}`, acme.key],
+        [`family/${id}/history?cursor=${cursor}`, other.key],
+        [`family/${id}/history?cursor=${cursor}x`, acme.key],
+        [`family/${id}/history?cursor=?`, acme.key],
+        [`family/${id}/history?cursor=${cursor}&cursor=${cursor}`, acme.key],
+      ] as const) {
+        const answer = await instance().call(`GET /api/v1/${path}`, { key });
         assert.equal(answer.status, 400, path);
       }
+      const strict = (query: string) =>
+        instance().call(`GET /api/v1/family/${id}/history?${query}`, {
+          headers: { authorization: `Bearer ${acme.key}`, prefer: 'handling=strict' },
+        });
+      assert.equal((await strict(`cursor=${cursor}`)).status, 200);
+      const unknown = await strict('page=2');
+      assert.deepEqual(
+        [unknown.status, unknown.json.error],
+        [400, 'page is not a parameter of this operation'],
+      );
     });
 
     test('the page after the last change to a deleted record is empty', async () => {

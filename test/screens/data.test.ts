@@ -473,6 +473,17 @@ onBothDrivers(
         await account(`${name} (${plain})`),
         `This could be ID ${plain} or a record named "${name} (${plain})". Type only the ID.`,
       );
+      const kept = await refer(plain);
+      assert.ok(typeof kept !== 'string');
+      const edit = `${data}/contacts/${kept.id}/edit`;
+      assert.equal(formOf(await admin.get(edit)).values.account_id, `${name} (${plain})`);
+      await follow(admin, await fill(admin, edit, { title: 'Chief' }));
+      const chief = await read('contacts', kept.id);
+      assert.deepEqual(
+        [String(chief.account_id), chief.title],
+        [plain, 'Chief'],
+        'an unchanged reference is kept, even if its text is ambiguous',
+      );
 
       const made = await refer(other);
       assert.ok(typeof made !== 'string');

@@ -101,6 +101,10 @@ test('errors of the API have German messages with their parameters', () => {
     [errors.mergeNotUndoable({ kind: 'missingReference' }), /: Ein Datensatz, auf den der andere verweist/],
     // Errors that cannot appear on pages have a message by status.
     [errors.filterRequired(), 'Die Anfrage ist ungültig.'],
+    [
+      errors.moduleFailed('billing', 'a hook', 'it threw'),
+      'Es ist ein Fehler aufgetreten. Versuchen Sie es später erneut.',
+    ],
     [errors.sendFailed(undefined), 'Es ist ein Fehler aufgetreten. Versuchen Sie es später erneut.'],
   ] as const;
   for (const [error, message] of messages) {

@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import type pg from 'pg';
+import pg from 'pg';
 import { readConfig } from '../../app/config.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
+import { sharePools } from '../../engine/database/pool-sharing.ts';
 import { RequestScope, runInRequest } from '../../engine/database/requests.ts';
 import { drivers, postgresServer } from '../support/instance.ts';
 import { connected, makeDatabase } from '../support/postgres.ts';
@@ -15,6 +16,9 @@ import { until } from '../support/process.ts';
 import { patient } from '../support/promised.ts';
 
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
+
+/** Maximum time that a pool tries to connect, in milliseconds. */
+const connectMs = 60_000;
 
 /** Request code of a cancel request, after its length, and the size of both. */
 const [cancelCode, headSize] = [80_877_102, 8];
@@ -238,6 +242,29 @@ suite('a connection attempt', () => {
       await database.close();
       await drop();
       await connected(await postgresServer(), (client) => client.query(`drop role ${role}`));
+    }
+  });
+
+  test('that the server rejects closes an idle connection of the other pool, which may have too many', async () => {
+    const role = 'sharing_role';
+    const server = await postgresServer();
+    await connected(server, (client) =>
+      client.query(`create role ${role} login password 'secret' connection limit 2`),
+    );
+    const address = new URL(server);
+    Object.assign(address, { username: role, password: 'secret' });
+    // Idle connections close only if a pool gives them up.
+    const makePool = () => new pg.Pool({ connectionString: address.href, max: 2, idleTimeoutMillis: 0 });
+    const [records, lists] = [makePool(), makePool()];
+    sharePools({ records, lists, otherConnections: [], timeoutMs: connectMs });
+    try {
+      for (const client of await Promise.all([lists.connect(), lists.connect()])) client.release();
+      assert.equal(lists.totalCount, 2);
+      (await records.connect()).release();
+      assert.deepEqual([records.totalCount, lists.totalCount], [1, 1]);
+    } finally {
+      await Promise.all([records.end(), lists.end()]);
+      await connected(server, (client) => client.query(`drop role ${role}`));
     }
   });
 });

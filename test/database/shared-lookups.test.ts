@@ -22,6 +22,12 @@ test('a coalesced run is not cancelled when the client of its first caller disco
   assert.equal(await runInRequest(new RequestScope(() => '1'), run), undefined);
 });
 
+test('a cached lookup is not cancelled when the client of its first caller disconnects', async () => {
+  const lookups = ttlCache('test_disconnected', async () => ({ request: cancellingRequest() }));
+  const first = new RequestScope(() => '1');
+  assert.deepEqual(await runInRequest(first, async () => lookups.get('a')), { request: undefined });
+});
+
 test('a coalesced call never receives a result that was computed before it', async () => {
   const runs: ((result: string) => void)[] = [];
   const call = coalesce(() => new Promise<string>((resolve) => runs.push(resolve)));

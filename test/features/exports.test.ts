@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { before, describe, test } from 'node:test';
 import { parse } from 'csv-parse/sync';
 import fastify from 'fastify';
 import { authorize } from '../../engine/http/index.ts';
-import { everyGrant } from '../../engine/records/index.ts';
+import { commandCaller, everyGrant, exportStream } from '../../engine/records/index.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey, setGrants } from '../support/limited.ts';
 import { activityOf } from '../support/people.ts';
@@ -242,6 +243,23 @@ onBothDrivers(
       await instance().call('HEAD /api/v1/leads', { key: beta.key, ...as(csv) });
       const [entry, ...more] = (await exportEntries()).slice(before.length);
       assert.deepEqual([entry?.did, entry?.actor.split(' ')[0], more], ['export leads null', 'key', []]);
+    });
+
+    test('checks the caller again before each batch', async () => {
+      const { database, resources } = instance();
+      const { list } = resources.find(({ name }) => name === 'leads')?.operations ?? assert.fail();
+      const exporter = list.export ?? assert.fail();
+      const plan = exporter.plan({ caller: commandCaller(alpha.id), query: { sort: 'id' } });
+      const sendUntil = async (lastCheck: number) => {
+        let checks = 0;
+        return text(
+          await exportStream(database, exporter, plan, 'ndjson', async () => {
+            if (++checks === lastCheck) throw new Error('revoked');
+          }),
+        );
+      };
+      for (const check of [1, 2]) await assert.rejects(sendUntil(check), { message: 'revoked' });
+      assert.equal(lines(await sendUntil(3)).length, many, 'there are two batches');
     });
 
     test('HEAD returns the headers without reading records, and gzip is used if accepted', async () => {

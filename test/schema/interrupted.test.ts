@@ -195,9 +195,37 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.equal(await contract(model.config, model.database), false);
   });
 
+  test('continues a contraction while a later migration waits for a node that knows only the first', async () => {
+    const fields = (note: string, text = 'text: { type: string }') =>
+      write(`  ${text}\n  score: { type: string }\n  note: { type: string${note} }\n`);
+    fields(', nullable: true');
+    await model.create();
+    await migrate();
+    await withOldNode();
+    fields('');
+    await model.create();
+    await migrate();
+    await model.sql(
+      `insert into things (organization_id, text, score, note, created_at, updated_at) values (1, 'by the older node', '', null, now(), now())`,
+    );
+    const known = JSON.stringify(migrationNames(model.config));
+    await model.sql(`update crm_nodes set migrations = '${known}'`);
+    fields('', 'label: { type: string, renamed_from: text }');
+    await model.create();
+    await interruptedAt('%drop constraint%', 'old');
+    await stopOldNode();
+    const states =
+      'select (remaining is null)::text from crm_migrations where contract is not null order by id';
+    assert.deepEqual(await model.sql(states), [['false'], ['true']]);
+    assert.equal(await contract(model.config, model.database), true);
+    assert.deepEqual(await model.sql(states), []);
+    assert.deepEqual(await model.sql(`select note from things where label = 'by the older node'`), [['']]);
+    assert.deepEqual(await model.drift(), []);
+  });
+
   test('keeps values that an older node cannot see when it changes another field', async () => {
     write('  score: { type: integer }\n  code: { type: integer }\n');
-    await model.create({ drop: ['things.text', 'things.note'], using: new Map([['things.score', "'0'"]]) });
+    await model.create({ drop: ['things.label', 'things.note'], using: new Map([['things.score', "'0'"]]) });
     await migrate();
     await withOldNode();
     write('  score: { type: int64 }\n  code: { type: string }\n');

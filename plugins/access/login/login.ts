@@ -101,6 +101,13 @@ const routeOptions = { bodyLimit: 16 * 1024, config: sessionRoute };
 export const byPassword = 'Password';
 /** Login method shown in the session list for a session started with a passkey. */
 export const byPasskey = 'Passkey';
+/** Returns the login method of a session that also required a code. `kind` is `code` or `recovery code`. */
+export const withCode = (method: string, kind: string): string => `${method} and ${kind}`;
+/** Returns the provider in a login method, or undefined for a password or a passkey. */
+export function providerOf(method: string): string | undefined {
+  const first = method.replace(/ and (?:recovery )?code$/, '');
+  return first === byPassword || first === byPasskey ? undefined : first;
+}
 
 /** Routes for login, logout and the user's own sessions. The admin UI uses the same functions. */
 export const login = fastifyPlugin(
@@ -173,7 +180,7 @@ export const login = fastifyPlugin(
       if (otp === undefined) throw errors.secondFactorRequired();
       const kind = await app.checkCode(user.id, otp);
       if (kind === undefined) throw errors.wrongSecondFactor();
-      return { method: `${byPassword} and ${kind}`, secondFactor: true };
+      return { method: withCode(byPassword, kind), secondFactor: true };
     };
 
     app.decorate('logInAs', async (request, reply, { user, memberships }, proof) => {

@@ -33,11 +33,10 @@ import {
   maxPersonName,
   minPasswordLength,
   recordEverywhere,
-  type Session,
   type SessionInfo,
   sessionRows,
 } from '../identity/index.ts';
-import { byPasskey, byPassword, type LoginServices, organizationsOf, sessionRoute } from './login.ts';
+import { type LoginServices, organizationsOf, providerOf, sessionRoute } from './login.ts';
 import { loginTexts } from './texts/index.ts';
 
 /**
@@ -81,12 +80,6 @@ const path = '/setup/me';
 
 /** Maximum number of organizations listed on the page. The organizations page lists all of them. */
 const maxListed = 10;
-
-/** Returns the name of the provider with which the user logged in, or undefined for a password or a passkey. */
-function providerOf({ method }: Session): string | undefined {
-  const first = method.replace(/ and (?:recovery )?code$/, '');
-  return first === byPassword || first === byPasskey ? undefined : first;
-}
 
 const { later } = loginTexts;
 
@@ -141,7 +134,7 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
       maxName: maxPersonName,
       minPassword: minPasswordLength,
       hasSecondFactor: await hasSecondFactor(tablesOf(database), session.user.id),
-      provider: providerOf(session),
+      provider: providerOf(session.method),
       personalSections: app.personalSections.flatMap((section) => section(language) ?? []),
       memberships: memberships.slice(0, maxListed),
       hasMore: memberships.length > maxListed,

@@ -12,7 +12,7 @@ import {
 } from '../../admin-ui/shell/index.ts';
 import { type AuthenticatedUser, findMemberships, hasSecondFactor } from '../identity/index.ts';
 import { tickets } from '../secrets/index.ts';
-import { type LoginServices, sessionRoute, tooManyAttempts } from './login.ts';
+import { type LoginServices, sessionRoute, tooManyAttempts, withCode } from './login.ts';
 import { loginTexts } from './texts/index.ts';
 
 const view = viewsIn(import.meta.dirname);
@@ -77,7 +77,8 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
           return await reject(401, 'second_factor_required', loginTexts(languageOf(request))('wrongCode'));
         }
         const candidate = { user, memberships: await findMemberships(tablesOf(database), user.id) };
-        await app.logInAs(request, reply, candidate, { method: `${method} and ${kind}`, secondFactor: true });
+        const proof = { method: withCode(method, kind), secondFactor: true };
+        await app.logInAs(request, reply, candidate, proof);
       } catch (error) {
         if (!(error instanceof HttpError)) throw error;
         // All of the user's sessions were ended, or the user was disabled, after the first step.

@@ -352,7 +352,7 @@ for (const driver of drivers) {
 
     // The temporary database is embedded on both drivers.
     if (driver === 'postgresql')
-      test('a check restores the backup into a temporary database, of which nothing is left', async () => {
+      test('a check restores the backup into a temporary database and removes it', async () => {
         const temporary = join(folder.path, `${driver}-temporary`);
         mkdirSync(temporary);
         const { environment, folder: data } = await storage(unmigratedStorage(driver));

@@ -613,7 +613,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
       const url = String(environment.DATABASE_URL);
       await connected(url, (reader) =>
         connected(url, async (client) => {
-          // A transaction that has not written anything delays nothing.
+          // A transaction without writes does not delay the feed.
           await reader.query('begin; select 1');
           await client.query('begin; select pg_current_xact_id()');
           assert.deepEqual(await feedDelay(database, 60_000), []);

@@ -155,7 +155,7 @@ describe(`records on the command line (${driver})`, () => {
     assert.equal((await crm([...args, '--force'], environment)).code, 0);
     assert.match(readFileSync(file('replaced.csv'), 'utf8'), /^id,/);
     const { format } = await crmJson([...args, '--force', '--format', 'ndjson'], environment);
-    assert.equal(format, 'ndjson', 'whatever the extension');
+    assert.equal(format, 'ndjson', 'regardless of the extension');
     assert.match(readFileSync(file('replaced.csv'), 'utf8'), /^\{"id":/);
   });
 

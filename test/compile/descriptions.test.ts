@@ -217,7 +217,7 @@ test('related records are described by the kind of their relation', () => {
   const { p, ps, u, about, rows, parts, ...others } = propertiesOf(expanded);
   assert.deepEqual(
     [p, u],
-    [...[{ anyOf: [ref('Thing'), { type: 'null' }] }, { anyOf: [ref('ReferencedUser'), { type: 'null' }] }]],
+    [{ anyOf: [ref('Thing'), { type: 'null' }] }, { anyOf: [ref('ReferencedUser'), { type: 'null' }] }],
   );
   assert.deepEqual(ps, { type: 'array', description: 'The records, ordered by ID.', items: ref('Thing') });
   assert.deepEqual(about?.anyOf, [ref('Thing'), ref('Part'), { type: 'null' }]);

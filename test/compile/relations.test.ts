@@ -50,7 +50,7 @@ test('relations have distinct names that are not names of fields and fit into an
   for (const name of shortened) assert.equal(name.length, 63);
 });
 
-test('a name of more than 63 characters is shortened, together with what is appended to it', () => {
+test('names longer than 63 characters, including their suffix, are shortened', () => {
   const name = (length: number, end = 'x') => `${'x'.repeat(length - 1)}${end}`;
   assert.deepEqual([identifier(name(63)), identifier(name(58), '_fkey')], [name(63), name(58)]);
   const shortened = [identifier(name(64)), identifier(name(64, 'y')), identifier(name(59), '_fkey')];
@@ -69,7 +69,7 @@ test('each relation has the relations of its target, but no third level', () => 
   for (const nested of contacts?.expansion ?? []) assert.deepEqual(nested.expansion, []);
 });
 
-test('resources follow those that their required references need and, if possible, those of other references', () => {
+test('a resource follows the targets of its required references and, if possible, of its other references', () => {
   const orderOf = (...resources: readonly { readonly file: string; readonly text: string }[]) =>
     sortByReferences(checkSources(resources).map((definition) => ({ definition }))).map(
       ({ definition }) => definition.name,

@@ -147,7 +147,7 @@ describe('batched writes', () => {
     many: { name: 'x_many', text: '', differ: 0, lists: false },
   } as const;
 
-  test('what is large, does not write, or has no name or form for many writes is not batched', async () => {
+  test('large statements, reads, and statements without a name or a batch form are not batched', async () => {
     const laneOf = (changes: Partial<Runnable>) =>
       groups.laneOf({ ...statement, ...changes }, 'of no other test');
     const longest = 'x'.repeat(64 * 1024);

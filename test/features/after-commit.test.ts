@@ -313,7 +313,7 @@ onBothDrivers(
           await process.run(never);
           const last = await place();
           assert.equal(last.attempts, previous + 1);
-          assert.ok(last.pause > pause / 2 && last.pause <= pause, String(last.pause));
+          assert.ok(last.pause > (pause * 2) / 3 && last.pause <= pause, String(last.pause));
         }
         await process.run(never);
         assert.deepEqual(seen, [cursed, cursed, cursed], 'the pause has not ended');

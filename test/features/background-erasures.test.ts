@@ -17,9 +17,8 @@ import { settled } from '../support/erasures.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
-import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
-import { untilWaiting } from '../support/uncommitted.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 onBothDrivers('erasures in the background', (instance, driver) => {
   let acme: Organization;
@@ -223,15 +222,14 @@ onBothDrivers('erasures in the background', (instance, driver) => {
         .execute();
       const browser = await signIn(instance(), administratorOf(racing));
       const page = '/setup/o/racing/forgetting/find';
-      const answer = await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
-        await client.query(`begin; select from crm_organizations where id = ${racing.id} for update;
-          insert into crm_erasures (organization_id, state, request, result, error, searched, claimed_until)
-          values (${racing.id}, 'searching', '', '', '', 0, now() + interval '10 minutes')`);
-        const sent = browser.submit(page, page, { texts: 'nobody@example.com' });
-        await untilWaiting(client, 'the request to wait for the other search');
-        await client.query('commit');
-        return sent;
-      });
+      const otherSearch = [
+        `select from crm_organizations where id = ${racing.id} for update`,
+        `insert into crm_erasures (organization_id, state, request, result, error, searched, claimed_until)
+          values (${racing.id}, 'searching', '', '', '', 0, now() + interval '10 minutes')`,
+      ];
+      const answer = await whileUncommitted(instance(), otherSearch, () =>
+        browser.submit(page, page, { texts: 'nobody@example.com' }),
+      );
       assert.equal(answer.status, 400);
       assert.match(problemOf(answer), /already has 3 searches or erasures in progress/);
     });

@@ -743,9 +743,7 @@ onBothDrivers(
     test('quotas count children', async () => {
       const small = await instance().organization('small');
       const options = { key: small.key };
-      const before = instance().app.webhooks.settings.current;
-      file.replace({ quotas: { organizations: { small: { records: 4 } } } });
-      await until(() => instance().app.webhooks.settings.current !== before, 'take the settings');
+      await file.apply(instance(), { quotas: { organizations: { small: { records: 4 } } } });
       const { status, json } = await send('POST quotes', { lines: [{}, {}, {}, {}] }, options);
       assert.deepEqual([status, json.code], [403, 'quota_exceeded']);
       const id = await create({ lines: [{}, {}] }, options);
@@ -758,7 +756,7 @@ onBothDrivers(
         (await send(`PATCH quotes/${id}`, { lines: [{ id: line }, {}, {}, {}] }, options)).status,
         403,
       );
-      file.replace({});
+      await file.apply(instance(), {});
     });
 
     test('the client converts the numbers of children', async () => {

@@ -525,7 +525,7 @@ onBothDrivers(
 
     describe('a transaction for which the feed waits too long is logged', () => {
       /**
-       * Checks the feed several times, and returns what was logged.
+       * Checks the feed several times, and returns the logged lines.
        * @param isFailing returns whether a check, starting with 1, fails
        */
       const linesOf = async (checks: number, isFailing: (check: number) => boolean = () => false) => {
@@ -579,7 +579,7 @@ onBothDrivers(
         );
       });
 
-      test('and so is a failure to look for it, once until it is over, without its message', async () => {
+      test('a failed check for such transactions is logged once until a check succeeds, without its message', async () => {
         const message = 'failed to check the change feed';
         const lines = await linesOf(5, (check) => check !== 3);
         assert.deepEqual(

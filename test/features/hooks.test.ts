@@ -827,16 +827,9 @@ onBothDrivers(
       );
     });
 
-    /** Replaces the settings and waits until they are in force. */
-    const replaceSettings = async (changes: Parameters<typeof file.replace>[0]): Promise<void> => {
-      const before = instance().app.webhooks.settings.current;
-      file.replace(changes);
-      await until(() => instance().app.webhooks.settings.current !== before, 'take the settings');
-    };
-
     test('quotas count records of resources with hooks', async () => {
       const { key } = await instance().organization('small');
-      await replaceSettings({ quotas: { organizations: { small: { records: 2 } } } });
+      await file.apply(instance(), { quotas: { organizations: { small: { records: 2 } } } });
       const records = [{ title: 'a' }, { title: 'b' }, { title: 'c' }];
       const project = { name: 'a', tasks: records };
       for (const [request, body, status] of [
@@ -850,12 +843,12 @@ onBothDrivers(
         const answer = await send(request, body, key);
         assert.equal(answer.status, status, `${request}: ${answer.text}`);
       }
-      await replaceSettings({});
+      await file.apply(instance(), {});
     });
 
     test('quotas count records that hooks and actions create', async () => {
       const { key } = await instance().organization('limited');
-      await replaceSettings({ quotas: { organizations: { limited: { records: 3 } } } });
+      await file.apply(instance(), { quotas: { organizations: { limited: { records: 3 } } } });
       const count = async () => {
         const answers = await Promise.all(
           ['contacts', 'cases'].map((resource) => send(`GET ${resource}`, undefined, key)),
@@ -886,7 +879,7 @@ onBothDrivers(
         'count the records again',
       );
       assert.equal(await count(), 3);
-      await replaceSettings({});
+      await file.apply(instance(), {});
     });
 
     test('quotas count records that hooks, actions and modules create before anything else was counted', async () => {
@@ -921,12 +914,12 @@ onBothDrivers(
           return { way, write, own, id: String((await succeed('POST cases', {}, own.key)).id) };
         }),
       );
-      await replaceSettings({ quotas: { records: 1 } });
+      await file.apply(instance(), { quotas: { records: 1 } });
       for (const { way, write, own, id } of prepared) {
         assert.equal(await write(own, id), 'quota_exceeded', way);
         assert.deepEqual((await send('GET contacts', undefined, own.key)).json.data, [], way);
       }
-      await replaceSettings({});
+      await file.apply(instance(), {});
     });
 
     test('hooks that cause themselves without end are stopped, and nothing is written', async () => {

@@ -645,6 +645,13 @@ onBothDrivers(
         .execute();
       return rows.map((row) => ({ id: Number(row.id), at: row.scheduled_for?.toISOString() }));
     };
+    /** Inserts scheduled jobs of another action, and of an action of another resource, which are independent. */
+    const insertOthers = (time: Date) =>
+      sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, request_id, scheduled_for)
+        select ${acme.id}::bigint, resource, action, '', 'completed', 'command', '', ${time}::timestamptz
+        from (values ('projects', 'sweep'), ('tasks', 'leap')) v (resource, action)`.execute(
+        tablesOf(instance().database),
+      );
     /** Starts the scheduler of a process at a time. @returns a function that looks for due jobs at a time */
     const startScheduler = (startedAt: Date) => {
       const queue = scheduler(jobActions(instance().resources), startedAt);
@@ -656,12 +663,7 @@ onBothDrivers(
         const project = await records.create('projects', { name: 'at night', open_tasks: 3n });
         return { kind: caller.kind, project: project.id };
       });
-      // Scheduled jobs of other actions, and of actions of other resources, are independent.
-      await sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, request_id, scheduled_for)
-        select ${acme.id}::bigint, resource, action, '', 'completed', 'command', '', ${nextLeapDay}::timestamptz
-        from (values ('projects', 'sweep'), ('tasks', 'leap')) v (resource, action)`.execute(
-        tablesOf(instance().database),
-      );
+      await insertOthers(nextLeapDay);
       const before = later(leapDay, -3600);
       const processes = [startScheduler(before), startScheduler(before)];
       await Promise.all(processes.map((check) => check(later(leapDay, -1))));
@@ -684,11 +686,7 @@ onBothDrivers(
 
     test('a missed time is made up for only if the job had a schedule before', async () => {
       modes.set('undefined', async () => ({}));
-      await sql`insert into crm_jobs (organization_id, resource, action, input, state, caller_kind, request_id, scheduled_for)
-        select ${acme.id}::bigint, resource, action, '', 'completed', 'command', '', ${pastLeapDay}::timestamptz
-        from (values ('projects', 'sweep'), ('tasks', 'leap')) v (resource, action)`.execute(
-        tablesOf(instance().database),
-      );
+      await insertOthers(pastLeapDay);
       const check = startScheduler(later(leapDay, 60));
       await check(later(leapDay, 120));
       assert.deepEqual(await scheduledJobs(), [], 'the action is new, unlike others with a schedule');

@@ -86,7 +86,7 @@ test('a key with a typo is recognized without the database', () => {
   assert.equal(publicIdOf('acme_', key), undefined);
 });
 
-test('times of last use are stored when the service stops; if that fails, it is logged and stops nothing', async () => {
+test('times of last use are stored when the service stops, and a failure to store them is only logged', async () => {
   for (const failure of [undefined, Object.assign(new Error('a secret'), { code: 'ECONNREFUSED' })]) {
     const lines: string[] = [];
     const app = fastify({ logger: { level: 'warn', stream: { write: (line) => void lines.push(line) } } });
@@ -528,7 +528,7 @@ onBothDrivers('API keys', (instance, driver) => {
   });
 
   if (driver === 'postgresql')
-    test('a profile cannot be deleted while a key gets it', async () => {
+    test('a profile cannot be deleted while it is assigned to a key', async () => {
       const name = fresh('profile');
       const id = await transaction(instance().database, (tables) =>
         createProfile(tables, by(), organization.id, name, []),

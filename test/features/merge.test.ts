@@ -544,7 +544,7 @@ onBothDrivers(
       const restored = await read(`people/${from}`);
       assert.deepEqual([restored.name, restored.email], ['A. L.', email]);
       assert.equal((await read(`visits/${visit}`)).person_id, from);
-      // The merge does not exist any longer, even if the other record is moved to the trash again.
+      // The merge no longer exists, even after the other record is moved to the trash again.
       await ok(`DELETE /people/${from}`);
       assertError(await undo(`people/${id}`, from), [
         ...([409, 'merge_not_undoable'] as const),

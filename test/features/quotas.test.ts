@@ -15,10 +15,9 @@ import { type Call, type Instance, type Organization, onBothDrivers } from '../s
 import { deliver, integrate, settingsFile } from '../support/partners.ts';
 import { customers, entries, newSecret, organization, variables } from '../support/payments.ts';
 import { command } from '../support/people.ts';
-import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
-import { untilWaiting } from '../support/uncommitted.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 import { people } from '../support/unique-people.ts';
 
 const partners = {
@@ -35,11 +34,7 @@ onBothDrivers(
     let acme: Organization;
     let other: Organization;
     let admin: Visitor;
-    const set = async (quotas: Partial<QuotaSettings>) => {
-      const before = instance().app.webhooks.settings.current;
-      file.replace({ partners, quotas });
-      await until(() => instance().app.webhooks.settings.current !== before, 'take the settings');
-    };
+    const set = (quotas: Partial<QuotaSettings>) => file.apply(instance(), { partners, quotas });
     before(async () => {
       await instance().organization(organization);
       acme = await instance().organization('acme');
@@ -431,13 +426,12 @@ onBothDrivers(
       const both =
         instance().driver === 'embedded'
           ? await createBoth()
-          : await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
-              await client.query(`begin; select from crm_organizations where id = ${acme.id} for update`);
-              const created = createBoth();
-              await untilWaiting(client, 'both to wait', 2);
-              await client.query('rollback');
-              return created;
-            });
+          : await whileUncommitted(
+              instance(),
+              [`select from crm_organizations where id = ${acme.id} for update`],
+              createBoth,
+              2,
+            );
       assert.deepEqual(both.map(({ status }) => status).sort(), [200, 400], 'one of two concurrent requests');
       const again = await createKey();
       assert.equal(again.status, 400);

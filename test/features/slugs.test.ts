@@ -48,11 +48,7 @@ onBothDrivers(
     let other: Organization;
     const run = (...args: string[]) => runCommand(instance(), args);
     const tables = () => tablesOf(instance().database);
-    const set = async (settings: object) => {
-      const { current } = instance().app.webhooks.settings;
-      file.replace(settings);
-      await until(() => instance().app.webhooks.settings.current !== current, 'apply the settings');
-    };
+    const set = (settings: object) => file.apply(instance(), settings);
     const leadsOf = async ({ key }: Organization) =>
       ((await instance().call('GET /api/v1/leads', { key })).json.data as { email: string }[]).map(
         ({ email }) => email,

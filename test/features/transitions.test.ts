@@ -161,7 +161,7 @@ onBothDrivers(
       assert.equal(await patch('one'), 200);
       assert.equal(await patch(null), 'phase cannot change from "one" to no value. Allowed: two');
       assert.equal(await patch('two'), 200);
-      // An empty string counts as no value, too.
+      // An empty string also counts as no value.
       const moodOf = async (request: string, body: object) => {
         const { json, status } = await send(request, body);
         return status < 300 ? json.mood : json.error;

@@ -527,13 +527,11 @@ onBothDrivers(
       const send = (request: string, body?: object) => call(request, { ...options, ...(body && { body }) });
       const { id } = (await send('POST /firms', { name: 'First' })).json;
       assert.equal((await send(`DELETE /firms/${id}`)).status, 200);
-      const previous = instance().app.webhooks.settings.current;
-      file.replace({ ...settings, quotas: { organizations: { small: { records: 1 } } } });
-      await until(() => instance().app.webhooks.settings.current !== previous, 'take the settings');
+      await file.apply(instance(), { ...settings, quotas: { organizations: { small: { records: 1 } } } });
       const rejected = await send('POST /firms', { name: 'Second' });
       assert.deepEqual([rejected.status, rejected.json.code], [403, 'quota_exceeded']);
       assert.equal((await send(`POST /firms/${id}/restore`)).status, 200, 'restoring creates no record');
-      file.replace(settings);
+      await file.apply(instance(), settings);
     });
 
     test('the API description contains the trash', async () => {

@@ -98,8 +98,9 @@ test('messages sent without waiting for the response to initialize have the revi
   } finally {
     server.off('request', receive);
   }
-  assert.deepEqual(received.toSorted(), [
-    ['initialize', undefined, undefined],
+  const [initialized, ...sent] = received;
+  assert.deepEqual(initialized, ['initialize', undefined, undefined]);
+  assert.deepEqual(sent.toSorted(), [
     ['ping', protocolVersion, undefined],
     ['ping', protocolVersion, undefined],
     ['tools/call', '2026-07-28', 'describe'],
@@ -121,7 +122,7 @@ test('errors of HTTP and of the connection are responses to the message', async 
   assert.deepEqual(await forward([notification], 'http://127.0.0.1:1'), [], 'notifications have no response');
 });
 
-test('without a key or with a wrong URL, it explains what is missing', async () => {
+test('a missing key and an invalid URL are reported', async () => {
   for (const key of ['', '  '])
     assertRefused(await crm(['mcp'], { CRM_API_KEY: key }), /CRM_API_KEY is not set/);
   assertRefused(

@@ -338,15 +338,21 @@ onBothDrivers(
       assert.equal(await titleOf(id), 'by approval');
       const close = { resource: 'tasks', id, action: 'close', input: { hours: 2 } };
       assert.deepEqual(await approved(await propose('act', close)), [
-        ...['Close: task by approval', false, false],
+        'Close: task by approval',
+        false,
+        false,
       ]);
       assert.equal(await titleOf(id), 'closed');
       assert.deepEqual(await approved(await propose('delete', { resource: 'tasks', id })), [
-        ...['Delete task closed', true, true],
+        'Delete task closed',
+        true,
+        true,
       ]);
       assert.equal((await api(`GET tasks/${id}`)).status, 404);
       assert.deepEqual(await approved(await propose('restore', { resource: 'tasks', id })), [
-        ...['Restore task closed', false, false],
+        'Restore task closed',
+        false,
+        false,
       ]);
       assert.equal(await titleOf(id), 'closed');
     });

@@ -312,7 +312,7 @@ describe('parseExactJson', () => {
       assert.equal(textOf(source), undefined, source);
     assert.deepEqual(
       [textOf('0e-400'), textOf('-0'), decimalText('1'), decimalText(null)],
-      [...['0', '0', undefined, undefined]],
+      ['0', '0', undefined, undefined],
     );
   });
 

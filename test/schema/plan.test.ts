@@ -42,7 +42,7 @@ interface Plan {
   readonly clean: boolean;
 }
 
-test('the text of a plan has singular and plural numbers, and omits what does not matter', () => {
+test('the text of a plan distinguishes singular and plural, and omits empty sections', () => {
   const statement = { sql: '', table: 'leads', says: 'does it', lock: 'none', risks: [], drops: [] } as const;
   const check = { refuses: true, tookTooLong: false, examples: [] } as const;
   const drop = (name: string, count: number | undefined) => ({ name, count });

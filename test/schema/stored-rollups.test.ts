@@ -9,7 +9,7 @@ import { planChanges } from '../../engine/schema/plan.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
-import { until } from '../support/process.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 /** Returns the definitions of boxes with these fields, and of their parts. */
 const boxes = (fields: string, parts = '  amount: { type: number }\n', more = '') => ({
@@ -303,17 +303,8 @@ for (const driver of drivers)
       );
       await assert.rejects(applyPending(model.database, model.config), /interrupted/);
       await model.sql('drop function fails() cascade');
-      await connected(String(model.environment.DATABASE_URL), async (client) => {
-        await client.query('begin');
-        await client.query(
-          `insert into parts (organization_id, box_id, kind, amount, created_at, updated_at) values (1, 1, 'a', 1000, now(), now())`,
-        );
-        const migrated = migrate();
-        const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-        await until(async () => (await model.sql(waits)).length > 0, 'the batch to wait');
-        await client.query('commit');
-        await migrated;
-      });
+      const part = `insert into parts (organization_id, box_id, kind, amount, created_at, updated_at) values (1, 1, 'a', 1000, now(), now())`;
+      await whileUncommitted(model, [part], migrate);
       const [[sum] = []] = await model.sql('select sum(amount)::text from parts where box_id = 1');
       assert.ok(Number(sum) >= 1005);
       assert.equal((await totals())[0], sum);

@@ -134,7 +134,7 @@ onBothDrivers(
       assert.match(messageOf(rejected), /^The number of records that match has changed/);
       assert.equal(titleOf(rejected), 'Delete 26 chores?');
       assert.equal(await countOf('changed'), 26);
-      // The records of the first page are named, from whatever page of the list the member comes.
+      // The records of the first page are named, regardless of the page of the list that the member was on.
       const second = new URLSearchParams({ query: 'area=changed&page=2', step: 'all' });
       assert.match((await admin.get(`${path}/delete?${second}`)).text, /and 6 more/);
       await create('changed', 1, { done: true });
@@ -152,7 +152,7 @@ onBothDrivers(
     });
 
     test('a member deletes only records within the scopes of the grants', async () => {
-      // The first records of the list are not among them, whatever its order.
+      // In any order, the first records of the list are not among them.
       await create('scoped', 3, { score: 50 });
       await create('scoped', 25, { score: 1 });
       await create('scoped', 2, { score: 50 });

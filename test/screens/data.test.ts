@@ -780,7 +780,7 @@ onBothDrivers(
       const none = await fill(admin, page, {});
       assert.deepEqual([none.status, messageOf(none)], [400, 'choose a file']);
       const { action, values } = formOf(await fill(admin, page, { file: content }));
-      // Another file is checked first, whatever button is pressed.
+      // Another file is checked first, regardless of the button.
       const another = Buffer.from('name\nOther file\nOther file too').toString('base64');
       const replaced = await admin.post(action, { ...values, file: another, step: 'import' });
       assert.match(replaced.text, /2 records to be created/);

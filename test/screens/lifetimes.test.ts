@@ -75,7 +75,7 @@ describe('a new key expires', () => {
     });
 });
 
-test('a new key can only do what the form says, which preselects everything that its profile grants', async () => {
+test('a new key has the access selected in the form, by default the complete access of its profile', async () => {
   const page = `${base}/keys/create`;
   const profile = await optionOf(admin, page, 'administrator');
   const { text } = await admin.get(page);
@@ -116,7 +116,7 @@ test('a new key can only do what the form says, which preselects everything that
   }
 });
 
-test('rejected forms keep what was entered', async () => {
+test('rejected forms keep their input', async () => {
   const profile = await optionOf(admin, `${base}/keys/create`, 'read-only');
   const { id: member } = await makePerson(instance, [{ organization: acme }]);
   const forms: Readonly<Record<string, [invalid: Fields, kept: Fields]>> = {

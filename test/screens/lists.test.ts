@@ -89,7 +89,7 @@ test('rows with the same value in the chosen order are in the default order', as
   await tables.deleteFrom('crm_api_keys').where('name', '=', 'Twin').execute();
 });
 
-test('the lists of people and their access can be sorted by each column, and are searched by what they show', async () => {
+test('the lists of members, teams, keys, apps and sessions are sorted by each column and searched by their contents', async () => {
   const rows = ['one', 'two', 'three', 'four'] as const;
   type Row = (typeof rows)[number];
   const tables = tablesOf(instance.database);

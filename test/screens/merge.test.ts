@@ -105,7 +105,7 @@ onBothDrivers(
         const rejected = await admin.submit(form, form, { other });
         assert.deepEqual([rejected.status, readable(rejected.text).includes(problem)], [400, true], other);
         const offers = rejected.text.includes(`<option value="Ledger Ltd (${from})">`);
-        assert.equal(offers, other !== 'nothing', 'suggests what it has searched for');
+        assert.equal(offers, other !== 'nothing', 'suggests the records that it has found');
       }
       await send(`DELETE /firms/${another}`);
       const reader = await signIn(

@@ -8,7 +8,7 @@ const tests = new URL('../', import.meta.url).href;
 registerHooks({
   resolve: (specifier, context, next) => {
     const { parentURL } = context;
-    // A relative path to an existing file needs no search, neither by tsx nor by Node.
+    // A relative path to an existing file can be resolved without a search by tsx and Node.
     if (parentURL?.startsWith('file:') && /^\.{1,2}\/.*\.ts$/.test(specifier)) {
       const url = new URL(specifier, parentURL);
       if (existsSync(url)) return { url: url.href, format: 'module-typescript', shortCircuit: true };

@@ -7,8 +7,7 @@ import { formsOf, signIn, type Visitor } from './forms.ts';
 import { type Answer, type Instance, send } from './instance.ts';
 import { settingsFile } from './partners.ts';
 import type { Person } from './people.ts';
-import { connected } from './postgres.ts';
-import { untilWaiting } from './uncommitted.ts';
+import { whileUncommitted } from './uncommitted.ts';
 
 /** Where the tests' client receives codes. Nothing listens there. */
 export const callback = 'http://127.0.0.1:7/callback';
@@ -192,15 +191,13 @@ export async function connect(
   return tokensIn(await post(instance, '/oauth/token', exchange));
 }
 
-/** Sends two requests that change a connected app, which can change it only once both wait. */
-export const whileLocked = <T>({ config }: Pick<Instance, 'config'>, send: () => Promise<T>): Promise<T> =>
-  connected(String(config.environment.DATABASE_URL), async (locking) => {
-    await locking.query('begin; lock table crm_connected_apps in share mode');
-    const sent = send();
-    await untilWaiting(locking, 'both to wait', 2);
-    await locking.query('rollback');
-    return sent;
-  });
+/** Sends two requests that change a connected app. On PostgreSQL, neither can change it until both wait. */
+export const sendBoth = <T>(instance: Instance, send: () => Promise<T>): Promise<readonly T[]> => {
+  const both = () => Promise.all([send(), send()]);
+  return instance.driver === 'embedded'
+    ? both()
+    : whileUncommitted(instance, ['lock table crm_connected_apps in share mode'], both, 2);
+};
 
 /** Exchanges a refresh token. */
 export const refresh = (

@@ -13,6 +13,7 @@ import { channelsOf } from '../../webhooks/channels/channels.ts';
 import { addIntegration } from '../../webhooks/inbox/integrations.ts';
 import { type Answer, type Instance, type Organization, temporaryFolder } from './instance.ts';
 import { command, fresh } from './people.ts';
+import { until } from './process.ts';
 
 /** A settings file in a temporary folder, which is removed after the tests. */
 export interface SettingsFile {
@@ -23,6 +24,8 @@ export interface SettingsFile {
   readonly write: (settings: string | object) => void;
   /** Replaces the file with a new file, as editors do. */
   readonly replace: (settings: string | object) => void;
+  /** Replaces the file, and waits until its settings are in force in an instance. */
+  readonly apply: (instance: Pick<Instance, 'app'>, settings: string | object) => Promise<void>;
 }
 
 /** Converts settings to YAML. JSON is valid YAML. */
@@ -47,14 +50,20 @@ export function settingsFile(
   folders.push(folder);
   const path = join(folder.path, 'config.yaml');
   const write = (next: string | object) => writeFileSync(path, yaml(next));
+  const replace = (next: string | object) => {
+    writeFileSync(`${path}.new`, yaml(next));
+    renameSync(`${path}.new`, path);
+  };
   write(settings);
   return {
     path,
     environment: { ...environment, CRM_CONFIG: path },
     write,
-    replace: (next) => {
-      writeFileSync(`${path}.new`, yaml(next));
-      renameSync(`${path}.new`, path);
+    replace,
+    apply: async ({ app }, next) => {
+      const previous = app.webhooks.settings.current;
+      replace(next);
+      await until(() => app.webhooks.settings.current !== previous, 'apply the settings');
     },
   };
 }

@@ -18,18 +18,20 @@ export const untilWaiting = (client: Client, what: string, count = 1): Promise<v
 
 /**
  * Runs statements in a transaction, and commits it when the request waits for one of its locks.
+ * @param count minimum number of the request's statements that wait
  * @returns the result of the request
  */
 export const whileUncommitted = <T>(
   { config }: Pick<Instance, 'config'>,
   statements: readonly string[],
   request: () => Promise<T>,
+  count = 1,
 ): Promise<T> =>
   connected(String(config.environment.DATABASE_URL), async (client) => {
     await client.query('begin');
     for (const text of statements) await client.query(text);
     const result = request();
-    await untilWaiting(client, 'the request to wait for the transaction');
+    await untilWaiting(client, 'the request to wait for the transaction', count);
     await client.query('commit');
     return result;
   });

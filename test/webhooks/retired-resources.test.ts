@@ -52,7 +52,7 @@ onBothDrivers(
       assert.deepEqual([status, Number(attempts), error], ['dead', 1, 'leads is retired']);
     });
 
-    test('the admin UI says why such an integration receives nothing', async () => {
+    test('the admin UI explains why the integration rejects deliveries', async () => {
       const page = await integrate(instance(), acme, 'meta-lead-ads');
       const path = `/setup/o/acme/integrations/integration?id=${page.id}`;
       const reason = 'leads is retired, so deliveries are rejected';

@@ -354,7 +354,7 @@ onBothDrivers(
       const path = `/api/v1/leads/${lead.json.id}`;
       const put = await instance().call(`PUT ${path}`, { key: acme.key, body: { last_name: 'Y' } });
       assert.equal(put.status, 200);
-      // Without a change log, a form does not find out what it has changed.
+      // Without a change log, a form cannot determine its changes.
       const edit = `/setup/o/acme/data/leads/${lead.json.id}/edit`;
       assert.equal((await admin.submit(edit, edit, { last_name: 'Z' })).status, 303);
       assert.equal((await instance().call(`DELETE ${path}`, { key: acme.key })).status, 200);

@@ -86,7 +86,7 @@ for (const driver of drivers) {
       return browser;
     };
     const isIn = async (browser: Visitor) => (await browser.get('/setup/me')).status === 200;
-    /** Returns what the account page says about the protection of the account. */
+    /** Returns the account page's description of the account's protection. */
     const protectionOf = async (browser: Visitor) => {
       const { text } = await browser.get('/setup/me');
       return /<h2 id="second-factor">[^<]*<\/h2>\s*<p>([^<]*)</.exec(text)?.[1];

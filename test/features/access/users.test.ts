@@ -492,8 +492,8 @@ onBothDrivers('users with one email address', (instance, driver) => {
     const missing = address();
     const add = ['user', 'create', missing, '--profile', 'read-only', '--org', 'acme', '--existing'];
     await assert.rejects(runCommand(instance(), add), { message: `user ${missing} does not exist` });
-    const nobody = await makePerson(instance(), []);
-    assert.match((await runCommand(instance(), ['user', 'show', nobody.id])).text, /^member of +none$/m);
+    const outsider = await makePerson(instance(), []);
+    assert.match((await runCommand(instance(), ['user', 'show', outsider.id])).text, /^member of +none$/m);
     await assert.rejects(runCommand(instance(), ['user', 'enable', String(id)]), /is not disabled/);
     await runCommand(instance(), ['user', 'verify', String(id)]);
     const disabled = await runCommand(instance(), ['user', 'disable', String(id)]);
@@ -930,7 +930,7 @@ onBothDrivers('users with one email address', (instance, driver) => {
     });
   });
 
-  test('the access that a restore ends is all that has not ended', async () => {
+  test('a restore ends all access that has not ended yet', async () => {
     const { database } = instance();
     const { id } = await makePerson(instance(), [{ organization: acme }]);
     const past = new Date(Date.now() - 60_000);

@@ -114,7 +114,7 @@ onBothDrivers(
       assert.deepEqual(second.json.fields, [
         {
           field: 'email',
-          message: 'email is already used by another open lead',
+          message: 'email is already used by another open lead. Update that lead, or merge the leads.',
           hint: 'Update that lead, or merge the leads.',
         },
       ]);

@@ -97,11 +97,13 @@ async function textOf({ body }) {
   const decoder = new TextDecoder();
   const reader = body.getReader();
   let text = '';
-  for (let size = 0; size < maxShown; ) {
+  let remaining = maxShown;
+  for (;;) {
     const { done, value } = await reader.read();
     if (done) return { text: text + decoder.decode(), isComplete: true };
-    size += value.length;
-    text += decoder.decode(value, { stream: true });
+    text += decoder.decode(value.subarray(0, remaining), { stream: true });
+    if (value.length > remaining) break;
+    remaining -= value.length;
   }
   await reader.cancel();
   return { text, isComplete: false };

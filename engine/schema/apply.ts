@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type Database,
@@ -10,6 +11,7 @@ import {
 import { pluralize, UserError } from '../errors.ts';
 import { ignoreLocksSql } from '../records/index.ts';
 import { literal, quote } from '../sql/index.ts';
+import { afterRename, type Change } from './changes/change.ts';
 import { contractIn } from './contract.ts';
 import { expand } from './expand.ts';
 import { assertNodesUpdated, finishMigrations } from './finish.ts';
@@ -69,17 +71,18 @@ export async function applyPending(
   for (let tries = 1; ; tries++) {
     try {
       await withAdvisoryLock(orm, migrationLock, (em) => ensureTable(database, em));
-      let hasApplied: boolean;
+      let hasProgressed: boolean;
       record(await finishMigrations(database, config));
       do {
-        hasApplied = record(
+        const hasApplied = record(
           await withAdvisoryLock(orm, migrationLock, async (em) => {
             await allowLongStatements(em);
             return applyIn(database, config, em, isSelected);
           }),
         );
-        record(await finishMigrations(database, config));
-      } while (hasApplied);
+        const hasFinished = record(await finishMigrations(database, config));
+        hasProgressed = hasApplied || hasFinished;
+      } while (hasProgressed);
       return [...applied];
     } catch (cause) {
       if (tries === lockTries || sqlState((cause as Error).cause) !== lockTimedOut) throw cause;
@@ -119,9 +122,10 @@ async function ensureColumns(em: SqlEntityManager): Promise<void> {
 }
 
 /**
- * Applies pending migrations in a transaction. Stops after a migration that changes types, and before a
- * migration that changes a table with remaining steps, because these steps have to finish first. Stores a
- * checksum of each migration's statements, so that later changes to its file are detected.
+ * Applies pending migrations in a transaction. Stops after a migration that changes types, before a migration
+ * that changes a table with remaining steps, and if a contract has remaining steps, because these steps have
+ * to finish first. Stores a checksum of each migration's statements, so that later changes to its file are
+ * detected.
  */
 async function applyIn(
   database: Database,
@@ -134,10 +138,12 @@ async function applyIn(
   const table = quote(migrationsTable);
   const applied: string[] = [];
   const nodes = database.kind === 'postgresql' ? await nodesIn(execute) : [];
-  const blocker = await contractIn(database, config, execute, nodes);
+  const { blocker, isUnfinished } = await contractIn(database, config, execute, nodes);
   const olderModels = new OlderModels();
   const rows = await execute(`select "name", "checksum" from ${table}`);
   const rowsByName = new Map(rows.map((row) => [migrationName(row.name), row]));
+  /** The contracts of the migrations applied in this transaction. */
+  const contracts = new Map<string, readonly Change[]>();
   /** Tables with steps that run after the transaction. */
   const unfinishedTables = new Set<string>();
   for (const name of migrationNames(config).filter(isSelected)) {
@@ -150,6 +156,7 @@ async function applyIn(
       continue;
     }
     if (blocker !== undefined) throw new UserError(`${name} has to wait: ${blocker}`);
+    if (isUnfinished) break;
     if (
       unfinishedTables.size > 0 &&
       changes.some(({ table }) => table === undefined || unfinishedTables.has(table))
@@ -171,6 +178,15 @@ async function applyIn(
     await execute(
       `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${stepJson(remaining)}, ${hasContract ? literal(JSON.stringify(contract)) : 'null'})`,
     );
+    for (const [earlier, waiting] of contracts) {
+      const renamed = waiting.map((change) => changes.reduce(afterRename, change));
+      if (isDeepStrictEqual(renamed, waiting)) continue;
+      contracts.set(earlier, renamed);
+      await execute(
+        `update ${table} set "contract" = ${literal(JSON.stringify(renamed))} where "name" = ${literal(earlier)}`,
+      );
+    }
+    contracts.set(name, contract);
     applied.push(name);
     for (const changed of stepTables(remaining)) unfinishedTables.add(changed);
     if (changesTypes(remaining)) break;

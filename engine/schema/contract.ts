@@ -23,33 +23,44 @@ import {
 } from './session.ts';
 import { stepJson } from './steps.ts';
 
-/**
- * Runs the contract statements of migrations that every running node knows.
- * @returns the reason a migration has to wait, or undefined if all are complete
- */
+/** The progress of the migrations' contracts. */
+export interface ContractProgress {
+  /** The reason a migration has to wait. Undefined if none has to. */
+  readonly blocker?: string;
+  /** Whether a contract has remaining steps, which have to finish before other changes. */
+  readonly isUnfinished: boolean;
+}
+
+/** Runs the contract statements of migrations that every running node knows, up to the first one with remaining steps. */
 export async function contractIn(
   database: Database,
   config: DatabaseConfig,
   execute: Execute,
   nodes: readonly LiveNode[],
-): Promise<string | undefined> {
+): Promise<ContractProgress> {
   const table = quote(migrationsTable);
   const rows = await execute(
     `select "name", "contract", "remaining" from ${table} where "contract" is not null order by "id"`,
   );
   for (const { name = '', contract, remaining: remainingSteps } of rows) {
-    if (remainingSteps !== null) return `${migrationName(name)} is not finished yet`;
+    if (remainingSteps !== null)
+      return { blocker: `${migrationName(name)} is not finished yet`, isUnfinished: true };
     const [outdatedNode] = nodesWithoutMigration(nodes, migrationName(name));
-    if (outdatedNode !== undefined)
-      return `${migrationName(name)} is waiting for ${outdatedNode.description}`;
+    if (outdatedNode !== undefined) {
+      return {
+        blocker: `${migrationName(name)} is waiting for ${outdatedNode.description}`,
+        isUnfinished: false,
+      };
+    }
     await dropViews(execute, nodes);
     const changes = contractChanges(contract ?? '[]');
     const remaining = await runChanges(database, config, execute, name, { changes });
     await execute(
       `update ${table} set "contract" = ${remaining.length === 0 ? 'null' : literal(finishingContract)}, "remaining" = ${stepJson(remaining)} where "name" = ${literal(name)}`,
     );
+    if (remaining.length > 0) return { isUnfinished: true };
   }
-  return undefined;
+  return { isUnfinished: false };
 }
 
 /**
@@ -72,14 +83,16 @@ export async function contract(config: DatabaseConfig, { orm }: Pick<Database, '
         return false;
       await finishMigrations(database, config);
     }
-    const outcome = await withAdvisoryLockIfFree(database.orm, migrationLock, async (em) => {
-      await allowLongStatements(em);
-      return contractIn(database, config, executeIn(em), await nodesIn(executeIn(em)));
-    }).catch((cause: unknown) => {
-      if (sqlState((cause as Error).cause ?? cause) !== lockTimedOut) throw cause;
-    });
-    if (outcome === undefined || outcome.result !== undefined) return false;
-    await finishMigrations(database, config);
-    return true;
+    for (;;) {
+      const outcome = await withAdvisoryLockIfFree(database.orm, migrationLock, async (em) => {
+        await allowLongStatements(em);
+        return contractIn(database, config, executeIn(em), await nodesIn(executeIn(em)));
+      }).catch((cause: unknown) => {
+        if (sqlState((cause as Error).cause ?? cause) !== lockTimedOut) throw cause;
+      });
+      if (outcome === undefined || outcome.result.blocker !== undefined) return false;
+      if (!outcome.result.isUnfinished) return true;
+      await finishMigrations(database, config);
+    }
   });
 }

@@ -1,4 +1,4 @@
-import type { Change } from './changes/change.ts';
+import { afterRename, type Change } from './changes/change.ts';
 import { kindOf } from './changes/index.ts';
 import type { Expansion } from './changes/kind.ts';
 import type { LiveNode } from './nodes.ts';
@@ -14,12 +14,17 @@ export function expand(
   nodes: readonly LiveNode[],
   models: OlderModels,
 ): Expansion {
-  const expansions = changes.map(
-    (change): Expansion =>
-      kindOf(change).compatibility?.(change, { nodes, models, changes }) ?? { now: [change], contract: [] },
+  return changes.reduce<Expansion>(
+    ({ now, contract }, change) => {
+      const next = kindOf(change).compatibility?.(change, { nodes, models, changes }) ?? {
+        now: [change],
+        contract: [],
+      };
+      return {
+        now: [...now, ...next.now],
+        contract: [...contract.map((earlier) => afterRename(earlier, change)), ...next.contract],
+      };
+    },
+    { now: [], contract: [] },
   );
-  return {
-    now: expansions.flatMap(({ now }) => now),
-    contract: expansions.flatMap(({ contract }) => contract),
-  };
 }

@@ -195,37 +195,53 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.equal(await contract(model.config, model.database), false);
   });
 
-  test('continues a contraction while a later migration waits for a node that knows only the first', async () => {
-    const fields = (note: string, text = 'text: { type: string }') =>
-      write(`  ${text}\n  score: { type: string }\n  note: { type: string${note} }\n`);
-    fields(', nullable: true');
-    await model.create();
+  const fields = (...lines: readonly string[]) => write(lines.map((line) => `  ${line}\n`).join(''));
+  const waiting = () =>
+    model.sql('select (remaining is null)::text from crm_migrations where contract is not null order by id');
+
+  test('continues a contraction under the new name of its field, before the contraction of a later migration', async () => {
+    const text = 'text: { type: string }';
+    fields(text, 'score: { type: string }', 'due: { type: date, nullable: true }');
+    await model.create({ drop: ['things.note'] });
     await migrate();
+    await model.sql(`update things set due = '2026-11-29'`);
     await withOldNode();
-    fields('');
+    fields(text, 'score: { type: string }', 'due: { type: date, required: true }');
+    await model.create();
+    fields(text, 'day: { type: date, required: true, renamed_from: due }');
+    await model.create({ drop: ['things.score'] });
+    assert.equal((await migrate()).length, 2);
+    await stopOldNode();
+    await interruptedAt('%drop constraint%', 'old', () => contract(model.config, model.database));
+    assert.deepEqual(await waiting(), [['false'], ['true']]);
+    assert.equal(await contract(model.config, model.database), true);
+    assert.deepEqual(await waiting(), []);
+    assert.deepEqual(await model.drift(), []);
+  });
+
+  test('finishes a contraction before another contraction drops its column, and before a migration renames another one', async () => {
+    const text = 'text: { type: string }';
+    fields(text, 'day: { type: date, nullable: true }', 'due: { type: date, nullable: true }');
     await model.create();
     await migrate();
-    await model.sql(
-      `insert into things (organization_id, text, score, note, created_at, updated_at) values (1, 'by the older node', '', null, now(), now())`,
-    );
-    const known = JSON.stringify(migrationNames(model.config));
-    await model.sql(`update crm_nodes set migrations = '${known}'`);
-    fields('', 'label: { type: string, renamed_from: text }');
+    await model.sql(`update things set day = '2026-11-29', due = '2026-11-29'`);
+    await withOldNode();
+    fields(text, 'day: { type: date, required: true }', 'due: { type: date, required: true }');
     await model.create();
-    await interruptedAt('%drop constraint%', 'old');
+    fields(text, 'due: { type: date, required: true }');
+    await model.create({ drop: ['things.day'] });
+    assert.equal((await migrate()).length, 2);
     await stopOldNode();
-    const states =
-      'select (remaining is null)::text from crm_migrations where contract is not null order by id';
-    assert.deepEqual(await model.sql(states), [['false'], ['true']]);
-    assert.equal(await contract(model.config, model.database), true);
-    assert.deepEqual(await model.sql(states), []);
-    assert.deepEqual(await model.sql(`select note from things where label = 'by the older node'`), [['']]);
+    fields(text, 'deadline: { type: date, required: true, renamed_from: due }');
+    await model.create();
+    assert.equal((await migrate()).length, 2);
+    assert.deepEqual(await waiting(), []);
     assert.deepEqual(await model.drift(), []);
   });
 
   test('keeps values that an older node cannot see when it changes another field', async () => {
     write('  score: { type: integer }\n  code: { type: integer }\n');
-    await model.create({ drop: ['things.label', 'things.note'], using: new Map([['things.score', "'0'"]]) });
+    await model.create({ drop: ['things.text', 'things.deadline'] });
     await migrate();
     await withOldNode();
     write('  score: { type: int64 }\n  code: { type: string }\n');
@@ -254,11 +270,10 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
         ),
       );
     const inner = '.inner';
-    write('  code: { type: string }\n');
-    await model.create({ drop: ['things.score'] });
-    await migrate();
     await grant('read');
     await withOldNode();
+    write('  code: { type: string }\n');
+    await model.create({ drop: ['things.score'] });
     named('items', 'things');
     await model.create();
     named('wares', 'items');

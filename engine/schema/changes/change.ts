@@ -1,5 +1,5 @@
 import type { CheckShape, ColumnShape, ForeignKeyShape } from '../../database/index.ts';
-import type { IndexShape, TriggerShape } from '../../sql/index.ts';
+import { type IndexShape, quote, type TriggerShape } from '../../sql/index.ts';
 import type { Effects } from './effects.ts';
 
 /** A change to the tables. Migration files and the migration log contain changes as JSON values. */
@@ -211,3 +211,18 @@ export const ofKind = <K extends Change['kind']>(
   kind: K,
 ): readonly Extract<Change, { kind: K }>[] =>
   changes.filter((change): change is Extract<Change, { kind: K }> => change.kind === kind);
+
+/** Returns a change with the new names of its table and columns if an earlier change renames them. */
+export function afterRename<C extends Change>(change: C, earlier: Change): C {
+  if (change.table !== earlier.table) return change;
+  if (earlier.kind === 'renameTable') return { ...change, table: earlier.to };
+  if (earlier.kind !== 'renameColumn') return change;
+  const nameOf = (name: string) => (name === earlier.column ? earlier.to : name);
+  const inSql = (sql: string) => sql.replaceAll(quote(earlier.column), quote(earlier.to));
+  if (change.kind === 'dropColumns') return { ...change, columns: change.columns.map(nameOf) };
+  if (!('column' in change)) return change;
+  const renamed = { ...change, column: nameOf(change.column) };
+  if (renamed.kind !== 'backfill') return renamed;
+  const { value, where } = renamed;
+  return { ...renamed, value: inSql(value), ...(where !== undefined && { where: inSql(where) }) };
+}

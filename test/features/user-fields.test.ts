@@ -325,6 +325,10 @@ onBothDrivers(
       assert.match(page, new RegExp(`Assignee[\\s\\S]*${bob.email}`));
       await browser.submit(`${path}/edit`, `${path}/edit`, { subject: 'Nobody’s', assignee_id: '' });
       assert.equal(await assignee(), null);
+      assert.match(
+        (await browser.get(path)).text,
+        new RegExp(`<strong>Assignee</strong> <del>${bob.email}</del>`),
+      );
       const required = readable((await browser.get('/setup/o/acme/data/reviews/new')).text);
       assert.match(required, /<select [^>]* required[\s\S]*<option value="" selected>Choose a member</);
     });

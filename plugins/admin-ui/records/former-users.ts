@@ -70,7 +70,7 @@ export const formerUsers: DoctorCheck<{
         for (const [slug, count] of await run({ name: '', text, values: [] })) {
           findings.push({
             location: `organization ${slug}`,
-            message: `${count} ${count === '1' ? 'record' : 'records'} of ${resource.name} have a "${field.name}" who is no longer an active member`,
+            message: `${count} ${count === '1' ? 'record' : 'records'} of ${resource.name} ${count === '1' ? 'has' : 'have'} a "${field.name}" who is no longer an active member`,
             advice: `Assign another member at /setup/o/${slug}/data/${resource.name}/reassign?field=${field.name}`,
             isNote: true as const,
           });

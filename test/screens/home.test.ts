@@ -204,6 +204,12 @@ test('charts show the number and the sum of the records in each stage that the m
     'Closed Lost 0 0',
   ]);
   const { text } = await admin.get('/setup/o/acme');
+  const [chart = ''] =
+    /<section class="chart" aria-label="Opportunities by stage"[\s\S]*?<\/section>/.exec(text) ?? [];
+  const cells = [...chart.matchAll(/<tr><th scope="row">.*?<\/tr>/gs)].map(
+    ([row]) => row.match(/<td/g)?.length,
+  );
+  assert.deepEqual(new Set(cells), new Set([3]), 'a row without a sum has an empty cell');
   const [, href = ''] = /<tr><th scope="row"><a href="([^"]*)">Prospecting</.exec(text) ?? [];
   assert.match((await admin.get(readable(href))).text, /1–2 of 2/, 'each row leads to its records');
   const grants = [{ object: 'leads', actions: ['list', 'read'] as const }];
@@ -327,6 +333,15 @@ test('shows the member’s records, the newest activity, and the new records of 
       const height = [1, 12, 24][count] ?? 0;
       return [10 * week, 24 - height, height];
     }),
+  );
+  const [, weekly = ''] =
+    /aria-label="New records per week"[\s\S]*?<th scope="row"><a href="([^"]*)">Leads</.exec(
+      (await admin.get('/setup/o/epsilon')).text,
+    ) ?? [];
+  assert.match(
+    (await admin.get(readable(weekly))).text,
+    /1–4 of 4/,
+    'leads to the records of all eight weeks',
   );
   for (const last_name of ['Dee', 'Eve', 'Fay', 'Gil'])
     await instance.call('POST /api/v1/leads', { key: epsilon.key, body: { last_name } });

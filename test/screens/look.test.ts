@@ -44,6 +44,17 @@ describe('the look of the admin UI', () => {
       assert.match(page.text, /href="\/setup\/o\/acme\/keys"/, path);
       assert.match(page.text, />Log out</, path);
     }
+    // The page of an organization keeps its own navigation, and its forms work.
+    const other = await instance.organization('other');
+    const person = await makePerson(instance, [{ organization: acme }, { organization: other }]);
+    const browser = await signIn(instance, person);
+    await browser.get('/setup/o/acme');
+    const page = await browser.get('/setup/o/other/nowhere');
+    assert.match(page.text, /href="\/setup\/o\/other\/keys"/);
+    assert.match(page.text, /<p>Page not found\.<\/p>/);
+    const { values = {} } = formsOf(page).find(({ action }) => action === '/setup/logout') ?? {};
+    const loggedOut = await browser.post('/setup/logout', values);
+    assert.equal(loggedOut.headers.get('location'), '/setup/login?done=logged-out');
   });
 
   test('the page for an internal error names the request, and other error pages do not', async () => {
@@ -73,6 +84,9 @@ describe('the look of the admin UI', () => {
     ]);
     assert.ok((await search(lead)).includes(`Zoë Quast data/leads/${lead}`), 'by ID');
     assert.deepEqual(await search('profil'), ['Profiles profiles']);
+    await create('opportunities', { name: 'Quarry', account_id: Number(account) });
+    const related = (await admin.get('/setup/o/acme/search?q=quarry')).text;
+    assert.doesNotMatch(related, new RegExp(`class="below">${account}<`), 'not the ID of another record');
     const { text } = await admin.get('/setup/o/acme/search?q=quast');
     assert.match(text, />Zoë Quast<\/span> <span class="below">zoe@quast\.example</, 'the first other value');
     const [pages = ''] =
@@ -271,13 +285,21 @@ describe('the look of the admin UI', () => {
       const browser = await signIn(instance, await makePerson(instance, memberships));
       const start = async () => (await browser.get('/setup')).headers.get('location');
       assert.equal(await start(), '/setup/o/visited-a', 'the first by name');
+      // The account is a page of the only organization, and otherwise of none.
+      const [first = ''] = (await browser.get('/setup/me')).text.match(/action="[^"]*\/search"/) ?? [];
+      assert.equal(first, count === 1 ? 'action="/setup/o/visited-a/search"' : '');
       let text = '';
-      for (const index of visited) ({ text } = await browser.get(`/setup/o/${all[index]?.slug}`));
+      for (const index of visited) {
+        const page = await browser.get(`/setup/o/${all[index]?.slug}`);
+        ({ text } = page);
+        const cookie = page.headers.getSetCookie().find((each) => each.startsWith('crm_recent_'));
+        assert.match(cookie ?? '', /; Max-Age=31536000; Path=\/;/, 'for a year, also in the explorer');
+      }
       assert.equal(await start(), `/setup/o/${all[visited.at(-1) ?? 0]?.slug}`, 'the last visited');
       const me = readable((await browser.get('/setup/me')).text);
       assert.equal(
         [...me.matchAll(/<a href="[^"]*">visited-\w<\/a> \(visited-\w\), as administrator/g)].length,
-        10,
+        Math.min(count, 10),
       );
       const more = /Show all (\d+) organizations/.exec(me)?.[1];
       assert.equal(more, count > 10 ? String(count) : undefined);
@@ -285,6 +307,8 @@ describe('the look of the admin UI', () => {
       return [...switcher.matchAll(/href="\/setup\/o\/visited-(\w)"/g)].map(([, letter]) => letter).join('');
     };
     assert.equal(await linksAfter(10, [5, 2, 5, 7, 1]), 'hfcadegij', 'then the others by name');
+    assert.equal(await linksAfter(10, [3, 2, 1, 2, 1, 2, 1]), 'cdaefghij', 'each of them once');
+    assert.equal(await linksAfter(1, [0]), '');
     assert.equal(await linksAfter(11, [9, 8, 7, 6, 5, 4, 3]), 'efghi');
   });
 
@@ -309,13 +333,24 @@ describe('the look of the admin UI', () => {
     const english = await texts('en-US,en;q=0.9');
     assert.equal(english.get('Amount'), '1,234,567.5');
     assert.match(english.get('Close date') ?? '', /^Mar 1, 2027, 9:30\sAM$/);
-    assert.equal(english.get('ID'), id, 'IDs are not formatted');
+    assert.equal(english.get('ID'), id);
+    await sql`update opportunities set id = 1234567 where id = ${await create('opportunities', { name: 'Long ID' })}::bigint`.execute(
+      tablesOf(instance.database),
+    );
+    const longId = await admin.get('/setup/o/acme/data/opportunities/1234567');
+    assert.match(longId.text, /<dt>ID<\/dt><dd>1234567<\/dd>/, 'IDs are not formatted');
     const german = await texts('de-DE');
     assert.equal(german.get('Amount'), '1.234.567,5');
     assert.match(german.get('Close date') ?? '', /^1\. März 2027/);
     assert.equal((await texts('*, xx-invalid-locale')).get('Amount'), '1,234,567.5');
     const { text } = await admin.get(`/setup/o/acme/data/opportunities/${id}`);
     assert.match(text, /<p class="badges"><span class="badge hue-6">Closed Won<\/span><\/p>/);
+    const unlisted = await create('opportunities', { name: 'Elsewhere', stage: 'Somewhere else' });
+    assert.match(
+      (await admin.get(`/setup/o/acme/data/opportunities/${unlisted}`)).text,
+      /<p class="badges"><span class="badge hue-8">Somewhere else<\/span><\/p>/,
+      'the neutral color',
+    );
     assert.match(text, /title="2027-03-01T09:30:00\+01:00"/, 'the exact time is a tooltip');
   });
 
@@ -335,11 +370,52 @@ describe('the look of the admin UI', () => {
     assert.doesNotMatch(details, /<dt>(?:ID|Created at|Updated at)</);
     for (const label of ['ID', 'Created at', 'Updated at'])
       assert.ok(system.includes(`<dt>${label}<`), label);
+    assert.doesNotMatch(system, /<dt>Organization</);
+    assert.match(details, /<dt>Description<\/dt><dd><span class="none">/, 'an empty text, too');
     assert.doesNotMatch(system, /<dt>Phone</);
     assert.match(text, /<dt>Instagram handle<\/dt><dd><span class="none">/);
     for (const href of ['mailto:ames%40people.example', 'tel:+49301234', 'https://social.example/ames'])
       assert.ok(readable(text).includes(`href="${href}`), href);
     assert.doesNotMatch(text, /href="javascript:/);
+  });
+
+  test('controls and links have the attributes on which browsers and scripts rely', async () => {
+    const id = await create('leads', { last_name: 'Ames', email: 'ames@people.example', company: 'A' });
+    await instance.call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: '' } });
+    const page = async (path: string) => readable((await admin.get(`/setup/o/acme/${path}`)).text);
+    const list = await page('data/leads?q=ames&sort=last_name');
+    assert.match(list, /href="[^"]*\/data\/leads\/export\?[^"]*" data-turbo="false"/, 'a file is not a page');
+    assert.match(
+      list,
+      /<form id="selection"[^>]*><input type="hidden" name="at" value="q=ames&sort=last_name">/,
+      'an action on selected records returns to the list',
+    );
+    assert.match(await page('activity'), /href="[^"]*\/activity\/export" data-turbo="false"/);
+    const organizations = readable((await admin.get('/setup/organizations')).text);
+    assert.match(organizations, /href="\/setup\/organizations\/acme\/export[^"]*" data-turbo="false"/);
+    for (const asset of ['setup\\.css', 'setup\\.js'])
+      assert.match(list, new RegExp(`/${asset}"[^>]* data-turbo-track="reload"`), 'reloaded after an update');
+    const record = await page(`data/leads/${id}`);
+    assert.match(record, /href="mailto:[^"]*" rel="noopener noreferrer"/);
+    assert.match(
+      record,
+      /<strong>Company<\/strong> <del>A<\/del> <span class="hidden">to<\/span> <span class="below">empty</,
+    );
+    assert.match(await page('members/invite'), /<input type="email" id="in-email"/);
+    assert.match(await page('data/leads/import'), /<input type="file" accept="\.csv,text\/csv"/);
+    assert.match(
+      await page('data/leads/board'),
+      /method="post" action="[^"]*\/board" data-turbo="true" data-turbo-action="replace"/,
+    );
+    const secret = await page('integrations/add?provider=whatsapp');
+    assert.match(secret, /<input type="password"[^>]* autocomplete="off"/);
+    const shortcuts = (await admin.get('/setup/shortcuts')).text;
+    assert.doesNotMatch(shortcuts, /<dialog/, 'the page is its own list');
+    // A page that answers a form is loaded again with the form, so it must not be replaced.
+    const body = ({ text }: { readonly text: string }) => /<body[^>]*>/.exec(text)?.[0];
+    const rejected = await admin.submit('/setup/o/acme/data/leads/new', '/setup/o/acme/data/leads/new', {});
+    assert.deepEqual([rejected.status, body(rejected)], [400, '<body class="framed" data-turbo="false">']);
+    assert.equal(body(await admin.get('/setup/o/acme')), '<body class="framed">');
   });
 
   test('a field with closed values is a choice that keeps other stored values', async () => {

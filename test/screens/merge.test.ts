@@ -177,12 +177,16 @@ onBothDrivers(
         page.text,
         new RegExp(`href="${undo}\\?from&#x3D;${from}">Undo the merge of firm ${from}<`),
       );
-      assert.equal(titleOf(await admin.get(link)), `Undo the merge of firm ${from} into Kept?`);
+      const question = await admin.get(link);
+      assert.equal(titleOf(question), `Undo the merge of firm ${from} into Kept?`);
+      assert.doesNotMatch(question.text, /class="danger"/);
       for (const grant of ['firms:update', 'firms:restore']) {
         const person = await limitedPerson(instance(), acme, ['firms:list', 'firms:read', grant]);
         const reader = await signIn(instance(), person);
         assert.doesNotMatch((await reader.get(`${firms}/${id}`)).text, /Undo the merge/, grant);
         assert.equal((await reader.get(link)).status, 403, grant);
+        const _csrf = await reader.token('/setup/me');
+        assert.equal((await reader.post(undo, { _csrf, from: String(from) })).status, 403, grant);
       }
       await send(`PATCH /firms/${id}`, { code: '' });
       await send(`POST /firms/${from}/restore`);

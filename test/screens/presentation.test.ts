@@ -9,6 +9,7 @@ import type { Field } from '../../engine/fields/field.ts';
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { fieldLabel, humanize, inSentence } from '../../engine/fields/labels.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
+import { isTruncated, truncate } from '../../plugins/admin-ui/records/values.ts';
 import { iconNames, initialsOf } from '../../plugins/admin-ui/shell/icon.ts';
 import { runCommand } from '../support/command-line.ts';
 import { settled } from '../support/erasures.ts';
@@ -120,6 +121,19 @@ describe('labels', () => {
   });
 });
 
+test('a text is shortened to a number of characters, of which some consist of two code units', () => {
+  for (const [text, length, shortened] of [
+    ['abc', 3, 'abc'],
+    ['abcd', 3, 'abc…'],
+    ['😀😀😀', 3, '😀😀😀'],
+    ['😀😀😀😀', 3, '😀😀😀…'],
+    ['a😀b😀', 3, 'a😀b…'],
+  ] as const) {
+    assert.equal(truncate(text, length), shortened);
+    assert.equal(isTruncated(text, length), text !== shortened, text);
+  }
+});
+
 test('initials are the first letters of the first and the last word of a name', () => {
   for (const [name, initials] of [
     ['Ada', 'A'],
@@ -171,9 +185,19 @@ onBothDrivers(
     test('a hidden resource has pages, but is neither in the navigation nor on the home page', async () => {
       const { text } = await admin.get('/setup/o/acme');
       assert.doesNotMatch(text, /data\/beams/);
+      const recent = async () => {
+        const { text: home } = await admin.get('/setup/o/acme');
+        return /<section class="recent" aria-label="Recent activity"[\s\S]*?<\/section>/
+          .exec(home)?.[0]
+          .match(/<li>/g);
+      };
+      const entries = await recent();
+      assert.ok(entries !== null && entries !== undefined);
       assert.match((await admin.get(`${data}/beams`)).text, /<h1>Beams<\/h1>/);
       const body = { loft_id: Number(loft), state: 'old', cost: 1 };
-      assert.equal((await instance().call('POST /api/v1/beams', { key: acme.key, body })).status, 201);
+      for (let count = 0; count < 5; count++)
+        assert.equal((await instance().call('POST /api/v1/beams', { key: acme.key, body })).status, 201);
+      assert.deepEqual(await recent(), entries, 'as many other entries as before');
       assert.match((await admin.get(`${data}/lofts/${loft}`)).text, /data\/beams\//);
       assert.doesNotMatch((await admin.get('/setup/o/acme')).text, /data\/beams/);
     });
@@ -186,6 +210,14 @@ onBothDrivers(
       assert.match(text, /Add only lofts that can be visited\./);
       assert.match(text, /Create VIP loft/);
       assert.match(text, /placeholder="Search VIP lofts"/);
+      const large = await instance().call('POST /api/v1/lofts', {
+        ...{ key: acme.key, body: { name: 'Wide', number: 1234 } },
+      });
+      assert.match(
+        (await admin.get(`${data}/lofts/${large.json.id}`)).text,
+        /<h1>1234 Wide<\/h1>/,
+        'no number',
+      );
       const found = await admin.get('/setup/o/acme/search?q=vip');
       assert.match(found.text, /Create VIP loft/);
     });

@@ -108,6 +108,12 @@ onBothDrivers(
       assert.equal(page.text.match(/aria-label="Show all with/g)?.length, 1, 'other columns are complete');
       assert.match(page.text, /1 record has no stage or another value\./);
       assert.deepEqual(factsOf(page, 'Relaunch <b>'), ['Amount: 1,000.25', 'Probability: 0']);
+      const account = await instance().call('POST /api/v1/accounts', {
+        key: acme.key,
+        body: { name: 'Globex' },
+      });
+      await make({ name: 'Linked', stage: 'Closed Lost', account_id: Number(account.json.id) });
+      assert.deepEqual(factsOf(await admin.get(board), 'Linked'), ['Amount: 0', 'Account: Globex']);
       assert.deepEqual(chipsOf(page), [], 'there is only one field');
       assert.equal((await admin.get(`${data}/opportunities/1/board`)).headers.get('location'), board);
       assert.equal((await admin.get(`${data}/contacts/board`)).status, 404, 'no listed values');

@@ -94,6 +94,11 @@ onBothDrivers(
       );
       assert.equal(rowsOf(columns)[0], 'Ann L34');
       assert.match(columns.text, /aria-sort="descending"/);
+      const owners = await admin.get(`${data}/leads?q=elsewhere&columns=owner_id&columns=budget`);
+      assert.match(owners.text, /<td data-label="Owner"[^>]*>.*?admin@acme\.example/);
+      assert.doesNotMatch(owners.text, /name="columns" value="budget"/, 'a field that does not exist');
+      for (const other of ['fields=id', 'expand=owner', 'utm_source=mail'])
+        assert.deepEqual(rowsOf(await admin.get(`${data}/leads?q=elsewhere&${other}`)), ['Świąt'], other);
       const wrong = await admin.get(`${data}/leads?created_at%5Bgt%5D=soon`);
       assert.deepEqual([wrong.status, rowsOf(wrong).length], [400, 0]);
       assert.match(messageOf(wrong), /^created_at\[gt\] must be an RFC 3339 timestamp/);
@@ -116,6 +121,7 @@ onBothDrivers(
       }
       const second = await admin.get(`${list}&page=2`);
       assert.deepEqual(rowsOf(second), ['P30', 'P31', 'P32', 'P33', 'P34']);
+      assert.equal(linkIn(second, /First page/), readable(list));
       assert.doesNotMatch(second.text, /[?&;](?:page|cursor)=|name="(?:page|cursor)"/);
     });
 
@@ -264,6 +270,8 @@ onBothDrivers(
       // The browser also sends the text of an input that it does not show.
       await follow(admin, await fill(admin, page, { source: 'Referral' }));
       assert.equal(await source(), 'Referral');
+      await follow(admin, await fill(admin, page, { source: '…', 'source.other': '' }));
+      assert.equal(await source(), 'Referral', 'a listed value stays if no other one is entered');
       await follow(admin, await fill(admin, page, { source: '', 'source.other': 'Trade fair' }));
       assert.equal(await source(), '');
     });
@@ -285,6 +293,8 @@ onBothDrivers(
       const form = formOf(asked);
       await follow(admin, await admin.post(form.action, { ...form.values, step: 'empty' }));
       assert.equal(await count(), before + 1);
+      // Neither do defaults and checkboxes count as values.
+      assert.equal((await fill(admin, `${data}/loose/new`, {})).status, 400);
     });
 
     test("editing writes only changed fields and does not overwrite another user's changes", async () => {
@@ -315,7 +325,10 @@ onBothDrivers(
       assert.equal(valueAt(refused, 'company'), 'Ours', 'the input is kept');
       assert.match(refused.text, /Current value: Theirs/);
       assert.equal((await read('leads', id)).company, 'Theirs');
-      const again = formOf(refused);
+      await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: '' } });
+      const emptied = await admin.post(late.action, { ...late.values, company: 'Ours', description: 'x' });
+      assert.match(emptied.text, /Current value: empty/);
+      const again = formOf(emptied);
       await follow(admin, await admin.post(again.action, { ...again.values, description: 'x' }));
       assert.equal((await read('leads', id)).company, 'Ours');
 
@@ -343,6 +356,39 @@ onBothDrivers(
           const current = [...refused.text.matchAll(/Current value: ([^<]*)</g)].map(([, value]) => value);
           assert.deepEqual(current, ['Ames', 'Theirs'], JSON.stringify([stored, description]));
         }
+    });
+
+    test('values that do not fit on a page are shortened, and linked as a whole', async () => {
+      const long = (length: number) => 'x'.repeat(length);
+      const id = await make('leads', { last_name: 'Long', description: long(1000) });
+      for (const length of [1001, 4000, 4001])
+        await instance().call(`PATCH /api/v1/leads/${id}`, {
+          ...{ key: acme.key, body: { description: long(length) } },
+        });
+      const linksOn = async () =>
+        [
+          ...(await admin.get(`${data}/leads/${id}`)).text.matchAll(
+            /href="([^"]*\/value\?[^"]*)" aria-label="([^"]*)"/g,
+          ),
+        ].map(
+          ([, href = '', label = '']) =>
+            [readable(label).replace(/ the change at .*/, ''), readable(href)] as const,
+        );
+      const links = await linksOn();
+      const [after, before] = ['after', 'before'].map((side) => `Show full value of Description ${side}`);
+      assert.deepEqual(
+        links.map(([label]) => label),
+        ['Show full value of Description', before, after, before, after, after],
+      );
+      const lengths = await Promise.all(links.map(async ([, href]) => (await admin.get(href)).text.length));
+      assert.deepEqual(lengths, [4001, 4000, 4001, 1001, 4000, 1001]);
+      const [, change = ''] = /change=([^&]*)/.exec(links[1]?.[1] ?? '') ?? [];
+      const current = await admin.get(`${data}/leads/${id}/value?field=description&change=${change}`);
+      assert.equal(current.text.length, 4001, 'without a side, the current value');
+      await instance().call(`PATCH /api/v1/leads/${id}`, {
+        ...{ key: acme.key, body: { description: long(4000) } },
+      });
+      assert.deepEqual((await linksOn())[0]?.[0], before, 'the current value fits');
     });
 
     test('a change can be undone; a record is deleted after a confirmation and can be restored', async () => {
@@ -466,6 +512,23 @@ onBothDrivers(
         assert.equal(await account(`The ${former} (${id})`), partial);
       }
       assert.match(String(await account(former)), /^Several accounts match/);
+      const wordy = await make('accounts', {
+        name: `${fresh('one')} two three four five six seven eight nine`,
+      });
+      assert.equal(await account(String((await read('accounts', wordy)).name)), wordy);
+      // Inputs do not show line breaks.
+      const broken = fresh('Broken');
+      const lines = await make('accounts', { name: `${broken}\nline` });
+      assert.equal(await account(`${broken}line (${lines})`), lines);
+      const names = Array.from({ length: 25 }, (_, index) => ({ name: `Suggested ${index}` }));
+      await instance().call('POST /api/v1/accounts/batch', { key: acme.key, body: { records: names } });
+      const [, list = ''] =
+        /<datalist id="list-account_id">([\s\S]*?)<\/datalist>/.exec(
+          (await admin.get(`${data}/contacts/new`)).text,
+        ) ?? [];
+      const suggested = [...list.matchAll(/value="([^"]*)"/g)].map(([, value]) => value);
+      assert.ok(suggested.length > 25, `${suggested.length} records of several pages`);
+      assert.equal(new Set(suggested).size, suggested.length);
       const only = await make('accounts', { name: `The only ${fresh('Match')}` });
       assert.equal(await account('only match-'), only, 'without an ID, a partial match is enough');
       await make('accounts', { name: `${name} (${plain})` });
@@ -509,6 +572,13 @@ onBothDrivers(
         assert.doesNotMatch(list.text, /Create lead|>Edit<|data-edit|Import CSV|>Accounts<|API keys/);
         const record = await reader.get(`${data}/leads/${id}`);
         assert.doesNotMatch(record.text, /Edit lead|Delete lead|>Undo</);
+        assert.match(record.text, /<dt>Company</, 'a field is shown even if it is empty');
+        const blind = await member([{ object: 'leads', actions: ['list', 'update', 'delete'] }]);
+        assert.doesNotMatch(
+          (await blind.get(`${data}/leads`)).text,
+          /data-edit|>Edit<|>Delete<|Edit selected|Delete selected/,
+          'without the grant to read',
+        );
         const _csrf = await reader.token(`${data}/leads`);
         for (const page of ['new', `${id}/edit`, `${id}/delete`, 'import']) {
           assert.equal((await reader.get(`${data}/leads/${page}`)).status, 403, page);
@@ -736,6 +806,14 @@ onBothDrivers(
         );
         assert.deepEqual(chosen, expected, content.slice(0, 40));
       }
+      // A column that cannot be chosen on the page keeps its field.
+      const wide = `${Array.from({ length: 100 }, (_, index) => `#${index}#`).join(';')};name\n${';'.repeat(100)}Wide`;
+      const checked = await fill(admin, `${data}/accounts/import`, {
+        file: Buffer.from(wide).toString('base64'),
+      });
+      assert.match(checked.text, /1 record to be created/);
+      const { action, values } = formOf(checked);
+      assert.match((await admin.post(action, { ...values, step: 'check' })).text, /1 record to be created/);
     });
 
     test('CSV: a file without known columns can still be assigned, and errors are downloaded as CSV', async () => {
@@ -782,7 +860,11 @@ onBothDrivers(
       const { action, values } = formOf(await fill(admin, page, { file: content }));
       // Another file is checked first, regardless of the button.
       const another = Buffer.from('name\nOther file\nOther file too').toString('base64');
-      const replaced = await admin.post(action, { ...values, file: another, step: 'import' });
+      const replaced = await admin.post(action, {
+        ...{ ...values, file: another, step: 'import' },
+        // The choice for a column of the previous file.
+        'column.0': '',
+      });
       assert.match(replaced.text, /2 records to be created/);
       assert.equal(valueAt(replaced, 'content'), another);
       await follow(admin, await admin.post(action, { ...values, step: 'import' }));
@@ -861,6 +943,11 @@ onBothDrivers(
         const parts = Object.entries(fields).map(([name, value]) => part(disposition(name), value));
         const sent = await send(`${await token()}${file('')}${parts.join('')}--b--\r\n`);
         assert.equal(sent.status, 303, sent.text);
+        // The checked file is longer in base64 than the largest file.
+        const padded = Buffer.from(`name\nPadded\n${'\n'.repeat(4 * 1024 * 1024)}`).toString('base64');
+        const large = part(disposition('content'), padded);
+        const again = await send(`${await token()}${file('')}${large}--b--\r\n`);
+        assert.match(again.text, /1 record to be created, 0 lines with errors/);
       });
 
       test('is not read beyond an invalid token', async () => {

@@ -67,6 +67,10 @@ test('the menu lists the fields, and each field has its own control', async () =
   assert.deepEqual(optionsIn(owner, 'in-value'), ['me', acme.user]);
   const reference = formIn(await admin.get(`${data}/opportunities?by=account_id`));
   assert.ok(optionsIn(reference, 'list-value').includes(`Initech (${account})`));
+  assert.match(
+    reference,
+    / aria-describedby="notes-value"[^>]*>.*id="notes-value"><p>A name or an ID\.<\/p>/,
+  );
   const source = formIn(await admin.get(`${data}/leads?by=source`));
   assert.ok(optionsIn(source, 'list-value').includes('Referral'));
   assert.match(formIn(await admin.get(`${data}/leads?by=created_at`)), /<input type="date" id="in-value"/);
@@ -117,6 +121,14 @@ test('a filter for a record that does not exist names its ID, as for a record of
       `account_id=${id}`,
       `Account is ID ${id}`,
     ]);
+});
+
+test('a filter that is not valid can be removed, and the operator of a link is selected', async () => {
+  const page = await admin.get(`${data}/opportunities?account_id=9999999999999999999`);
+  assert.equal(page.status, 400, page.text);
+  assert.deepEqual(chipsIn(page), ['Account is ID 9999999999999999999']);
+  const form = formIn(await admin.get(`${data}/leads?by=created_at[lte]`));
+  assert.match(form, /<option value="created_at\[lte\]" selected>/);
 });
 
 test('an added filter keeps the search and the order, and leads to the first page', async () => {

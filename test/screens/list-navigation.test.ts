@@ -2,7 +2,7 @@
 // relative to today.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { dayRanges } from '../../plugins/admin-ui/records/day-ranges.ts';
+import { dayRanges, rangeFilter } from '../../plugins/admin-ui/records/day-ranges.ts';
 import { countText } from '../../plugins/admin-ui/records/list-page.ts';
 import { administratorOf, formsOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -129,6 +129,17 @@ onBothDrivers(
         const after = await get(saved.headers.get('location') ?? '');
         assert.equal(aboveIn(after), `${opportunities}?${query}`);
         assert.equal(titleIn(await follow(after, 'next')), nameOf(99));
+        const [, form2 = ''] = /href="([^"]*\/edit\?list[^"]*)"/.exec(after.text) ?? [];
+        const page = await get(readable(form2));
+        const [record2 = ''] = readable(form2).split('/edit');
+        const kept = `${record2}?${readable(form2).split('?')[1]}`;
+        assert.equal(aboveIn(page), kept);
+        assert.ok(readable(page.text).includes(`href="${kept}">Cancel<`));
+      });
+
+      test('has neighbors on other pages if the list was opened at the number of a page', async () => {
+        const list = await get(`${opportunities}?sort=name&page=2`);
+        assert.equal(titleIn(await follow(await open(list, nameOf(39)), 'next')), nameOf(40));
       });
 
       test('has no neighbors if it does not match the list, and an invalid list does not hide it', async () => {
@@ -162,6 +173,10 @@ onBothDrivers(
       assert.equal(redirect.status, 303);
       assert.equal(redirect.headers.get('location'), `${opportunities}?q=Deal&sort=stage%2C-amount`);
       const list = await get(redirect.headers.get('location') ?? '');
+      assert.match(list.text, /Stage <span[^>]*>↑<\/span><span class="position"[^>]*>1</);
+      assert.match(list.text, /Amount <span[^>]*>↓<\/span><span class="position"[^>]*>2</);
+      // The default order is descending, but applies only to its own field.
+      assert.match((await get(`${opportunities}?sort=amount`)).text, /aria-sort="ascending"><a[^>]*>Amount/);
       const api = await instance().call('GET /api/v1/opportunities?sort=stage,-amount', { key: acme.key });
       assert.deepEqual(
         namesIn(list),
@@ -280,6 +295,12 @@ onBothDrivers(
       const list = await get(`${opportunities}?created_at%5Bwithin%5D=today`);
       assert.equal(countIn(list), '1–20 of 120');
       assert.equal(countIn(await get(`${opportunities}?created_at%5Bwithin%5D=past`)), '');
+      const resource = instance().resources.find(({ name }) => name === 'opportunities') ?? assert.fail();
+      const day = dayFrom(0);
+      assert.deepEqual(rangeFilter(resource, 'created_at[within]', 'today')?.filters, [
+        ['created_at[gte]', `${day}T00:00:00Z`],
+        ['created_at[lte]', `${day}T23:59:59.999999Z`],
+      ]);
     });
 
     test('a member who cannot list records sees no neighbors', async () => {

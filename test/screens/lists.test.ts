@@ -281,6 +281,17 @@ test('the lists of members, teams, keys, apps and sessions are sorted by each co
   );
 });
 
+test('a list is sorted in every language, and the first of repeated parameters is used', async () => {
+  const page = await admin.get(`${keys}?q=robot+42&q=nothing`, { 'accept-language': 'de' });
+  assert.deepEqual(rowsOf(page), ['Robot 42']);
+  const [heading = ''] =
+    /<th scope="col"[^>]*><a href="[^"]*sort(?:=|&#x3D;)Profile[^"]*"/.exec(page.text) ?? [];
+  const sorted = await admin.get(readable(/href="([^"]*)"/.exec(heading)?.[1] ?? assert.fail(page.text)), {
+    'accept-language': 'de',
+  });
+  assert.match(sorted.text, /<th scope="col"[^>]* aria-sort="ascending"><a[^>]*>Profil /);
+});
+
 test('a search starts on the first page, and keeps the order', async () => {
   const { text } = await admin.get(`${keys}?q=robot&sort=Name&dir=desc&page=2`);
   const forms = [...text.matchAll(/<form[^>]* method="get"[^>]* action="([^"]*)"[^>]*>(.*?)<\/form>/gs)]
@@ -321,6 +332,8 @@ test('a section with several lists shows the number of rows of each, up to 1,000
   assert.equal(await tab(), '1,000');
   await insert(1);
   assert.equal(await tab(), '1,000+');
+  const german = await browser.get('/setup/o/crowded/teams', { 'accept-language': 'de' });
+  assert.match(german.text, /Teams \(1\.000\+\)/);
 });
 
 test('an action returns to the same list, which hides and names the revoked key', async () => {
@@ -338,12 +351,19 @@ test('an action returns to the same list, which hides and names the revoked key'
   assert.match(after.text, /<strong>Robot 12<\/strong> revoked\./);
   assert.ok(!rowsOf(after).includes('Robot 12'));
   assert.deepEqual(rowsOf(await admin.get(`${keys}?show=revoked`)), ['Robot 12']);
+  // The message belongs to this page only, not to the pages to which it links.
+  assert.doesNotMatch(after.text, /done(?:=|&#x3D;)/);
   const again = await admin.get(`${keys}?done=key-revoked`);
   assert.doesNotMatch(
     again.text,
-    /revoked\./,
+    /revoked\.|class="done"/,
     'the name is not part of the URL, and the message appears only once',
   );
+  // However many filters the list has, the user returns to it.
+  const filters = `q=${'robot+'.repeat(600)}1`;
+  const profiles = '/setup/o/acme/profiles';
+  const filtered = await admin.post(`${profiles}/create`, { ...form.values, name: 'Many', at: filters });
+  assert.ok(filtered.headers.get('location')?.startsWith(`${profiles}?${filters}&done=`));
 });
 
 test('an invalid return URL is ignored', async () => {
@@ -352,7 +372,7 @@ test('an invalid return URL is ignored', async () => {
   );
   assert.equal(form?.values.at, undefined);
   const { id } = await acme.makeKey();
-  const sent = { ...form?.values, id, at: '\r\nset-cookie: a=b' };
+  const sent = { ...form?.values, id, at: '\r\nset-cookie: a=b', from: '../../../docs' };
   const answer = await admin.post(`${keys}/revoke`, sent);
   assert.equal(answer.headers.get('location'), `${keys}?done=key-revoked`);
 });
@@ -379,6 +399,15 @@ test('activity pages and their CSV file contain every line once', async () => {
     path = linkIn(page, 'Next page');
   }
   assert.deepEqual(shown, created.slice(0, shown.length));
+  // A filter that is added or removed on a later page applies from the newest entry.
+  const [newest = ''] = shown;
+  const second = linkIn(await admin.get(`${activity}?action=create&object=leads`), 'Next page');
+  assert.match(second, /before=/);
+  const later = await admin.get(`${second}&by=record`);
+  const [form = ''] = /<form role="search" aria-label="Filter"[\s\S]*?<\/form>/.exec(later.text) ?? [];
+  assert.doesNotMatch(form, /name="before"/);
+  const [, removal = ''] = /href="([^"]*)"[^>]* aria-label="Remove the filter Action/.exec(later.text) ?? [];
+  assert.ok((await admin.get(readable(removal))).text.includes(`/leads/${newest}"`), removal);
   const csv = await admin.get(`${activity}/export?action=create&object=leads`);
   const ids = csv.text
     .trimEnd()

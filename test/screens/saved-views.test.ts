@@ -199,6 +199,9 @@ onBothDrivers('saved views', (instance) => {
         403,
         action,
       );
+    const form = await other.get(`${leads}/views/${id}/edit`);
+    assert.match(form.text, /name="default"/);
+    assert.doesNotMatch(form.text, /name="(?:name|shared)"/);
     // A member who cannot change the view can still open the list with it.
     await follow(other, await submit(other, list, 'edit', { name: 'Mine', shared: '', default: 'true' }));
     const opened = await follow(other, await other.get(leads));
@@ -211,6 +214,12 @@ onBothDrivers('saved views', (instance) => {
     assert.ok(namesIn(await grace.get(leads)).includes('Everyone'));
     const unchanged = await follow(other, await other.get(leads));
     assert.ok(tabNamed(unchanged, 'Everyone').isCurrent, 'it remains the default of the other member');
+    const third = await visitorWith(['list', 'read']);
+    const shown = await third.get(tabNamed(unchanged, 'Everyone').href);
+    for (const value of ['true', ''])
+      await follow(third, await submit(third, shown, 'edit', { default: value }));
+    assert.equal((await third.get(leads)).status, 200);
+    assert.equal((await other.get(leads)).status, 303, 'also if another member no longer uses it');
     const logged = async () => {
       const { rows } = await sql<{ action: string }>`select action from crm_ledger
         where organization_id = ${acme.id}::bigint and object = 'saved view' and object_id = ${id}::bigint
@@ -290,6 +299,12 @@ onBothDrivers('saved views', (instance) => {
     );
     const none = await admin.get(`${leads}?status%5Beq%5D=&rating%5Beq%5D=&set=1`);
     assert.equal(none.headers.get('location'), `${leads}?view=all`, 'not the default view');
+    // A selected value replaces the filter, which can omit the operator.
+    const one = /aria-label="Quick filters"[\s\S]*?<\/form>/.exec(
+      (await admin.get(`${leads}?rating=Hot`)).text,
+    )?.[0];
+    assert.match(one ?? '', /<option value="Hot" selected>/);
+    assert.doesNotMatch(one ?? '', /type="hidden" name="rating/);
     // A field with several values cannot be selected here, and its filters are kept.
     const several = await admin.get(`${leads}?rating=Hot&rating=Cold`);
     const form = /aria-label="Quick filters"[\s\S]*?<\/form>/.exec(several.text)?.[0] ?? '';
@@ -312,6 +327,8 @@ onBothDrivers('saved views', (instance) => {
     const list = await viewing.get(`${leads}?rating=Hot`);
     assert.match(list.text, /You see the records as the profile/);
     assert.equal(linkIn(list, 'Save view'), '');
+    assert.match((await admin.get(`${leads}?rating=Hot`)).text, /formaction="[^"]*\/views\/new"/);
+    assert.doesNotMatch(list.text, /formaction="[^"]*\/views\/new"/);
     assert.equal((await viewing.get(`${leads}/views/new?rating=Hot`)).status, 403);
     const id = idOf(await save(admin, 'rating=Hot', { name: 'Unchanged' }));
     const views = async () => {
@@ -382,5 +399,10 @@ onBothDrivers('saved views', (instance) => {
     assert.equal(await store('/setup/o/gamma/data/leads', 'x'.repeat(101), 'q=a'), tooLongName);
     assert.equal(await store('/setup/o/gamma/data/leads', 'x'.repeat(100), 'q=a'), 'saved');
     await save(grace, 'rating=Hot', { name: 'Of another member' });
+    // Names in other organizations are not taken.
+    const { rows } = await sql<{ id: string }>`select id::text as id from crm_saved_views
+      where user_id = ${person.id}::bigint and name = 'The last one'`.execute(tablesOf(instance().database));
+    const edit = `${leads}/views/${rows[0]?.id}/edit`;
+    assert.equal((await visitor.submit(edit, edit, { name: 'Of another organization' })).status, 303);
   });
 });

@@ -148,6 +148,36 @@ onBothDrivers(
       assert.deepEqual(await values(own), ['own', null, null]);
     });
 
+    test('records of two resources with the same ID are undone independently of each other', async () => {
+      const { run, use } = await agent();
+      const task = await make('tasks', { title: 'theirs' });
+      let lead = await make('leads', { last_name: 'before' });
+      while (Number(lead) < Number(task)) lead = await make('leads', { last_name: 'before' });
+      assert.equal(lead, task);
+      await use('update', { resource: 'leads', id: lead, values: { last_name: 'during' } });
+      await use('update', { resource: 'tasks', id: task, values: { title: 'of the agent' } });
+      for (const hours of [1, 2]) await api(`PATCH tasks/${task}`, { hours });
+      const [call = ''] = await callsIn({ run });
+      assert.match(
+        problemOf(await undo(call)),
+        /^1 change undone\. Not undone: of the agent changed: changed again/,
+      );
+      assert.equal((await api(`GET leads/${lead}`)).json.last_name, 'before');
+      assert.equal((await api(`GET tasks/${task}`)).json.title, 'of the agent');
+    });
+
+    test('a record that has been deleted since is reported like one that has been changed', async () => {
+      const { run, use } = await agent();
+      const id = await make('leads', { last_name: 'before' });
+      await use('update', { resource: 'leads', id, values: { last_name: 'deleted since' } });
+      await api(`DELETE leads/${id}`);
+      const [call = ''] = await callsIn({ run });
+      assert.match(
+        problemOf(await undo(call)),
+        /^0 changes undone\. Not undone: deleted since changed: changed again/,
+      );
+    });
+
     test('a record that a change without a request has changed since stays as it is', async () => {
       const { run, use } = await agent();
       const id = await make('tasks', { title: 'before' });
@@ -215,6 +245,19 @@ onBothDrivers(
       );
       assert.equal((await api(`GET pages/${page}`)).status, 200);
       assert.equal((await api(`GET pages/${own}`)).status, 404);
+      // The other record can have the same ID, because it belongs to another resource.
+      const second = await agent();
+      const same = await second.create('folders', { title: 'Same ID' });
+      const inside = await make('pages', { title: 'of a member', folder_id: Number(same) });
+      const tables = tablesOf(instance().database);
+      await sql`delete from pages where id = ${same}::bigint and id <> ${inside}::bigint`.execute(tables);
+      await sql`update pages set id = ${same}::bigint where id = ${inside}::bigint`.execute(tables);
+      const [again = ''] = await callsIn({ run: second.run });
+      assert.match(
+        problemOf(await undo(again)),
+        /^0 changes undone\. Not undone: Same ID created: other records/,
+      );
+      assert.equal((await api(`GET pages/${same}`)).status, 200);
     });
 
     test('a change whose undo the API rejects is reported with the error', async () => {

@@ -1,8 +1,11 @@
 // The activity page names the fields that a change affected, with their values before and after it.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { sql } from 'kysely';
+import { tablesOf } from '../../engine/tables/handle.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { makePerson } from '../support/people.ts';
 
 const activity = '/setup/o/acme/activity?action=update&object=leads';
 
@@ -54,5 +57,65 @@ onBothDrivers('changes in the activity', (instance) => {
     assert.deepEqual([label, after.length, others], ['Description', 202, []]);
     await change(id, { description: 'y'.repeat(30_000) });
     assert.deepEqual(await newest(id), [], 'too long to be compared');
+    await change(id, { description: 'z' });
+    assert.deepEqual(await newest(id), [], 'the previous value was too long');
+  });
+
+  test('values and names are not those of other records with the same ID', async () => {
+    const id = await create({ last_name: 'Ames', company: 'Old' });
+    const made = async () =>
+      Number(
+        (await instance().call('POST /api/v1/accounts', { key: acme.key, body: { name: 'Same ID' } })).json
+          .id,
+      );
+    let account = await made();
+    while (account < id) account = await made();
+    assert.equal(account, id, 'records of two resources have the same ID');
+    for (const city of ['Bonn', 'Berlin', 'Ulm'])
+      await instance().call(`PATCH /api/v1/accounts/${id}`, { key: acme.key, body: { city } });
+    await change(id, { company: 'New' });
+    assert.deepEqual(await newest(id), [['Company', 'Old', 'New']]);
+    // An organization that was moved from another instance can have a record with the same ID, too.
+    const other = await instance().organization('other');
+    const tables = tablesOf(instance().database);
+    await sql`insert into crm_ledger (organization_id, actor_kind, action, object, object_id, version, record)
+      select ${other.id}::bigint, 'command', 'update', 'leads', ${id}::bigint, v, '{"last_name":"Secret","company":"Secret"}'
+      from unnest(array[1, 9]) v`.execute(tables);
+    const { text } = await admin.get(`/setup/o/acme/activity?record=${id}`);
+    assert.match(text, />Lead “Ames” updated</);
+    assert.match(text, />Account “Same ID” updated</);
+    assert.doesNotMatch(text, /Secret/);
+    // Without its previous version, the values before a change are unknown.
+    await sql`delete from crm_ledger where organization_id = ${acme.id}::bigint and object = 'leads'
+      and object_id = ${id}::bigint and version = 1`.execute(tables);
+    assert.deepEqual(await newest(id), []);
+  });
+
+  test('keys, apps and members are named, former members and records without a name are not', async () => {
+    const other = await instance().organization('elsewhere');
+    const person = await makePerson(instance(), [{ organization: acme }, { organization: other }]);
+    const { id: key } = await acme.makeKey();
+    const tables = tablesOf(instance().database);
+    await tables
+      .updateTable('crm_api_keys')
+      .set({ name: 'Calendar', client_id: 'client' })
+      .where('id', '=', key)
+      .execute();
+    await sql`insert into crm_ledger (organization_id, actor_kind, action, object, object_id)
+      select ${acme.id}::bigint, 'command', 'create', object, id::bigint
+      from (values ('app', ${key}::text), ('member', ${person.id}::text)) _e(object, id)`.execute(tables);
+    const blank = await create({ last_name: '  ' });
+    const page = async () => (await admin.get('/setup/o/acme/activity')).text;
+    const before = await page();
+    assert.match(before, />App “Calendar” connected</);
+    assert.ok(before.includes(`>Member “${person.email}” added<`));
+    assert.ok(before.includes(`>Lead ${blank} created<`));
+    await tables
+      .deleteFrom('crm_memberships')
+      .where('organization_id', '=', acme.id)
+      .where('user_id', '=', person.id)
+      .execute();
+    const after = await page();
+    assert.ok(after.includes(`>Member ${person.id} added<`) && !after.includes(person.email));
   });
 });

@@ -13,7 +13,9 @@ import {
   onBothDrivers,
   startInstance,
 } from '../support/instance.ts';
+import { limitedPerson, setGrants } from '../support/limited.ts';
 import { activityOf, command, makePerson } from '../support/people.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { whileUncommitted } from '../support/uncommitted.ts';
 
@@ -128,6 +130,15 @@ onBothDrivers(
         ['create -'],
         'the change log does not contain the text',
       );
+      // A note with the time of a change is above it.
+      await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text, created_at)
+        select ${acme.id}::bigint, 'sites', object_id, ${acme.user}::bigint, 'At the same time', at from crm_ledger
+        where organization_id = ${acme.id}::bigint and object = 'sites' and 'sites/' || object_id = ${record} and version = 2`.execute(
+        tablesOf(instance().database),
+      );
+      assert.deepEqual(timelineIn(await admin.get(`${data}/${record}`)).slice(0, 3), [
+        ...['Note by admin@acme.example', 'At the same time', 'Changed by admin'],
+      ]);
       const activity = await admin.get('/setup/o/acme/activity');
       assert.match(activity.text, /Note \d+ created/);
       // A record opened from a list stays in this list.
@@ -233,6 +244,23 @@ onBothDrivers(
         removed.map(({ actor, did }) => [actor, did]),
         [[`user ${acme.user}`, `delete note ${note}`]],
       );
+    });
+
+    test('an author who can no longer update the record cannot change or delete notes', async () => {
+      const record = `sites/${await create('sites', { name: 'Handed over' })}`;
+      const grants = ['sites:list', 'sites:read', 'sites:update'];
+      const person = await limitedPerson(instance(), acme, grants);
+      const author = await signIn(instance(), person);
+      const page = await write(author, record, 'Mine');
+      const url = linkIn(page, 'Edit').replace(/\/edit$/, '');
+      await setGrants(instance(), acme, person.profile, grants.slice(0, 2));
+      await until(async () => (await author.get(`${url}/edit`)).status === 403, 'the profile to change');
+      assert.equal((await submit(author, `${url}/edit`, { text: 'x' })).status, 403);
+      assert.equal((await author.get(`${url}/delete`)).status, 403);
+      assert.equal((await submit(author, `${url}/delete`)).status, 403);
+      assert.deepEqual(await storedNotes(record), ['Mine']);
+      const after = await author.get(`${data}/${record}`);
+      assert.deepEqual([linkIn(after, 'Edit'), linkIn(after, 'Delete')], ['', '']);
     });
 
     test('notes are deleted with their record, also in batches and cascades, and kept in the trash', async () => {

@@ -116,6 +116,9 @@ onBothDrivers(
         entriesIn(await page(id, german))[0]?.text,
         'Nachricht von +1 (555) 010-7001 über whatsapp',
       );
+      // Messages can be older than the record.
+      await receive(whatsapp.id, ['15550107001'], ['Before'], "now() - interval '1 day'");
+      assert.equal(entriesIn(await page(id)).at(-1)?.message, 'Before');
     });
 
     test('only messages from phone numbers to the organization match', async () => {
@@ -289,6 +292,7 @@ onBothDrivers(
       await receive(integration, ['15550107008'], ['Hello']);
       for (const query of [
         'until=yesterday&entry=notes.1',
+        'until=2999-13-45T00:00:00Z&entry=notes.1',
         'until=2999-01-01T00:00:00Z&entry=other.1',
         'until=2999-01-01T00:00:00Z&entry=received-messages.99999999999999999999',
         "until=2999-01-01T00:00:00Z&entry=received-messages.1'",

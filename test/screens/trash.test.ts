@@ -61,6 +61,8 @@ onBothDrivers(
       assert.equal((await call(`GET /firms/${id}`)).status, 200);
       assert.doesNotMatch((await admin.get(`${firms}/trash`)).text, /Analytical/);
       assert.equal((await admin.get(`${firms}/${id}/restore`)).status, 404);
+      const nameless = await trashed('');
+      assert.equal(titleOf(await admin.get(`${firms}/${nameless}/restore`)), `Restore Firms ${nameless}?`);
     });
 
     test('deletes records in the trash permanently', async () => {

@@ -103,6 +103,7 @@ onBothDrivers(
       assert.equal(rejected.status, 400);
       assert.match(rejected.text, /<p class="error">lead_score must be a 64-bit integer</);
       assert.match(rejected.text, /name="lead_score"[^>]* aria-invalid="true"[^>]* value="many"/);
+      assert.doesNotMatch(rejected.text, /<textarea id="note"[^>]* aria-invalid/, 'the note is not wrong');
       assert.equal((await read(id)).lead_score, 1);
     });
 

@@ -786,6 +786,11 @@ onBothDrivers(
       const undone = (await succeeds(`GET /shops/${shop?.id}`, { key: beta.key })).custom as Json;
       assert.deepEqual([undone.depth, undone.memo], [7, 'hi']);
       await succeeds(`PATCH /shops/${shop?.id}`, { key: beta.key, body: { custom: { depth: 8 } } });
+      await succeeds('POST /fields/shops', {
+        key: beta.key,
+        body: { name: 'grade', type: 'string', enum: ['A', 'B'], closed: true },
+      });
+      assert.equal((await admin.get(`${at}/board?by=custom.grade`)).status, 404, 'no column of a board');
       const list = await admin.get(`${at}?columns=custom.depth&custom.depth[eq]=8`);
       assert.match(list.text, /Admin/);
       assert.match(list.text, /Depth/);

@@ -460,6 +460,15 @@ onBothDrivers(
       assert.deepEqual(memo?.subject, aLead());
       const page = await visitor.get(`${path}/${memo?.id}`);
       assert.ok(page.text.includes(`href="/setup/o/${acme.slug}/data/leads/${lead}"`), readable(page.text));
+      // A member who can read only some of the resources sees the reference without a title.
+      const partial = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['memos:list', 'memos:read', 'leads:read']),
+      );
+      for (const shown of [path, `${path}/${memo?.id}`]) {
+        const { status, text } = await partial.get(shown);
+        assert.deepEqual([status, text.includes(`leads/${lead}`)], [200, true], shown);
+      }
       const edit = formsOf(await visitor.get(`${path}/${memo?.id}/edit`)).find(({ action }) =>
         action.endsWith('/edit'),
       );

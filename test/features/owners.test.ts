@@ -239,6 +239,11 @@ onBothDrivers(
       const path = (created.headers.get('location') ?? '').replace(/\?.*/, '');
       const owner = async () => (await send(`GET /leads/${path.split('/').pop()}`)).json.owner_id;
       assert.equal(await owner(), Number(bob.id));
+      assert.equal(
+        (await options(`${path}/edit`)).filter(([, id]) => id === bob.id).length,
+        1,
+        'offered once',
+      );
       await browser.submit(`${path}/edit`, `${path}/edit`, { last_name: 'Y' });
       assert.equal(await owner(), Number(bob.id), 'a form without the choice keeps the owner');
       await leave(bob);

@@ -397,6 +397,7 @@ onBothDrivers(
       const { text: form } = await browser.get(`${path}/new`);
       assert.match(form, /<textarea[^>]* id="in-tags"/);
       assert.match(form, /type="checkbox"[^>]*value="rent"/);
+      assert.equal((await browser.get(`${path}/board?by=kinds`)).status, 404, 'a card is in one column');
       const { id } = await create({
         name: 'Form',
         tags: ['x', 'y'],

@@ -140,6 +140,10 @@ onBothDrivers(
         await follow(await save(ids, name, String(value)));
         assert.deepEqual(await values(ids, name), [value, value]);
       }
+      // A record is also entered as a name with its ID, although records of this list cannot be searched.
+      const named = await create({ name: 'Named' });
+      await follow(await save(ids, 'after_id', `Named (${named})`));
+      assert.deepEqual(await values(ids, 'after_id'), [Number(named), Number(named)]);
       for (const name of ['helper_id', 'score', 'due', 'after_id', 'area']) {
         await follow(await save(ids, name, ''));
         const empty = name === 'area' ? '' : null;

@@ -266,13 +266,29 @@ onBothDrivers(
         const sent = { _csrf, content, key: fresh('key'), step: 'import', match: 'email' };
         const answer = await browser.post(`${list}/import`, sent);
         assert.equal(answer.headers.get('location'), `${list}?done=records-imported`, problemOf(answer));
-        return formsOf(await browser.get(`${list}?done=records-imported`)).find(
-          ({ action }) => action === `${list}/undo`,
-        );
+        const page = await browser.get(`${list}?done=records-imported`);
+        messages.push(/<strong>([^<]*)<\/strong> imported\./.exec(page.text)?.[1] ?? '');
+        return formsOf(page).find(({ action }) => action === `${list}/undo`);
       };
+      const messages: string[] = [];
       assert.equal(await undoAfter(1, 1), undefined, 'created');
       assert.equal(await undoAfter(2, 2, 2), undefined, 'created and updated');
       const undo = (await undoAfter(3, 3, 3)) ?? assert.fail('updated');
+      assert.deepEqual(messages, [
+        '2 records',
+        '1 new record and 2 updated records',
+        '0 new records and 3 updated records',
+      ]);
+      // The form keeps the choice after an error, and offers it only to members who can update records.
+      const _csrf = await browser.token(`${list}/import`);
+      const rejected = await browser.post(`${list}/import`, { _csrf, match: 'email' });
+      assert.equal(rejected.status, 400);
+      assert.match(rejected.text, /<option value="email" selected>/);
+      const creator = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['people:list', 'people:read', 'people:create']),
+      );
+      assert.doesNotMatch((await creator.get(`${list}/import`)).text, /name="match"/);
       assert.equal((await browser.post(undo.action, undo.values)).status, 303);
       const { json } = await instance().call('GET /api/v1/people', { key: acme.key });
       assert.deepEqual(
@@ -305,6 +321,7 @@ onBothDrivers(
       const written = created.toLocaleString('en');
       assert.ok(text.includes(`${written} records created, 0 lines with errors.`), text);
       assert.ok(text.includes(`${written} of 300,000`), text);
+      assert.doesNotMatch(text, /errors\.csv/, 'no line has an error');
       assert.equal(await inputOf(path), '');
     });
 

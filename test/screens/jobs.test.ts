@@ -55,6 +55,7 @@ onBothDrivers(
       await shows(path, /1,200 of 5,000/);
       const page = await admin.get(path);
       assert.equal(page.headers.get('refresh'), '2');
+      assert.match(page.text, /<meta name="turbo-visit-control" content="reload">/, 'also after a link');
       assert.match(readable(page.text), /<h1>Clean<\/h1>/);
       assert.match(readable(page.text), /Running/);
       const button = formsOf(page).find(({ action }) => action === `${path}/cancel`) ?? assert.fail();
@@ -75,6 +76,7 @@ onBothDrivers(
       await shows(path, /Completed/);
       const page = readable((await admin.get(path)).text);
       assert.match(page, /5,000 of 5,000/);
+      assert.equal(problemOf(await admin.get(path)), '');
       assert.match(page, /Message[\s\S]*All clean[\s\S]*Rooms[\s\S]*3/);
       assert.equal((await admin.get(`${path}/errors.csv`)).status, 404, 'it is not an import');
       const failed = await start('fail');
@@ -193,6 +195,17 @@ onBothDrivers(
       const page = readable((await writer.get(path)).text);
       assert.match(page, /Completed/);
       assert.doesNotMatch(page, /All clean/);
+      const record = form.replace(/\/actions\/.*/, '');
+      assert.ok(page.includes(`href="${record}"`));
+      const blind = await signIn(
+        instance(),
+        await limitedPerson(instance(), acme, ['tasks:list', 'tasks:update']),
+      );
+      const unread = (await blind.get(path)).text;
+      assert.ok(
+        unread.includes(`href="${tasks}"`) && !unread.includes(`href="${record}"`),
+        'back to the list',
+      );
       const failed = await start('fail');
       await shows(failed, /Failed/);
       assert.equal(problemOf(await writer.get(failed)), 'The action failed.');

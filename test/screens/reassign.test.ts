@@ -100,6 +100,7 @@ onBothDrivers(
       for (const id of ids) assert.equal((await send(`GET /leads/${id}`)).json.owner_id, Number(ann.id));
       assert.equal((await send(`POST /leads/${trashed}/restore`)).json.owner_id, Number(former.id));
       assert.match(await home(), /Records without an active owner: 1 record of leads\./);
+      assert.match((await findings())[0]?.message ?? '', /^1 record of leads has a "owner_id"/);
       assert.equal((await send(`DELETE /leads/${trashed}`)).status, 200);
       const history = await send(`GET /leads/${ids[0]}/history`);
       const [change] = history.json.data as { action: string; changed: string[] }[];

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Locator, Page } from 'playwright-core';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { answering, inBrowser } from '../support/browser.ts';
+import { answering, failing, inBrowser } from '../support/browser.ts';
 import { logIn } from '../support/chromium.ts';
 import type { Organization } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
@@ -613,6 +613,285 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await plain.getByLabel('Move Printers').click();
     await plain.getByRole('button', { name: 'Closed Won' }).click();
     await plain.getByRole('region', { name: 'Closed Won' }).getByText('Printers').waitFor();
+  });
+
+  /** Counts the requests of a page whose URL matches a pattern. */
+  const countRequests = (page: Page, pattern: RegExp) => {
+    const requested: string[] = [];
+    page.on('request', (request) => {
+      if (pattern.test(request.url())) requested.push(request.url());
+    });
+    return requested;
+  };
+  const focused = (page: Page) => page.evaluate('document.activeElement.textContent.trim()');
+
+  test('keys have their effect only outside fields and without other keys', async () => {
+    const { acme, page } = await enter();
+    for (const last_name of ['One', 'Two', 'Three']) await create(acme, 'leads', { last_name });
+    await go(page, acme, 'data/leads?sort=last_name');
+    await page.evaluate(
+      "window.followed = 0; document.querySelector('a[data-key]').addEventListener('click', () => window.followed++)",
+    );
+    for (const key of ['Control+c', 'Alt+c', 'Meta+c']) await page.keyboard.press(key);
+    assert.equal(await page.evaluate('window.followed'), 0);
+    for (let count = 0; count < 2; count++) await page.keyboard.press('Control+k');
+    assert.equal(await page.getByRole('dialog').count(), 1);
+    await page.keyboard.press('c');
+    assert.equal(await page.getByRole('combobox').inputValue(), 'c');
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    // A checkbox is not a field for text.
+    await page.getByLabel('Select One').focus();
+    await page.keyboard.press('j');
+    assert.equal(await focused(page), 'Three');
+    await page.keyboard.press('x');
+    await page.getByText('1 selected').waitFor();
+    const merge = page.getByRole('button', { name: 'Merge two selected' });
+    const all = page.getByLabel('Select all rows');
+    const states: unknown[] = [];
+    for (const name of [undefined, 'One', 'Two']) {
+      if (name !== undefined) await page.getByLabel(`Select ${name}`).check();
+      const isPartial = (await all.and(page.locator(':indeterminate')).count()) === 1;
+      states.push([await merge.isEnabled(), await all.isChecked(), isPartial]);
+    }
+    assert.deepEqual(states, [
+      [false, false, true],
+      [true, false, true],
+      [false, true, false],
+    ]);
+  });
+
+  test('a menu closes with Escape and keeps the focus, and arrow keys belong to the fields of a filter', async () => {
+    const { acme, page } = await enter();
+    await create(acme, 'leads', { last_name: 'Ames' });
+    await go(page, acme, 'data/leads?by=rating');
+    const value = page.getByLabel('Value');
+    await value.focus();
+    await page.keyboard.press('ArrowDown');
+    assert.deepEqual(
+      [await value.inputValue(), await page.evaluate('document.activeElement.id')],
+      ['Warm', 'in-value'],
+    );
+    const menu = page.locator('details.menu').first();
+    const isOpen = async () => (await menu.getAttribute('open')) !== null;
+    await page.getByLabel('Actions for Ames').click();
+    await page.keyboard.press('ArrowDown');
+    assert.equal(await focused(page), 'Edit');
+    // The focus leaves the page, for example for another window.
+    await page.evaluate('document.activeElement.blur()');
+    assert.equal(await isOpen(), true);
+    await menu.getByRole('link', { name: 'Edit Ames' }).focus();
+    await page.keyboard.press('Escape');
+    assert.deepEqual(
+      [await isOpen(), await page.evaluate('document.activeElement.tagName')],
+      [false, 'SUMMARY'],
+    );
+  });
+
+  test('a choice is saved when it is made with the pointer, but not with each arrow key', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', rating: 'Hot' });
+    await go(page, acme, `data/leads/${id}?edit=rating`);
+    await page.evaluate(
+      "window.submitted = 0; document.addEventListener('submit', () => window.submitted++, { capture: true })",
+    );
+    const rating = page.getByLabel('Rating', { exact: true });
+    await rating.focus();
+    await page.keyboard.press('ArrowDown');
+    assert.deepEqual([await rating.inputValue(), await page.evaluate('window.submitted')], ['Warm', 0]);
+    await rating.dispatchEvent('pointerdown');
+    await rating.selectOption('Cold');
+    await page.getByRole('status').getByText('Ames saved.').waitFor();
+    assert.equal((await read(acme, `leads/${id}`)).rating, 'Cold');
+    // Screen readers announce the page, although it is not loaded again.
+    await page.locator('[aria-live="polite"]').getByText('Ames').waitFor({ state: 'attached' });
+  });
+
+  test('one cell of a list is open at a time, and only if it was clicked or reached with Tab', async () => {
+    const { acme, page } = await enter();
+    await create(acme, 'leads', { last_name: 'Ames', company: 'Old', email: 'old@people.example' });
+    await go(page, acme, 'data/leads?sort=last_name&columns=company&columns=email');
+    const forms = countRequests(page, /[?&]edit=/);
+    const cell = (label: string) => page.locator(`td[data-label="${label}"]`);
+    const open = (label: string) => cell(label).getByRole('textbox');
+    // Selecting a text with the pointer also ends with a click.
+    await page.evaluate(`{
+      const cell = document.querySelector('td[data-label="Company"]');
+      getSelection().selectAllChildren(cell);
+      cell.click();
+      getSelection().empty();
+    }`);
+    await cell('Email').click();
+    await open('Email').waitFor();
+    await page.keyboard.press('Shift+Tab');
+    await open('Company').waitFor();
+    await cell('Email').click();
+    await open('Email').waitFor();
+    assert.equal(await open('Company').count(), 0);
+    assert.equal(await cell('Company').textContent(), 'Old');
+    await page.keyboard.press('Escape');
+    await cell('Email').getByText('old@people.example').waitFor();
+    assert.equal(forms.length, 3, forms.join('\n'));
+    // The page is replaced, and no cell opens again.
+    await page.getByRole('columnheader', { name: 'Lead', exact: false }).first().getByRole('link').click();
+    await page.waitForURL(/dir=asc/);
+    await cell('Company').click();
+    await open('Company').waitFor();
+    assert.equal(forms.length, 4, forms.join('\n'));
+  });
+
+  test('a page asks before unsaved input is lost, and only once', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', company: 'Old' });
+    const home = page.getByRole('link', { name: 'Home', exact: true });
+    // The confirmation of a deletion contains nothing worth keeping.
+    await page.goto(`/setup/organizations/${acme.slug}/delete`);
+    await page.locator('main').getByRole('textbox').first().fill('not the name');
+    await home.click();
+    await page.waitForURL(`**/setup/o/${acme.slug}`);
+    const dialogs: string[] = [];
+    let isLeaving = false;
+    answering.add(page);
+    failing.add(page);
+    page.on('dialog', (dialog) => {
+      dialogs.push(dialog.type());
+      return isLeaving ? dialog.accept() : dialog.dismiss();
+    });
+    await go(page, acme, `data/leads/${id}`);
+    const note = page.getByLabel('Note', { exact: true });
+    await note.fill('A draft');
+    await home.click({ noWaitAfter: true });
+    await until(() => dialogs.length === 1, 'the page asks for the note');
+    assert.equal(await note.inputValue(), 'A draft');
+    // A value that was rejected is not saved, either.
+    await valueNextTo(page, 'Lead score').click();
+    const score = page.getByLabel('Lead score', { exact: true });
+    await score.fill('many');
+    await page.keyboard.press('Enter');
+    await page.getByText('lead_score must be a 64-bit integer').waitFor();
+    assert.equal(dialogs.length, 1, 'the note is kept');
+    isLeaving = true;
+    await page.getByRole('button', { name: 'Add note' }).click();
+    await page.getByRole('status').getByText('Note added.').waitFor();
+    assert.deepEqual(dialogs, ['confirm', 'confirm']);
+    isLeaving = false;
+    await valueNextTo(page, 'Lead score').click();
+    await score.fill('many');
+    await page.keyboard.press('Enter');
+    await page.getByText('lead_score must be a 64-bit integer').waitFor();
+    await home.click({ noWaitAfter: true });
+    await until(() => dialogs.length === 3, 'the page asks for the rejected value');
+    assert.match(page.url(), new RegExp(`/data/leads/${id}`));
+  });
+
+  test('input that the server did not receive is not lost', async () => {
+    const { acme, page } = await enter();
+    const id = await create(acme, 'leads', { last_name: 'Ames', company: 'Old' });
+    await go(page, acme, `data/leads/${id}`);
+    await valueNextTo(page, 'Company').click();
+    const company = page.getByLabel('Company', { exact: true });
+    await company.fill('New');
+    failing.add(page);
+    await page.context().setOffline(true);
+    const problem = page.getByRole('alert').getByText('The server did not respond.');
+    for (const attempt of ['first', 'second']) {
+      await company.press('Enter');
+      await problem.waitFor();
+      assert.deepEqual([await problem.count(), await company.inputValue()], [1, 'New'], attempt);
+    }
+    await page.context().setOffline(false);
+    const dialogs: string[] = [];
+    answering.add(page);
+    page.on('dialog', (dialog) => {
+      dialogs.push(dialog.type());
+      return dialog.dismiss();
+    });
+    await page.getByRole('link', { name: 'Home', exact: true }).click({ noWaitAfter: true });
+    await until(() => dialogs.length === 1, 'the page asks');
+    await company.press('Enter');
+    await page.getByRole('status').getByText('Ames saved.').waitFor();
+    assert.equal((await read(acme, `leads/${id}`)).company, 'New');
+  });
+
+  test('the command palette lists pages once, records as records, and searches only the last text', async () => {
+    const { acme, page } = await enter();
+    await create(acme, 'leads', { last_name: 'Leads manager' });
+    const searches = countRequests(page, /\/search\?/);
+    await page.keyboard.press('Control+k');
+    const input = page.getByRole('combobox');
+    const options = async () => (await page.getByRole('option').allTextContents()).map((text) => text.trim());
+    await input.fill('$&');
+    assert.deepEqual(await options(), ['Search for “$&”']);
+    // Each input follows the previous one before the search for it starts.
+    await page.evaluate(`{
+      const element = document.activeElement;
+      for (const text of ['l', 'lea', 'leads']) {
+        element.value = text;
+        element.dispatchEvent(new Event('input'));
+      }
+    }`);
+    await page.getByRole('option', { name: 'Leads manager' }).waitFor();
+    assert.deepEqual(await options(), [
+      'Leads',
+      'Search for “leads”',
+      'Leads manager Leads · Open - Not Contacted',
+    ]);
+    assert.deepEqual(
+      searches.map((url) => new URL(url).searchParams.get('q')).filter((text) => text !== '$&'),
+      ['leads'],
+    );
+    await input.fill('l');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Control+k');
+    await input.fill('leads');
+    await page.getByRole('option', { name: 'Leads manager' }).waitFor();
+    assert.ok(!searches.some((url) => new URL(url).searchParams.get('q') === 'l'), searches.join('\n'));
+  });
+
+  test('each board of a list has its own position, and a moved card keeps the focus', async () => {
+    const { acme, page } = await enter({ viewport: { width: 700, height: 600 } });
+    await create(acme, 'leads', { last_name: 'Ames', rating: 'Hot' });
+    await go(page, acme, 'data/leads/board?by=status');
+    const board = page.locator('.board');
+    await board.evaluate((element) => element.scrollTo({ left: 200 }));
+    await until(
+      async () => (await page.evaluate('Object.keys(sessionStorage).length')) === 1,
+      'the position',
+    );
+    await page.locator('.chips').getByRole('link', { name: 'Rating' }).click();
+    await page.getByRole('heading', { name: 'Leads by rating' }).waitFor();
+    assert.equal(await board.evaluate(({ scrollLeft }) => scrollLeft), 0);
+    await page.getByRole('link', { name: 'Ames' }).focus();
+    for (const rating of ['Warm', 'Cold']) {
+      await page.keyboard.press('Shift+ArrowRight');
+      await page.getByRole('region', { name: rating }).getByRole('link', { name: 'Ames' }).waitFor();
+      await until(async () => (await focused(page)) === 'Ames', 'the focus');
+    }
+  });
+
+  test('an import’s file is not checked with each arrow key, and the list after it starts at its top', async () => {
+    const { acme, page } = await enter({ viewport: { width: 1280, height: 320 } });
+    world().instance.app.importWaitMs = patienceMs;
+    await go(page, acme, 'data/leads/import');
+    const rows = Array.from({ length: 30 }, (_, index) => `Row ${index},x`);
+    const buffer = Buffer.from(['last_name,unknown', ...rows, ''].join('\n'));
+    await page
+      .getByLabel('File', { exact: true })
+      .setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer });
+    const column = page.getByLabel('Column “unknown”');
+    await column.focus();
+    await page.evaluate(
+      "window.submitted = 0; document.addEventListener('submit', () => window.submitted++, { capture: true })",
+    );
+    await page.keyboard.press('ArrowDown');
+    assert.notEqual(await column.inputValue(), '');
+    assert.equal(await page.evaluate('window.submitted'), 0);
+    await column.selectOption({ index: 0 });
+    await page.evaluate('scrollTo(0, 200)');
+    assert.ok(Number(await page.evaluate('scrollY')) > 0);
+    await page.getByRole('button', { name: 'Import 30 records' }).dispatchEvent('click');
+    await page.getByText('1–20 of 30').waitFor();
+    assert.equal(await page.evaluate('scrollY'), 0);
   });
 
   test('a link in an email enters its code', async () => {

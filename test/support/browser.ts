@@ -96,11 +96,16 @@ async function watch(context: BrowserContext, origin: string): Promise<() => str
     problems.push(`opened a dialog: ${dialog.message()}`);
     return dialog.dismiss();
   });
-  context.on('weberror', (error) => problems.push(`script failed: ${error.error().message}`));
+  const isExpectedOf = (page: Page | null, text: string) =>
+    page !== null &&
+    failing.has(page) &&
+    /^Failed to load resource: |^(TypeError: )?Failed to fetch/.test(text);
+  context.on('weberror', (error) => {
+    const { message } = error.error();
+    if (!isExpectedOf(error.page(), message)) problems.push(`script failed: ${message}`);
+  });
   context.on('console', (message) => {
-    const page = message.page();
-    const isExpected =
-      page !== null && failing.has(page) && message.text().startsWith('Failed to load resource: ');
+    const isExpected = isExpectedOf(message.page(), message.text());
     if (message.type() === 'error' && !isExpected)
       errors.push({ text: message.text(), url: message.location().url });
   });

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
+import { backgroundWork } from '../../engine/modules/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import {
@@ -17,8 +18,10 @@ import { settled } from '../support/erasures.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { logged } from '../support/logged.ts';
+import { secondNode } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
-import { whileUncommitted } from '../support/uncommitted.ts';
+import { untilWaiting, whileUncommitted } from '../support/uncommitted.ts';
 
 onBothDrivers('erasures in the background', (instance, driver) => {
   let acme: Organization;
@@ -339,10 +342,16 @@ onBothDrivers('erasures in the background', (instance, driver) => {
           [0, false, false],
         ],
       );
-      await releaseClaim(tables, claim);
-      assert.deepEqual(await stateOf(id), [7, false, false]);
-      await renewClaim(tables, claim, 8);
       await renewClaim(tables, { ...claim, id: other }, 9);
+      await releaseClaim(tables, claim);
+      assert.deepEqual(
+        [await stateOf(id), await stateOf(other)],
+        [
+          [7, false, false],
+          [9, true, false],
+        ],
+      );
+      await renewClaim(tables, claim, 8);
       assert.ok(await changeState(tables, organization, id, 'searching', { state: 'found' }));
       assert.deepEqual(
         [await stateOf(id), await stateOf(other)],
@@ -388,15 +397,45 @@ onBothDrivers('erasures in the background', (instance, driver) => {
       .executeTakeFirstOrThrow();
     const browser = await signIn(instance(), administratorOf(acme));
     await logged(async (lines) => {
+      const failures = () => lines().filter(({ msg }) => msg === 'erasure failed; it will be retried').length;
+      const start = performance.now();
       // Any request wakes the worker.
-      await browser.submit(find, find, { texts: 'nobody@example.com' });
-      const isReported = () => lines().some(({ msg }) => msg === 'erasure failed; it will be retried');
-      await until(isReported, 'the failure');
+      for (const what of ['the failure', 'the failure after the next request'])
+        await settled(browser, await browser.submit(find, find, { texts: 'nobody@example.com' })).then(() =>
+          until(() => failures() > 0, what),
+        );
+      // Both workers of a run can fail once. A run follows each request and, otherwise, every ten seconds.
+      const runs = 3 + Math.ceil((performance.now() - start) / 10_000);
+      assert.ok(failures() <= 2 * runs, `${failures()} failures in at most ${runs} runs`);
     });
     const stored = erasures().select(['state', 'claimed_until']).where('id', '=', id);
     await until(async () => (await stored.executeTakeFirstOrThrow()).claimed_until === null, 'the release');
     assert.equal((await stored.executeTakeFirstOrThrow()).state, 'searching');
     await tables.deleteFrom('crm_erasures').where('id', '=', id).execute();
+  });
+
+  test('a search and a confirmed erasure start immediately, also if another process runs them', async () => {
+    const requested: string[] = [];
+    const background = backgroundWork((name) => void requested.push(name));
+    const node = await secondNode(instance(), {}, background);
+    try {
+      const runs = () => requested.filter((name) => name === 'erasures').length;
+      const browser = await signIn(node, administratorOf(globex));
+      const at = '/setup/o/globex/forgetting';
+      const sent = await browser.submit(`${at}/find`, `${at}/find`, { texts: 'nobody@example.com' });
+      assert.deepEqual([sent.status, runs()], [303, 1], problemOf(sent));
+      const id = new URL(sent.headers.get('location') ?? '', 'http://x').searchParams.get('id') ?? '';
+      await tablesOf(instance().database)
+        .updateTable('crm_erasures')
+        .set({ state: 'found', claimed_until: null })
+        .where('id', '=', id)
+        .execute();
+      const _csrf = await browser.token(`${at}/find`);
+      const confirmed = await browser.post(`${at}/forget`, { _csrf, id, word: 'erase' });
+      assert.deepEqual([confirmed.status, runs()], [303, 2], problemOf(confirmed));
+    } finally {
+      await node.close();
+    }
   });
 
   test('a result can be confirmed once', async () => {
@@ -412,4 +451,82 @@ onBothDrivers('erasures in the background', (instance, driver) => {
       await assert.rejects(confirm(), { name: 'UserError' });
     });
   });
+
+  // The embedded database runs one transaction at a time.
+  if (driver === 'postgresql')
+    test('a search that takes long does not delay the search of another organization', async () => {
+      const long = await instance().organization('long-search');
+      const { id: short } = await instance().organization('short-search');
+      const tables = tablesOf(instance().database);
+      await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text)
+        values (${long.id}::bigint, 'leads', 1, ${long.user}::bigint, 'A')`.execute(tables);
+      // Reading the notes of the first organization waits for a lock.
+      await sql`alter table crm_notes rename to crm_notes_stored`.execute(tables);
+      await sql`create view crm_notes as select * from crm_notes_stored
+        where organization_id <> ${sql.lit(long.id)} or pg_advisory_xact_lock_shared(4711) is not null`.execute(
+        tables,
+      );
+      const search = async (slug: string) => {
+        const browser = await signIn(instance(), administratorOf({ ...long, slug }));
+        const page = find.replace('acme', slug);
+        return { browser, sent: await browser.submit(page, page, { texts: 'nobody@example.com' }) };
+      };
+      try {
+        await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+          await client.query('begin; select pg_advisory_xact_lock(4711)');
+          const first = await search('long-search');
+          await untilWaiting(client, 'the first search to wait');
+          const second = await search('short-search');
+          await settled(second.browser, second.sent);
+          const states = erasures().select('state').where('organization_id', 'in', [long.id, short]);
+          assert.deepEqual(await states.orderBy('id').execute(), [
+            { state: 'searching' },
+            { state: 'nothing' },
+          ]);
+          await client.query('commit');
+          await settled(first.browser, first.sent);
+        });
+      } finally {
+        await sql`drop view if exists crm_notes`.execute(tables);
+        await sql`alter table crm_notes_stored rename to crm_notes`.execute(tables);
+      }
+    });
+
+  // The embedded database runs one transaction at a time.
+  if (driver === 'postgresql')
+    test('an erasure that another process has completed is not repeated, and a search ends with the service', async () => {
+      const { id } = await call('POST /api/v1/leads', { last_name: 'Kept', email: 'taken.over@example.com' });
+      const browser = await signIn(instance(), administratorOf(acme));
+      const search = await browser.submit(find, find, { records: 'leads?email=taken.over@example.com' });
+      const question = await settled(browser, search);
+      const form = formsOf(question).find(({ action }) => action.endsWith('/forget')) ?? assert.fail();
+      const { database, app, url } = instance();
+      const tables = tablesOf(database);
+      await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+        await client.query('begin; lock table crm_notes in access exclusive mode');
+        const sent = await browser.post('/setup/o/acme/forgetting/forget', { ...form.values, word: 'erase' });
+        assert.equal(sent.status, 303, problemOf(sent));
+        await untilWaiting(client, 'the erasure to search for the rows again');
+        await client.query(`update crm_erasures set state = 'erased' where id = ${form.values.id}; commit`);
+        await client.query('begin; lock table crm_notes in access exclusive mode');
+        await browser.submit(find, find, { texts: 'nobody@example.com' });
+        await untilWaiting(client, 'the search to wait');
+        const lines = await logged(async () => {
+          const closed = app.close();
+          const isClosing = () =>
+            fetch(`${url}/docs`).then(
+              ({ status }) => status === 503,
+              () => true,
+            );
+          await until(isClosing, 'the service to close');
+          await client.query('rollback');
+          await closed;
+        });
+        assert.ok(!lines.some(({ msg }) => /^erasure failed/.test(String(msg))), 'the stop is not a failure');
+      });
+      const newest = erasures().select(['state', 'claimed_until']).orderBy('id', 'desc').limit(1);
+      assert.deepEqual(await newest.executeTakeFirst(), { state: 'searching', claimed_until: null });
+      const { rows } = await sql`select from leads where id = ${id}::bigint`.execute(tables);
+      assert.equal(rows.length, 1);
+    });
 });

@@ -151,15 +151,12 @@ export interface Node {
 export async function secondNode(
   { config, resources, database, driver, url: first }: Instance,
   changes: Partial<Config> = {},
+  background?: Parameters<typeof buildService>[1],
 ): Promise<Node> {
   const own = driver === 'postgresql' ? await openDatabase(config, entitiesFor(resources)) : undefined;
   const changed = { ...config, ...changes };
-  const app = await buildService({
-    config: changed,
-    resources,
-    database: own ?? database,
-    secrets: instanceSecrets(changed),
-  });
+  const options = { config: changed, resources, database: own ?? database };
+  const app = await buildService({ ...options, secrets: instanceSecrets(changed) }, background);
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   describeLike(url, first);
   return {

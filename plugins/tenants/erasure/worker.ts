@@ -63,9 +63,20 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
       });
     }
   };
+  /** Workers that still have erasures. A run does not wait for them, so that the next one can start the others again. */
+  const workers = new Set<Promise<void>>();
+  const startWorker = () => {
+    const worker = work()
+      .catch(() => {})
+      .finally(() => workers.delete(worker));
+    workers.add(worker);
+  };
+  app.addHook('preClose', async () => {
+    await Promise.all(workers);
+  });
   return app.background.every(app, 'erasures', intervalMs, async () => {
-    const workers = Array.from({ length: maxConcurrent }, work);
-    await Promise.allSettled([...workers, removeExpired(tablesOf(database))]);
+    while (workers.size < maxConcurrent) startWorker();
+    await removeExpired(tablesOf(database)).catch(() => {});
   });
 }
 

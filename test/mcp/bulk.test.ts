@@ -11,10 +11,11 @@ import { administratorOf, problemOf, signIn } from '../support/forms.ts';
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { whileUncommitted } from '../support/uncommitted.ts';
 
 onBothDrivers(
   'Agents write several records',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     before(async () => {
       acme = await instance().organization('acme');
@@ -119,6 +120,24 @@ onBothDrivers(
       assert.match(String((await fail('update', { ...call, confirm })).error), /a record has changed since/);
       assert.deepEqual(await points(ids), all(ids, null));
     });
+
+    // The embedded database runs one transaction at a time.
+    if (driver === 'postgresql')
+      test('a record that another transaction is changing is not written with an earlier confirmation', async () => {
+        const { use, fail } = await agent();
+        const ids = await make(11, 'changing');
+        const [update, removal] = [{ ids, values: { points: 6 } }, { ids }];
+        for (const [tool, call] of [
+          ['update', update],
+          ['delete', removal],
+        ] as const) {
+          const { confirm } = await use(tool, { ...call, dry_run: true });
+          const change = [`update tasks set hours = coalesce(hours, 0) + 1 where id = ${ids[7]}`];
+          const failed = await whileUncommitted(instance(), change, () => fail(tool, { ...call, confirm }));
+          assert.match(String(failed.error), /a record has changed since/, tool);
+        }
+        assert.deepEqual(await points(ids), all(ids, null));
+      });
 
     test('a confirmation expires', () => {
       const sign = (text: string) => hash('sha256', text);

@@ -2,11 +2,14 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
-import { tablesOf, transaction } from '../../engine/tables/index.ts';
+import { HttpError } from '../../engine/errors.ts';
+import { compileGrants } from '../../engine/records/index.ts';
+import { findRow, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { revokeKey } from '../../plugins/access/api-keys/index.ts';
 import { changeName } from '../../plugins/access/identity/users.ts';
 import type { Grant } from '../../plugins/access/profiles/grants.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
+import { prepareApprovals, proposalRows } from '../../plugins/api/mcp/approval.ts';
 import { proposalsRetention } from '../../plugins/api/mcp/index.ts';
 import { callTool, configured, failTool, useTool } from '../support/agents.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -310,6 +313,8 @@ onBothDrivers(
       const activity = readable((await admin.get('/setup/o/acme/activity')).text);
       assert.ok(activity.includes(`(proposal ${proposal} of administrator)`));
       assert.equal((await statusOf(proposal))?.status, 'approved');
+      const row = await findRow(tablesOf(instance().database), proposalRows, acme.id, proposal);
+      assert.deepEqual([row?.decidedByEmail, row?.decided_at === null], ['admin@acme.example', false]);
       for (const fields of [{}, { step: 'reject', reason: 'Too late' }])
         assert.equal(await failToDecide(proposal, fields), 'This proposal has already been decided.');
       const { status, reason } = (await statusOf(proposal)) ?? {};
@@ -336,6 +341,8 @@ onBothDrivers(
       assert.deepEqual(await approved(created), ['Create task by approval', false, false]);
       const id = String((await statusOf(created))?.record);
       assert.equal(await titleOf(id), 'by approval');
+      const decided = readable((await admin.get(url(created))).text);
+      assert.match(decided, /<h1>Create task by approval<\/h1>[\s\S]*approved/);
       const close = { resource: 'tasks', id, action: 'close', input: { hours: 2 } };
       assert.deepEqual(await approved(await propose('act', close)), [
         'Close: task by approval',
@@ -349,6 +356,7 @@ onBothDrivers(
         true,
       ]);
       assert.equal((await api(`GET tasks/${id}`)).status, 404);
+      assert.equal((await admin.get(url(created))).status, 200, 'the page of the proposal remains');
       assert.deepEqual(await approved(await propose('restore', { resource: 'tasks', id })), [
         'Restore task closed',
         false,
@@ -435,6 +443,44 @@ onBothDrivers(
           assert.equal(await titleOf(id), 'kept', change);
         }
       });
+
+    if (driver === 'postgresql')
+      test('a proposal that is approved together with a change to its record stays approved', async () => {
+        const { propose, statusOf } = await agent();
+        const id = await make({ title: 'first' });
+        const proposal = await propose('update', { resource: 'tasks', id, values: { title: 'second' } });
+        const others = [
+          `update tasks set title = 'second' where id = ${id}`,
+          `update crm_proposals set status = 'approved', decided_at = now() where id = ${proposal}`,
+        ];
+        const problem = await whileUncommitted(instance(), others, () => failToApprove(proposal));
+        assert.match(problem, /The record has changed since/);
+        assert.equal((await statusOf(proposal))?.status, 'approved');
+      });
+
+    test('an approver without the grant does not perform a proposal', async () => {
+      const { propose, statusOf } = await agent();
+      const { approve: perform } = prepareApprovals(instance().app, instance());
+      const id = await make({ title: 'kept', code: fresh('granted') });
+      const [closed, deleted] = [
+        await propose('act', { resource: 'tasks', id, action: 'close', input: { hours: 1 } }),
+        await propose('delete', { resource: 'tasks', id }),
+      ];
+      const grants = compileGrants([{ object: 'tasks', action: 'read' }]);
+      const identity = { kind: 'user' as const, actor: acme.user, organization: acme.id, user: acme.user };
+      const approver = { principal: { ...identity, name: null, grants }, requestId: 'limited' };
+      for (const [proposal, grant] of [
+        [closed, 'tasks:update'],
+        [deleted, 'tasks:delete'],
+      ] as const) {
+        const row = await findRow(tablesOf(instance().database), proposalRows, acme.id, proposal);
+        const failure = await perform(row ?? assert.fail(), approver, '');
+        assert.ok(failure instanceof HttpError, String(failure));
+        assert.deepEqual([failure.status, failure.extra.grant], [403, grant]);
+        assert.equal((await statusOf(proposal))?.status, 'pending');
+      }
+      assert.equal(await titleOf(id), 'kept');
+    });
 
     if (driver === 'postgresql')
       test('a key that ends during an approval cannot propose through a person', async () => {
@@ -770,11 +816,17 @@ onBothDrivers(
         return {
           ids: [...text.matchAll(/<a href="[^"]*\/proposals\/(\d+)">/g)].map(([, id]) => id),
           next: next === undefined ? undefined : readable(next),
+          text: readable(text),
         };
       };
       const first = await listed('');
       assert.deepEqual(first.ids, ids.slice(0, 50));
-      assert.deepEqual(await listed(first.next ?? ''), { ids: ids.slice(50), next: undefined });
+      const second = await listed(first.next ?? '');
+      assert.deepEqual([second.ids, second.next], [ids.slice(50), undefined]);
+      assert.match(first.next ?? '', /\bbefore=\d/);
+      const others = [...second.text.matchAll(/ href="([^"]*\/proposals\?[^"]*)"/g)].map(([, link]) => link);
+      assert.ok(others.length > 3 && others.includes(`${path}?run=paged`), 'the way back to the first page');
+      for (const link of others) assert.doesNotMatch(link ?? '', /before=/);
       const [newest = ''] = ids;
       await decide(newest, { step: 'reject' });
       assert.deepEqual((await listed('&show=decided')).ids, [newest]);

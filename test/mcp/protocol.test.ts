@@ -235,6 +235,12 @@ onBothDrivers(
 
     test('the endpoint and the pages about agents do not exist unless it is enabled', async () => {
       const admin = await signIn(instance(), administratorOf(acme));
+      const { key } = await acme.makeKey({ access: 'propose' });
+      const params = { name: 'create', arguments: { resource: 'leads', values: { last_name: 'Proposed' } } };
+      const proposed = await sendMessage(instance(), key, { method: 'tools/call', params });
+      assert.match(proposed.text, /"status":"pending"/);
+      const showsProposal = async () => (await admin.get('/setup/o/acme')).text.includes('Proposed');
+      assert.ok(await showsProposal());
       const areListed = async () => {
         const { text } = await admin.get('/setup/o/acme');
         return ['agents', 'proposals'].map((page) => text.includes(`href="/setup/o/acme/${page}"`));
@@ -248,6 +254,7 @@ onBothDrivers(
         assert.deepEqual([answer.status, answer.json.error], [404, unknown.json.error]);
       }
       assert.deepEqual(await areListed(), [false, false]);
+      assert.ok(!(await showsProposal()));
       writeFileSync(environment.CRM_CONFIG, 'mcp: true\nread_only: true\n');
       await until(async () => (await message({ method: 'ping' })).status === 200, 'enabled endpoint');
     });

@@ -383,6 +383,39 @@ onBothDrivers(
       assert.match(String((await fail('restore', { resource: 'leads', id: 1 })).error), /has no trash/);
     });
 
+    test('restore and act name the missing grant', async () => {
+      const [id, trashed] = [
+        await create('tasks', { title: 'kept' }),
+        await create('tasks', { title: 'kept' }),
+      ];
+      await use('delete', { resource: 'tasks', id: trashed });
+      const key = await acme.keyWith([{ object: 'tasks', actions: ['list', 'read', 'create', 'delete'] }]);
+      const before = await dump(instance(), ['crm_agent_calls']);
+      const grants: unknown[] = [];
+      for (const dry_run of [true, false])
+        for (const [tool, input] of [
+          ['restore', { id: trashed }],
+          ['act', { id, action: 'archive' }],
+          ['act', { id, action: 'close', input: { hours: 1 } }],
+        ] as const) {
+          const { result } = await callTool(instance(), key, tool, { resource: 'tasks', dry_run, ...input });
+          grants.push(result.code === 'forbidden' ? result.grant : result);
+        }
+      const missing = ['tasks:restore', 'tasks:archive', 'tasks:update'];
+      assert.deepEqual(grants, [...missing, ...missing]);
+      assert.equal(await dump(instance(), ['crm_agent_calls']), before);
+    });
+
+    test('find searches for a text', async () => {
+      await create('leads', { last_name: 'Searchable Lovelace' });
+      await create('leads', { last_name: 'Other Hopper' });
+      const { records } = await use('find', { resource: 'leads', q: 'searchable love' });
+      assert.deepEqual(
+        (records as readonly { last_name: string }[]).map(({ last_name: name }) => name),
+        ['Searchable Lovelace'],
+      );
+    });
+
     test('a long history has pages', async () => {
       const id = await create('tasks', { title: 'long history' });
       for (let points = 1; points <= 20; points++) {
@@ -541,8 +574,31 @@ onBothDrivers(
       });
       await call('update', { id: task, values: { hours: 1 } });
       await useTool(instance(), key, 'aggregate', { resource: 'leads', group_by: 'rating' });
+      // Each of the other tools with a key of its own.
+      const others: (readonly [id: string, names: string])[] = [];
+      for (const [name, input, expected] of [
+        ['get', { id: task, fields: ['details'] }, 'tasks. tasks.details'],
+        ['create', { values: { title: 'created', code: 'used' } }, 'tasks. tasks.code tasks.title'],
+        ['history', { id: task }, 'tasks.'],
+        ['delete', { id: task }, 'tasks.'],
+        ['restore', { id: task }, 'tasks.'],
+        ['act', { id: task, action: 'close', input: { hours: 1 } }, 'tasks.'],
+      ] as const) {
+        const own = await acme.makeKey();
+        await useTool(instance(), own.key, name, { resource: 'tasks', ...input });
+        others.push([own.id, expected]);
+      }
       // Closing stores the usage.
       await instance().app.close();
+      const namesOf = async (own: string) => {
+        const text =
+          "select coalesce(string_agg(resource || '.' || name, ' ' order by resource, name), '') from crm_name_uses where key_id = $1::bigint";
+        return String(await instance().database.run({ name: '', text, values: [own] }));
+      };
+      assert.deepEqual(
+        await Promise.all(others.map(([own]) => namesOf(own))),
+        others.map(([, expected]) => expected),
+      );
       const rows = await instance().database.run({
         name: '',
         text: "select resource || '.' || name from crm_name_uses where key_id = $1::bigint order by 1",

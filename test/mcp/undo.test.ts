@@ -8,7 +8,10 @@ import { administratorOf, problemOf, readable, signIn, type Visitor } from '../s
 import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { untilWaiting } from '../support/uncommitted.ts';
 
 const path = '/setup/o/acme/agents';
 const sources = await sourcesWith(
@@ -25,7 +28,7 @@ const sources = await sourcesWith(
 
 onBothDrivers(
   'Undoing changes of agents',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     let other: Organization;
     let admin: Visitor;
@@ -82,6 +85,7 @@ onBothDrivers(
       await read('find', { resource: 'leads' });
       const all = readable((await admin.get(`${path}?key=${id}`)).text);
       assert.match(all, /find[\s\S]*Leads[\s\S]*create[\s\S]*Tasks/);
+      assert.equal((await callsIn({ key: id })).length, 1, 'only the write can be undone');
       const ofRun = readable((await admin.get(`${path}?run=${run}`)).text);
       assert.match(ofRun, /create[\s\S]*Tasks/);
       assert.doesNotMatch(ofRun, />find</);
@@ -279,6 +283,8 @@ onBothDrivers(
         await other.use('update', { resource: 'tasks', id: theirs, values: { title } });
       }
       const [, second = ''] = await callsIn({ key: id });
+      const question = readable((await admin.get(`${path}/undo-since?id=${second}`)).text);
+      assert.match(question, /<h1>Undo all changes of administrator since this call\?<\/h1>/);
       assert.match(await messageAfter(await undo(second, 'undo-since')), /2 changes<\/strong> undone/);
       const titles = await Promise.all([record, theirs].map((task) => api(`GET tasks/${task}`)));
       assert.deepEqual(
@@ -302,6 +308,41 @@ onBothDrivers(
         [1, null],
       );
     });
+
+    // The embedded database runs one transaction at a time.
+    if (driver === 'postgresql')
+      test('an undo ends when its administrator leaves the organization', async () => {
+        const { run, use } = await agent();
+        const records = Array.from({ length: 60 }, () => ({ title: 'before' }));
+        const { results } = (await api('POST tasks/batch', { records })).json;
+        const ids = (results as readonly { readonly id: number }[]).map((one) => one.id);
+        for (let from = 0; from < ids.length; from += 10)
+          await use('update', { resource: 'tasks', ids: ids.slice(from, from + 10), values: { points: 60 } });
+        const person = await makePerson(instance(), [{ organization: acme }]);
+        const leaving = await signIn(instance(), person);
+        const [call = ''] = await callsIn({ run });
+        const form = await leaving.token(`${path}/undo?id=${call}`);
+        const answer = await connected(String(instance().config.environment.DATABASE_URL), async (client) => {
+          await client.query(
+            `begin; select from tasks where id = any('{${ids.slice(-10).join()}}') for update`,
+          );
+          const sent = leaving.post(`${path}/undo`, { _csrf: form, id: call });
+          await untilWaiting(client, 'the undo of the first change');
+          await tablesOf(instance().database)
+            .deleteFrom('crm_memberships')
+            .where('user_id', '=', person.id)
+            .execute();
+          await until(async () => (await leaving.get(path)).status === 403, 'the end of the membership');
+          await client.query('commit');
+          return sent;
+        });
+        assert.equal(answer.status, 403, answer.text);
+        const { rows } = await sql<{ undone: number }>`select count(*)::int as undone from tasks
+          where id = any(${ids.map(String)}::bigint[]) and points is null`.execute(
+          tablesOf(instance().database),
+        );
+        assert.deepEqual(rows, [{ undone: 50 }]);
+      });
 
     test('the question names 200 changes, and calls with too many or without changes are not undone', async () => {
       const { run, create } = await agent();

@@ -6,6 +6,10 @@ import { sql } from 'kysely';
 import { backgroundWork } from '../../engine/modules/background.ts';
 import { deleteExpired, retentionBatch, startRetention } from '../../engine/modules/retention.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { idempotencyRetention } from '../../plugins/api/idempotency/index.ts';
+import { agentCallsRetention, proposalsRetention } from '../../plugins/api/mcp/index.ts';
+import { usageRetention } from '../../plugins/api/usage/usage.ts';
+import { mergesRetention } from '../../plugins/tenants/merges/index.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 
@@ -116,5 +120,76 @@ onBothDrivers('Retention', (instance) => {
     }
     await removed();
     assert.deepEqual(await remaining(), [18, 9]);
+  });
+
+  test('each rule deletes only old rows, whatever columns they share with newer ones', async () => {
+    const tables = tablesOf(instance().database);
+    const [own, other] = [
+      await instance().organization('old-rows'),
+      await instance().organization('other-rows'),
+    ];
+    const [first, second] = [(await own.makeKey()).id, (await own.makeKey()).id];
+    const organization_id = own.id;
+    const foreign = { organization_id: other.id };
+    const ofForeignKey = { ...foreign, key_id: (await other.makeKey()).id };
+    const results: (readonly [table: string, deleted: number, missing: number])[] = [];
+    const call = { organization_id, key_id: first, tool: 'get', resource: '', request_id: '' };
+    for (const [step, table, age, row, others] of [
+      [
+        mergesRetention,
+        'crm_merges',
+        'merged_at',
+        { organization_id, resource: 'leads', record_id: '1', from_id: '2', before: '' },
+        [foreign, { resource: 'cases' }, { record_id: '3' }, { from_id: '4' }],
+      ],
+      [
+        idempotencyRetention,
+        'crm_idempotency',
+        'created_at',
+        {
+          ...{ organization_id, caller: 'key 1', path: 'leads', key: 'a' },
+          ...{ body_hash: '', record: '', record_id: '1', tag: '' },
+        },
+        [foreign, { caller: 'key 2' }, { path: 'cases' }, { key: 'b' }],
+      ],
+      [
+        usageRetention,
+        'crm_name_uses',
+        'last_used_at',
+        { organization_id, key_id: first, resource: 'leads', name: 'email' },
+        [ofForeignKey, { key_id: second }, { resource: 'cases' }, { name: 'phone' }],
+      ],
+      [
+        agentCallsRetention,
+        'crm_agent_calls',
+        'at',
+        { ...call, records_read: 0, records_written: 0 },
+        [ofForeignKey, { key_id: second }, {}],
+      ],
+      [
+        proposalsRetention,
+        'crm_proposals',
+        'expires_at',
+        { organization_id, key_id: first, tool: 'get', resource: '', action: '', body: '', tag: '' },
+        [ofForeignKey, { key_id: second }, {}],
+      ],
+    ] as const) {
+      await sql`delete from ${sql.table(table)}`.execute(tables);
+      for (const [days, more] of [[400, {}], ...others.map((each) => [0, each] as const)] as const) {
+        const values = { ...row, ...more };
+        const names = Object.keys(values).map((name) => sql.ref(name));
+        await sql`insert into ${sql.table(table)} (${sql.join([...names, sql.ref(age)])})
+          values (${sql.join(Object.values(values))}, now() - ${days}::int * interval '1 day')`.execute(
+          tables,
+        );
+      }
+      const deleted = await step(tables);
+      const { rows } = await sql`select from ${sql.table(table)}`.execute(tables);
+      results.push([table, deleted, others.length - rows.length]);
+    }
+    assert.deepEqual(
+      results,
+      results.map(([table]) => [table, 1, 0]),
+    );
   });
 });

@@ -14,7 +14,7 @@ import { lockFolder } from '../../engine/database/lock.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { feedDelay } from '../../plugins/change-log/check.ts';
 import { addressChecks } from '../../plugins/operations/doctor/addresses.ts';
-import { dataFolder, nodeFindings } from '../../plugins/operations/doctor/machine.ts';
+import { dataFolder, diskFindings, nodeFindings } from '../../plugins/operations/doctor/machine.ts';
 import { serverChecks, versionFindings } from '../../plugins/operations/doctor/server.ts';
 import { mailModule } from '../../plugins/operations/mail/index.ts';
 import type { MailSettings } from '../../plugins/operations/mail/mail.ts';
@@ -440,7 +440,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
       const [line = '', ...more] = linesOf(wrong);
       assert.match(
         line,
-        /^pooler: it shares connections .*alter role "postgres" set lock_timeout = '2000ms'; alter role/,
+        /^pooler: it shares connections .*role: alter role "postgres" set lock_timeout = '2000ms'; alter role "postgres" set idle_in_transaction_session_timeout = '10s'; alter role "postgres" set max_parallel_workers_per_gather = 0;/,
       );
       assert.deepEqual(more, []);
     } finally {
@@ -584,25 +584,53 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
     }
   });
 
-  test('reports a wrong database clock', async () => {
-    // A function with the same name, first in the search path, simulates another clock.
+  test('reports a wrong database clock, risky settings and indexes of another collation version', async () => {
+    // Functions with the same names, first in the search path, simulate another clock and another server.
+    const simulate = (name: string, type: string, value: string) =>
+      `create or replace function other.${name} returns ${type} language sql as $$ select ${value} $$`;
     await onDatabase(environment, async (query) => {
       await query('create schema other');
-      await query(
-        "create function other.clock_timestamp() returns timestamptz language sql as $$ select now() + interval '1 hour' $$",
-      );
+      await query(simulate('clock_timestamp()', 'timestamptz', "now() + interval '1 hour'"));
+      const off = "('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum')";
+      const setting = `case when $1 in ${off} then 'off' else pg_catalog.current_setting($1) end`;
+      await query(simulate('current_setting(text)', 'text', setting));
+      await query(simulate('pg_database_collation_actual_version(oid)', 'text', "'2.0'"));
+      await query("update pg_database set datcollversion = '1.0' where datname = current_database()");
     });
     const url = `${environment.DATABASE_URL}?options=-c%20search_path%3Dother,pg_catalog,public`;
     const config = readConfig({ DATABASE_URL: url });
     const database = await openDatabase(config, []);
+    const findings = async (check: string) =>
+      (await serverChecks.find(({ name }) => name === check)?.run({ config, database })) ?? [];
+    const lines = async (check: string) =>
+      (await findings(check)).map(({ location, message }) => `${location}: ${message}`);
     try {
-      const findings = await serverChecks.find(({ name }) => name === 'time')?.run({ config, database });
-      assert.match(
-        String(findings?.[0]?.message),
-        /^the database clock is 3\d{3}\.\d s ahead of this machine’s clock$/,
+      const ahead = await lines('time');
+      await onDatabase(environment, (query) =>
+        query(simulate('clock_timestamp()', 'timestamptz', "now() - interval '1 hour'")),
+      );
+      const all = [
+        ...[...ahead, ...(await lines('time')), ...(await lines('server settings'))],
+        ...(await lines('encoding and collation')),
+      ];
+      const name = new URL(String(environment.DATABASE_URL)).pathname.slice(1);
+      assert.deepEqual(
+        all.map((line) => line.replace(/ 3\d{3}\.\d s /, ' an hour ')),
+        [
+          'database clock: the database clock is an hour ahead of this machine’s clock',
+          'database clock: the database clock is an hour behind this machine’s clock',
+          'fsync: it is off: a power failure can destroy the database',
+          'full_page_writes: it is off: a power failure can corrupt database pages',
+          'synchronous_commit: it is off: a server crash can lose recently acknowledged writes',
+          'autovacuum: it is off: dead rows are never removed, so tables grow',
+          `database ${name}: its indexes were built with collation version 1.0, but the system has 2.0, so indexes can miss rows`,
+        ],
       );
     } finally {
       await database.close();
+      await onDatabase(environment, (query) =>
+        query('update pg_database set datcollversion = null where datname = current_database()'),
+      );
     }
   });
 
@@ -985,6 +1013,21 @@ describe('checks without a database', () => {
       const findings = await find('admin port', { ADMIN_PORT: '9', ADMIN_HOST: host });
       assert.equal(findings.length, Number(isReported));
     });
+
+  test('a disk is nearly full below 5 % of its size, but at least 256 MiB and at most 5 GiB', () => {
+    const [mebibyte, gibibyte] = [1024 ** 2, 1024 ** 3];
+    for (const [total, least] of [
+      [gibibyte, 256 * mebibyte],
+      [20 * gibibyte, gibibyte],
+      [1000 * gibibyte, 5 * gibibyte],
+    ] as const) {
+      assert.deepEqual(diskFindings('/data', { free: least, total }), []);
+      assert.deepEqual(
+        diskFindings('/data', { free: least - mebibyte, total }).map(({ message }) => message),
+        [`the disk is nearly full: ${least / mebibyte - 1} MiB of ${total / mebibyte} MiB are free`],
+      );
+    }
+  });
 
   test('versions', () => {
     assert.match(String(nodeFindings('22.11.0')[0]?.message), /needs Node 24/);

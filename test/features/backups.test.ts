@@ -7,9 +7,10 @@ import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { readConfig } from '../../app/config.ts';
 import { openInstance } from '../../app/instance.ts';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { backupCheck } from '../../plugins/operations/backup/check.ts';
 import { backupMetrics } from '../../plugins/operations/backup/metrics.ts';
+import { removeTimeouts } from '../../plugins/operations/backup/rows.ts';
 import { lastBackups } from '../../plugins/operations/backup/runs.ts';
 import { type BackupSettings, backUpIfDue } from '../../plugins/operations/backup/schedule.ts';
 import { rowsIn, type Served, served } from '../support/backups.ts';
@@ -119,6 +120,28 @@ for (const driver of drivers) {
       after(async () => {
         await opened.database.close();
         await own.remove();
+      });
+
+      test('backups read in a transaction without timeouts, whose values have the same text on every server', async () => {
+        const settings = {
+          ...{ statement_timeout: '0', idle_in_transaction_session_timeout: '0', TimeZone: 'UTC' },
+          ...{ DateStyle: 'ISO', IntervalStyle: 'postgres', bytea_output: 'hex', extra_float_digits: '1' },
+        };
+        await transaction(opened.database, async (tables) => {
+          for (const setting of [
+            "time zone 'Europe/Berlin'",
+            "datestyle = 'German'",
+            'statement_timeout = 1000',
+          ])
+            await sql.raw(`set local ${setting}`).execute(tables);
+          await removeTimeouts(tables);
+          for (const [name, value] of Object.entries(settings)) {
+            const { rows } = await sql<{ value: string }>`select current_setting(${name}) as value`.execute(
+              tables,
+            );
+            assert.equal(rows[0]?.value.split(',')[0], value, name);
+          }
+        });
       });
 
       const interrupted = { ended_at: null };

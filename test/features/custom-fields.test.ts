@@ -160,7 +160,7 @@ onBothDrivers(
       assert.match(await fails(400, 'GET /fields/shops?deleted=yes'), /deleted must be true or false/);
       const rows = await tablesOf(instance().database)
         .selectFrom('crm_ledger')
-        .select(['action', 'actor_kind', 'organization_id'])
+        .select(['action', 'actor_kind', 'actor_id', 'actor_name', 'organization_id', 'request_id'])
         .where('object', '=', 'custom field')
         .where('object_id', '=', String(rated.json.id))
         .orderBy('id')
@@ -169,6 +169,14 @@ onBothDrivers(
         rows.map((row) => [row.action, row.actor_kind, String(row.organization_id)]),
         ['create', 'update', 'update', 'delete'].map((action) => [action, 'key', alpha.id]),
       );
+      const { id } = await tablesOf(instance().database)
+        .selectFrom('crm_api_keys')
+        .select('id')
+        .where('organization_id', '=', alpha.id)
+        .where('name', '=', 'admin')
+        .executeTakeFirstOrThrow();
+      assert.ok(rows.every((row) => String(row.actor_id) === String(id) && row.actor_name === 'admin'));
+      assert.equal(rows[0]?.request_id, rated.headers.get('x-request-id'));
     });
 
     test('a resource has at most 100 custom fields, including deleted ones', async () => {
@@ -808,10 +816,21 @@ onBothDrivers(
 
     test('commands manage custom fields', async () => {
       const fields = (...words: string[]) => runCommand(instance(), ['fields', ...words, '--org', 'beta']);
-      await fields('create', 'shops', 'color', 'string', '--properties', '{"enum":["red"],"closed":true}');
-      await fields('change', 'shops', 'color', '--properties', '{"label":"Color"}');
-      await fields('delete', 'shops', 'color');
-      await fields('restore', 'shops', 'color');
+      const outputs = [
+        await fields('create', 'shops', 'color', 'string', '--properties', '{"enum":["red"],"closed":true}'),
+        await fields('change', 'shops', 'color', '--properties', '{"label":"Color"}'),
+        await fields('delete', 'shops', 'color'),
+        await fields('restore', 'shops', 'color'),
+      ];
+      assert.deepEqual(
+        outputs.map(({ text }) => text),
+        [
+          'Created the custom field "color" of shops.',
+          'Changed the custom field "color" of shops.',
+          'Deleted the custom field "color" of shops. Its values are kept for 30 days.',
+          'Restored the custom field "color" of shops.',
+        ],
+      );
       const { data } = await succeeds('GET /fields/shops', { key: beta.key });
       const color = (data as Json[]).find(({ name }) => name === 'color');
       assert.deepEqual([color?.label, color?.enum, color?.closed], ['Color', ['red'], true]);

@@ -242,39 +242,48 @@ onBothDrivers('erasure', (instance) => {
     const email = 'nameless@example.com';
     const id = Number((await call('POST /api/v1/leads', { email })).id);
     const tables = tablesOf(instance().database);
-    // Rows about the person's record, and about a record of another resource with the same ID.
-    for (const resource of ['leads', 'cases']) {
+    // Rows about the person's record, and about records with the same ID of another resource and of another organization.
+    const owners = [
+      [acme, 'leads'],
+      [acme, 'cases'],
+      [globex, 'leads'],
+    ] as const;
+    for (const [org, resource] of owners) {
       await sql`insert into crm_idempotency (organization_id, caller, path, key, body_hash, record, record_id, tag)
-        values (${acme.id}::bigint, 'key 0', ${`${resource}/batch`}, 'nameless', '', '{}', ${id}::bigint, '')`.execute(
+        values (${org.id}::bigint, 'key 0', ${`${resource}/batch`}, 'nameless', '', '{}', ${id}::bigint, '')`.execute(
         tables,
       );
       await sql`insert into crm_jobs (organization_id, resource, action, record_id, input, caller_kind, request_id, state)
-        values (${acme.id}::bigint, ${resource}, 'nameless', ${id}::bigint, '', 'command', '', 'completed')`.execute(
+        values (${org.id}::bigint, ${resource}, 'nameless', ${id}::bigint, '', 'command', '', 'completed')`.execute(
         tables,
       );
       await sql`insert into crm_proposals (organization_id, key_id, tool, resource, record_id, action, body, tag, expires_at)
         select organization_id, min(id), 'nameless', ${resource}::text, ${id}::bigint, '', '{}', '', now() + interval '30 days'
-        from crm_api_keys where organization_id = ${acme.id}::bigint group by organization_id`.execute(
+        from crm_api_keys where organization_id = ${org.id}::bigint group by organization_id`.execute(tables);
+      await sql`insert into crm_merges (organization_id, resource, record_id, from_id, before)
+        values (${org.id}::bigint, ${resource}, ${id}::bigint, 900001, 'nameless'), (${org.id}::bigint, ${resource}, 900002, ${id}::bigint, 'nameless')`.execute(
         tables,
       );
-      await sql`insert into crm_merges (organization_id, resource, record_id, from_id, before)
-        values (${acme.id}::bigint, ${resource}, ${id}::bigint, 900001, 'nameless'), (${acme.id}::bigint, ${resource}, 900002, ${id}::bigint, 'nameless')`.execute(
+      await sql`insert into crm_ledger (organization_id, actor_kind, actor_name, action, object, object_id, version, record)
+        values (${org.id}::bigint, 'command', 'nameless', 'update', ${resource}, ${id}::bigint, 2, '{"kept":true}')`.execute(
         tables,
       );
     }
     await forget(acme, '--records', `leads?email=${email}`, '--erase');
     const { rows } = await sql<{ row: string }>`
-      select 'idempotency ' || split_part(path, '/', 1) as row from crm_idempotency where key = 'nameless'
-      union all select 'job ' || resource from crm_jobs where action = 'nameless'
-      union all select 'proposal ' || resource from crm_proposals where tool = 'nameless'
-      union all select 'merge ' || resource from crm_merges where before = 'nameless'`.execute(tables);
-    assert.deepEqual(rows.map(({ row }) => row).sort(), [
-      'idempotency cases',
-      'job cases',
-      'merge cases',
-      'merge cases',
-      'proposal cases',
-    ]);
+      select kind || ' ' || o.slug || ' ' || resource as row from (
+        select 'idempotency' as kind, organization_id, split_part(path, '/', 1) as resource from crm_idempotency where key = 'nameless'
+        union all select 'job', organization_id, resource from crm_jobs where action = 'nameless'
+        union all select 'proposal', organization_id, resource from crm_proposals where tool = 'nameless'
+        union all select 'merge', organization_id, resource from crm_merges where before = 'nameless'
+        union all select 'change', organization_id, object from crm_ledger where actor_name = 'nameless' and record <> '{}'
+      ) r join crm_organizations o on o.id = r.organization_id`.execute(tables);
+    assert.deepEqual(
+      rows.map(({ row }) => row).sort(),
+      ['change', 'idempotency', 'job', 'merge', 'merge', 'proposal']
+        .flatMap((kind) => [`${kind} acme cases`, `${kind} globex leads`])
+        .sort(),
+    );
   });
 
   test("a record's values of 5 to 200 characters are search terms", async () => {

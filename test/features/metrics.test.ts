@@ -4,9 +4,12 @@ import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import fastify from 'fastify';
 import { sql } from 'kysely';
 import { parse } from 'yaml';
 import { type AdminListener, startAdminListener } from '../../app/serve/listen.ts';
+import type { Database } from '../../engine/database/database.ts';
+import { cacheCounts } from '../../engine/database/index.ts';
 import { connections } from '../../engine/database/limits.ts';
 import { openProbe, type Probe } from '../../engine/database/probe.ts';
 import { HttpError } from '../../engine/errors.ts';
@@ -15,6 +18,8 @@ import { callMeter } from '../../plugins/hooks/metrics.ts';
 import { exposition } from '../../plugins/operations/monitoring/exposition.ts';
 import { aggregateFamilies, familyReader } from '../../plugins/operations/monitoring/families.ts';
 import { countsOf, readinessOf } from '../../plugins/operations/monitoring/index.ts';
+import { loadMetrics } from '../../plugins/operations/monitoring/load.ts';
+import { measureRequests } from '../../plugins/operations/monitoring/requests.ts';
 import { drivers, type Instance, type Organization, send, startInstance } from '../support/instance.ts';
 import { familiesOf, samplesOf, sumOf } from '../support/metrics.ts';
 import { integrate } from '../support/partners.ts';
@@ -216,9 +221,23 @@ for (const driver of drivers) {
     });
 
     test('readiness names missing migrations, and the code of a failure, but no message of the driver', async () => {
+      let checked = 0;
+      const own = probe ?? assert.fail();
+      const counting: Probe = {
+        ...own,
+        migrations: (timeoutMs) => {
+          checked++;
+          return own.migrations(timeoutMs);
+        },
+      };
+      const ready = readinessOf({
+        ...{ probe: counting, migrations: [], settingsProblem: () => undefined, isDraining: () => false },
+      });
+      const both = await Promise.all([ready(), ready()]);
+      assert.deepEqual([both[0], checked], [both[1], 1], 'concurrent checks are one');
       const checksOf = async (migrations: readonly string[]) => {
         const settingsProblem = () => 'a secret in config.yaml';
-        const subjects = { probe: probe ?? assert.fail(), migrations, settingsProblem };
+        const subjects = { probe: own, migrations, settingsProblem };
         const read = async () => (await readinessOf({ ...subjects, isDraining: () => true })()).checks;
         let checks = await read();
         // On a busy machine, the database can take longer than a second.
@@ -356,6 +375,70 @@ test('nothing is measured without ADMIN_PORT', async () => {
   const instance = await startInstance(drivers[0] ?? 'embedded');
   assert.equal(instance.app.collectMetrics, undefined);
   await instance.close();
+});
+
+test('each number of the load is the value of its own metric', async () => {
+  const values: (readonly [name: string, value: number, labels: string])[] = [];
+  const lane = { lane: 'read', running: 1, limit: 2, waiting: 3, queueFull: 4, timedOut: 5 } as const;
+  const load = { ...lane, organizations: 6, limited: 7, longestQueue: 8 };
+  const connections = [{ pool: 'lists', inUse: 1, idle: 2, waiting: 3, limit: 4 }] as const;
+  const status = () => ({ lanes: [load], bytes: 1, byteLimit: 2, connections, replicas: undefined });
+  await loadMetrics({ status } as unknown as Pick<Database, 'status'>).read((name, value, labels = {}) =>
+    values.push([name.replace('crm_', ''), value, Object.values(labels).join()]),
+  );
+  const [caches, others] = [true, false].map((isCache) =>
+    values.filter(([name]) => (name === 'cache_lookups_total') === isCache),
+  );
+  assert.deepEqual(others, [
+    ['statements_running', 1, 'read'],
+    ['statements_limit', 2, 'read'],
+    ['statements_waiting', 3, 'read'],
+    ['statements_refused_total', 4, 'read,full'],
+    ['statements_refused_total', 5, 'read,late'],
+    ['organizations_waiting', 6, 'read'],
+    ['organizations_at_bound', 7, 'read'],
+    ['organization_waiting_max', 8, 'read'],
+    ['response_buffer_bytes', 1, ''],
+    ['response_buffer_limit_bytes', 2, ''],
+    ['database_connections', 1, 'lists,in_use'],
+    ['database_connections', 2, 'lists,idle'],
+    ['database_connections_limit', 4, 'lists'],
+    ['database_connections_waiting', 3, 'lists'],
+  ]);
+  assert.deepEqual(
+    caches,
+    [...cacheCounts()].flatMap(([cache, { hits, misses }]) => [
+      ['cache_lookups_total', hits, `${cache},hit`],
+      ['cache_lookups_total', misses, `${cache},miss`],
+    ]),
+  );
+});
+
+test('a request is counted in the buckets of its duration and above, in seconds', async () => {
+  const app = fastify();
+  const read = measureRequests(app);
+  app.get('/', () => new Promise((resolve) => setTimeout(resolve, 60, 'slow')));
+  try {
+    assert.equal((await app.inject('/')).statusCode, 200);
+    const samples = (name: string) =>
+      read()
+        .values.filter(({ metricName }) => metricName === `crm_http_request_duration_seconds_${name}`)
+        .map(({ labels, value }) => [labels.le, value] as const);
+    const buckets = samples('bucket');
+    assert.deepEqual(
+      buckets.map(([bound]) => bound),
+      [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, '+Inf'],
+    );
+    const counts = buckets.map(([, count]) => count);
+    assert.deepEqual(counts.slice(0, 5), [0, 0, 0, 0, 0]);
+    assert.deepEqual(counts.toSorted(), counts);
+    const [[, sum] = assert.fail()] = samples('sum');
+    const first = buckets.find(([, count]) => count === 1)?.[0];
+    assert.ok(first === '+Inf' || sum <= Number(first), `${sum} s in the bucket up to ${first}`);
+    assert.deepEqual(samples('count'), [[undefined, 1]]);
+  } finally {
+    await app.close();
+  }
 });
 
 test('the checks, the replicas and the processes are metrics', async () => {

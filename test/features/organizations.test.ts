@@ -154,9 +154,19 @@ onBothDrivers(
     });
 
     test('lists organizations, including those without members, and renames them', async () => {
-      await run('org', 'create', 'abacus');
+      const made = await run('org', 'create', 'abacus');
       const { json, text } = await run('org', 'list');
-      await run('org', 'delete', 'abacus', '--yes', 'abacus');
+      const deleted = await run('org', 'delete', 'abacus', '--yes', 'abacus');
+      assert.deepEqual(made.json, {
+        ...{ id: deleted.json.id, slug: 'abacus', name: 'abacus', profiles: ['administrator', 'read-only'] },
+      });
+      assert.deepEqual(
+        [made.text, deleted.text],
+        [
+          'Organization "abacus" created with the profiles administrator and read-only.',
+          `Organization "abacus" deleted (${deleted.json.rows} rows). The slug stays reserved. If config.yaml names it, remove it there.`,
+        ],
+      );
       assert.deepEqual(
         (json.organizations as { slug: string; members: number }[]).map(({ slug, members }) => [
           slug,
@@ -371,7 +381,7 @@ onBothDrivers(
       const browser = await signIn(instance(), administratorOf(paged));
       const base = '/setup/organizations';
       const list = await browser.get(base);
-      for (const what of ['rename', 'export', 'delete']) {
+      for (const what of ['rename', 'phone-numbers', 'export', 'delete']) {
         assert.ok(list.text.includes(`href="${base}/paged/${what}"`), what);
         // Another organization and a missing one return the same response.
         const [foreign, none] = [
@@ -410,6 +420,16 @@ onBothDrivers(
       assert.ok(readable(conflict.text).includes('value="Paged & Co"'), 'the input is kept');
       assert.equal((await rename({ name: 'Paged & Co', slug: 'paged' })).status, 303);
       assert.ok(readable((await browser.get(base)).text).includes('Paged & Co'));
+      // The session knows the new slug immediately.
+      for (const [from, to] of [
+        ['paged', 'paged-two'],
+        ['paged-two', 'paged'],
+      ] as const) {
+        const page = `${base}/${from}/rename`;
+        const moved = await browser.submit(page, page, { name: 'Paged & Co', slug: ` ${to} ` });
+        assert.equal(moved.status, 303, problemOf(moved));
+        assert.equal((await browser.get(`/setup/o/${to}`)).status, 200, to);
+      }
       const exported = await browser.get(`${base}/paged/export`);
       assert.match(exported.headers.get('content-disposition') ?? '', /filename="paged\.ndjson"/);
       assert.equal(exported.headers.get('content-type'), 'application/x-ndjson; charset=utf-8');
@@ -430,6 +450,8 @@ onBothDrivers(
       assert.equal((await instance().call('GET /auth/me', { key: paged.key })).status, 200);
       const deleted = await remove('paged');
       assert.equal(deleted.headers.get('location'), `${base}?done=organization-deleted`);
+      const gone = await browser.get('/setup/o/paged');
+      assert.match(gone.headers.get('location') ?? '', /^\/setup\/login/, 'its user is deleted with it');
       assert.ok(Object.values(await rowsOf(paged)).every((rows) => rows === 0));
     });
 
@@ -438,11 +460,26 @@ onBothDrivers(
         const folder = temporaryFolder();
         const file = join(folder.path, 'acme.ndjson');
         const exact = await post('opportunities', { name: 'Zoë\n☃', amount: 0.1 });
-        await run('org', 'phone-region', 'acme', 'de');
+        const changed = await instance().call(`PATCH /api/v1/opportunities/${exact}`, {
+          ...{ key: acme.key, body: { amount: 0.2 }, headers: { 'x-request-id': 'exported' } },
+        });
+        assert.equal(changed.status, 200, changed.text);
+        const regions = [
+          await run('org', 'phone-region', 'acme', 'none'),
+          await run('org', 'phone-region', 'acme', 'de'),
+        ];
+        assert.deepEqual(
+          regions.map(({ json, text }) => [json.phone_region, text]),
+          [
+            [null, 'Phone numbers of "acme" are compared only by their digits.'],
+            ['DE', 'Phone numbers of "acme" without a country code belong to DE.'],
+          ],
+        );
         assert.equal((await activityOf(instance(), acme.id)).at(-1)?.did, `update organization ${acme.id}`);
         await sql`insert into crm_custom_fields (organization_id, resource, name, type, options, created_at, deleted_at)
           values (${acme.id}, 'leads', 'hat_size', 'integer', '{}', now(), now())`.execute(tables());
-        const { json } = await run('org', 'export', 'acme', file);
+        const { json, text: output } = await run('org', 'export', 'acme', file);
+        assert.equal(output, `Wrote ${json.bytes} bytes to ${file}.`);
         const text = readFileSync(file, 'utf8');
         assert.deepEqual([json.bytes, statSync(file).mode & 0o777], [Buffer.byteLength(text), 0o600]);
         const lines = text
@@ -468,6 +505,19 @@ onBothDrivers(
             ['hat_size', 'string'],
           ],
         );
+        const changes = (kinds.get('change') ?? []).map(({ change }) => change as Record<string, unknown>);
+        const [{ at, actor, before, after, ...change } = assert.fail(), ...more] = changes.filter(
+          ({ request_id }) => request_id === 'exported',
+        );
+        assert.deepEqual(more, []);
+        assert.match(String(at), /^\d{4}-/);
+        const id = Number(exact);
+        assert.deepEqual(change, {
+          ...{ action: 'update', object: 'opportunities', id, request_id: 'exported', version: 2 },
+        });
+        const { id: actorId, ...caller } = actor as Record<string, unknown>;
+        assert.deepEqual([typeof actorId, caller], ['number', { kind: 'key', name: 'admin' }]);
+        assert.deepEqual([before, (after as { readonly amount: unknown }).amount], [null, 0.2]);
         const { text: recordText } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
           key: acme.key,
         });

@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import fastify from 'fastify';
 import { readConfig } from '../../app/config.ts';
+import { tracingModule } from '../../plugins/operations/tracing/index.ts';
 import { traceRequests } from '../../plugins/operations/tracing/spans.ts';
 import { tracingVariables } from '../../plugins/operations/tracing/variables.ts';
 import { administratorOf } from '../support/forms.ts';
@@ -64,7 +65,9 @@ for (const driver of drivers) {
       });
       assert.match(String(key), /^\d+$/);
       assert.ok(Number(ms) > 0);
-      assert.equal(span.resource['service.name'], 'crm-of-tests');
+      const { 'service.name': service, 'service.version': version, 'process.pid': pid } = span.resource;
+      assert.deepEqual([service, Number(pid)], ['crm-of-tests', process.pid]);
+      assert.match(String(version), /^\d+\.\d+\.\d+/);
       assert.equal(statements.length, 1);
       const [statement = assert.fail()] = statements;
       assert.deepEqual(
@@ -72,6 +75,9 @@ for (const driver of drivers) {
         [3, span.trace, 'list'],
       );
       assert.match(statement.name, /^leads/);
+      assert.deepEqual(statement.attributes, {
+        ...{ 'db.system.name': 'postgresql', 'crm.statement': statement.name, 'crm.lane': 'list' },
+      });
       // The two spans read the clock in different ways, so their times can differ slightly.
       const early = 1_000_000_000n;
       assert.ok(statement.start + early >= span.start && statement.end <= span.end + early);
@@ -245,6 +251,24 @@ test('a request whose client disconnects has an error without a status, and is s
     ['/own'],
   );
   await collector.close();
+});
+
+test('an endpoint or the exporter enables tracing, unless it is disabled', async () => {
+  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' };
+  for (const [environment, isEnabled] of [
+    [{}, false],
+    [endpoint, true],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://127.0.0.1:1/own' }, true],
+    [{ OTEL_TRACES_EXPORTER: 'otlp' }, true],
+    [{ ...endpoint, OTEL_TRACES_EXPORTER: 'none' }, false],
+    [{ ...endpoint, OTEL_SDK_DISABLED: 'true' }, false],
+    [{ OTEL_TRACES_EXPORTER: 'otlp', OTEL_SDK_DISABLED: 'true' }, false],
+  ] as const) {
+    const app = fastify();
+    await tracingModule.register?.(app, { config: readConfig(environment), versions: { version: '1' } });
+    assert.equal(app.tracesStatements === true, isEnabled, JSON.stringify(environment));
+    await app.close();
+  }
 });
 
 test('credentials in the URL of the collector are hidden', () => {

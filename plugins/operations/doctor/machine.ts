@@ -51,6 +51,21 @@ const mebibyte = 1024 * 1024;
 /** Free space below which a disk counts as nearly full: a share of its size, with a minimum and a maximum. */
 const [minFreeBytes, maxFreeBytes, minFreeShare] = [256 * mebibyte, 5 * 1024 * mebibyte, 0.05];
 
+/** Returns findings about the disk that contains a folder. @param size its free and total space, in bytes */
+export const diskFindings = (
+  folder: string,
+  { free, total }: { readonly free: number; readonly total: number },
+): readonly Finding[] =>
+  free >= Math.max(minFreeBytes, Math.min(maxFreeBytes, total * minFreeShare))
+    ? []
+    : [
+        {
+          location: folder,
+          message: `the disk is nearly full: ${Math.floor(free / mebibyte)} MiB of ${Math.floor(total / mebibyte)} MiB are free`,
+          advice: 'Free some space or enlarge the disk. When it is full, writes fail but reads continue.',
+        },
+      ];
+
 const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   name: 'disk',
   needs: ['config'],
@@ -58,15 +73,7 @@ const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {
     let folder = config.dataFolder;
     while (!existsSync(folder)) folder = dirname(folder);
     const { bavail, blocks, bsize } = await statfs(folder);
-    const [free, total] = [bavail * bsize, blocks * bsize];
-    if (free >= Math.max(minFreeBytes, Math.min(maxFreeBytes, total * minFreeShare))) return [];
-    return [
-      {
-        location: folder,
-        message: `the disk is nearly full: ${Math.floor(free / mebibyte)} MiB of ${Math.floor(total / mebibyte)} MiB are free`,
-        advice: 'Free some space or enlarge the disk. When it is full, writes fail but reads continue.',
-      },
-    ];
+    return diskFindings(folder, { free: bavail * bsize, total: blocks * bsize });
   },
 };
 

@@ -162,17 +162,23 @@ describe('the limits of a service', () => {
     ['PostgreSQL', postgresLimits],
     ['embedded database', embeddedLimits],
   ] as const) {
-    for (const { workers, bytes, streams, queue } of [
+    for (const { workers, bytes, streams, queue, reads: shortReads, lists, writes } of [
       {
         workers: 1,
         bytes: { perOrganization: 4 * megabyte, total: 8 * megabyte },
         streams: { perOrganization: 2, total: 8 },
+        reads: { perOrganization: 64, total: 256 },
+        lists: { perOrganization: 4, total: 16 },
+        writes: { perOrganization: 32, total: 256 },
         queue: { perOrganization: 1000, total: 4000 },
       },
       {
         workers: 4,
         bytes: { perOrganization: megabyte, total: 2 * megabyte },
         streams: { perOrganization: 1, total: 2 },
+        reads: { perOrganization: 16, total: 64 },
+        lists: { perOrganization: 1, total: 4 },
+        writes: { perOrganization: 8, total: 64 },
         queue: { perOrganization: 250, total: 1000 },
       },
     ]) {
@@ -234,6 +240,22 @@ describe('the limits of a service', () => {
         ask('read', 'late');
         assert.deepEqual([reads()?.waiting, reads()?.queueFull], [queue.total, 5]);
       });
+
+      if (database === 'PostgreSQL')
+        test(`${name}: one organization can send a part of the short statements`, () => {
+          for (const [lane, limit] of [
+            ['short read', shortReads],
+            ['short list', lists],
+            ['short write', writes],
+          ] as const) {
+            const { ask, names } = works(createAdmission(limits(config)));
+            const running = () => names().split(' ').length;
+            for (let count = 0; count <= limit.perOrganization; count++) ask(lane, 'greedy');
+            assert.equal(running(), limit.perOrganization, lane);
+            for (let index = 0; index <= limit.total; index++) ask(lane, `o${index}`);
+            assert.equal(running(), limit.total, lane);
+          }
+        });
     }
   }
 });
@@ -354,7 +376,8 @@ describe('admission', () => {
   });
 
   test('restarts an expired wait if this process was blocked', async () => {
-    const { ask, names, end } = works(createAdmission({ ...bounds, waitMs: 50 }));
+    const admission = createAdmission({ ...bounds, waitMs: 50 });
+    const { ask, names, end } = works(admission);
     ask('write', 'a', 'a1');
     const second = ask('write', 'a', 'a2');
     const third = ask('write', 'a', 'a3');
@@ -363,7 +386,11 @@ describe('admission', () => {
     await new Promise((resolve) => setTimeout(resolve, 0));
     await end(0);
     assert.equal(names(), 'a1 a2');
+    // Its wait starts later than that of the started statement, so it also expires later.
     await assert.rejects(third, overloaded);
+    const { waiting, timedOut } =
+      admission.load().lanes.find(({ lane }) => lane === 'write') ?? assert.fail();
+    assert.deepEqual({ waiting, timedOut }, { waiting: 0, timedOut: 1 }, 'the started one is not counted');
     await end(1);
     await second;
   });

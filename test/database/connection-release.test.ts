@@ -199,6 +199,45 @@ suite('a pooled connection', { concurrency: 1 }, () => {
     }
   });
 
+  test('has its read cancelled after a transaction that was rolled back', async () => {
+    const reader = client();
+    const failing = database.atomically(() => Promise.reject(new Error('on purpose')), {
+      organization: '1',
+      access: 'write',
+      lane: 'batch',
+    });
+    await assert.rejects(failing, /on purpose/);
+    await holding(async () => {
+      // The pool reuses the connection of the transaction, which was returned last.
+      const running = runInRequest(reader, () =>
+        database.run(
+          { lane: 'export', name: '', text: 'select count(*)::text from held', values: [] },
+          { organization: '1', access: 'read' },
+        ),
+      );
+      const cancelled = assert.rejects(running, { code: '57014' });
+      await waitingPid();
+      reader.disconnect();
+      await until(() => network.pending() === 1, 'the cancel request');
+      await network.deliver();
+      await cancelled;
+    });
+  });
+
+  test('is given up if it is lost during a transaction, which fails with its own error', async () => {
+    const pool = () => database.status().connections.find((each) => each.pool === 'records');
+    const terminate = { name: '', text: 'select pg_terminate_backend(pg_backend_pid())', values: [] };
+    const lost = database.atomically((run) => run(terminate), {
+      organization: '1',
+      access: 'write',
+      lane: 'batch',
+    });
+    await assert.rejects(lost, { code: '57P01' });
+    await until(() => pool()?.inUse === 0, 'the connection to be given up');
+    const select = { name: '', text: 'select 1::text', values: [] };
+    assert.deepEqual(await database.run(select), [['1']]);
+  });
+
   test('is dropped if its cancel request is delivered so late that it would cancel the next statement', async () => {
     const reader = client();
     let usedPid = 0;
@@ -256,11 +295,14 @@ suite('a connection attempt', () => {
     // Idle connections close only if a pool gives them up.
     const makePool = () => new pg.Pool({ connectionString: address.href, max: 2, idleTimeoutMillis: 0 });
     const [records, lists] = [makePool(), makePool()];
-    sharePools({ records, lists, otherConnections: [], timeoutMs: connectMs });
+    let yielded = 0;
+    const others = { yieldFor: () => yielded++ };
+    sharePools({ records, lists, otherConnections: [undefined, others], timeoutMs: connectMs });
     try {
       for (const client of await Promise.all([lists.connect(), lists.connect()])) client.release();
-      assert.equal(lists.totalCount, 2);
+      assert.deepEqual([lists.totalCount, yielded], [2, 0]);
       (await records.connect()).release();
+      assert.ok(yielded > 0, 'connections without a pool are given up, too');
       assert.deepEqual([records.totalCount, lists.totalCount], [1, 1]);
     } finally {
       await Promise.all([records.end(), lists.end()]);

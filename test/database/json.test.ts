@@ -131,6 +131,18 @@ onBothDrivers(
       const asJson = records.asJson.replace(none.text, text);
       assert.deepEqual(await database.run({ ...none, text, records: { ...records, asJson } }), []);
     });
+
+    test('the records that a statement returned before it failed are not part of the next result', async () => {
+      const { database } = instance();
+      const fields = resourceOf('loose').definition.fields.filter(({ name }) => name === 'id');
+      const numbers = (value: string) =>
+        prepare<null>('', 'list', () => `select ${value} as "id" from generate_series(1, 5) n`, {
+          fields,
+        }).bind(null);
+      await assert.rejects(database.run(numbers('12 / (4 - n)')), { code: '22012' });
+      const [[records] = []] = await database.run(numbers('n'));
+      assert.equal(String(records), '{"id":1},{"id":2},{"id":3},{"id":4},{"id":5}');
+    });
   },
   { sources: everyType },
 );
@@ -226,4 +238,11 @@ test('sends statements of any size in any language', () => {
       for (const [index, [code, parts]] of expected.entries())
         assert.ok(sent[index]?.[1].equals(Buffer.concat(parts)), `${code} with ${count} ${character}`);
     }
+  // The bytes can be sent later than the next statement is bound.
+  messages.parse('first', 'select 1');
+  const first = messages.take();
+  const copy = Buffer.from(first);
+  messages.parse('other', 'select 2');
+  messages.take();
+  assert.deepEqual(first, copy);
 });

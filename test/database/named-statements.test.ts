@@ -1,6 +1,7 @@
 // Named statements stay prepared on a connection. One that has failed is prepared again the next time it runs.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { statementsPerConnection } from '../../engine/database/named-statements.ts';
 import { onBothDrivers } from '../support/instance.ts';
 
 /** More than the number of connections, each of which can have an invalid plan. */
@@ -56,6 +57,12 @@ onBothDrivers('named statements', (instance) => {
         assert.deepEqual(await runAgain(), [['x', 'y']]);
         await administrate(`alter table altered_${lane} drop column a`);
         assert.deepEqual(await runAgain(), [['y']]);
+      });
+
+      test('one that was closed in favor of many others is prepared again', async () => {
+        for (let round = 0; round < 2; round++)
+          for (let number = 0; number <= statementsPerConnection; number++)
+            assert.deepEqual(await named(`one_of_many_${number}`, `select '${number}'`), [[String(number)]]);
       });
 
       test('a failed one does not affect the others', async () => {

@@ -156,5 +156,28 @@ suite('a database with other session settings', () => {
     } finally {
       await opened.close();
     }
+    await connected(database.url, (client) =>
+      until(async () => {
+        const text = `select from pg_stat_activity where application_name = 'limited'`;
+        return (await client.query(text)).rowCount === 0;
+      }, 'every connection to close'),
+    );
+  });
+
+  test('statements that can return many records have the time limit of lists, and all others that of statements', async () => {
+    const limits = { DATABASE_STATEMENT_TIMEOUT_MS: '40000', DATABASE_LIST_TIMEOUT_MS: '20000' };
+    const opened = await openDatabase(readConfig({ ...patient, ...limits, DATABASE_URL: database.url }), []);
+    try {
+      for (const [limit, lanes] of [
+        ['20s', ['list', 'deep', 'scan', 'aggregate']],
+        ['40s', ['read', 'write', 'batch', 'export']],
+      ] as const)
+        for (const lane of lanes) {
+          const select = { name: '', text: 'show statement_timeout', values: [] };
+          assert.deepEqual(await partsOf(opened).primary.run({ ...select, lane }), [[limit]], lane);
+        }
+    } finally {
+      await opened.close();
+    }
   });
 });

@@ -185,6 +185,7 @@ test('rejects unsupported parameters by name, without revealing the password', (
     'sslmode=verify-ca': /: sslmode=verify-ca requires sslrootcert/,
     'sslmode=verify-full': /: sslmode=verify-full requires sslrootcert/,
     'sslmode=require&sslrootcert=system': /: sslrootcert=system requires sslmode=verify-full$/,
+    'sslmode=verify-ca&sslrootcert=system': /: sslrootcert=system requires sslmode=verify-full$/,
     'sslrootcert=/nowhere/root.crt':
       /: sslrootcert "\/nowhere\/root\.crt" cannot be read: it does not exist$/,
     [`sslrootcert=${garbage}`]: /: sslrootcert ".*" is not a PEM file$/,

@@ -56,8 +56,10 @@ const losing: Options = {
     '-e',
     `import { cpSync, existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
      import { setTimeout as pause } from 'node:timers/promises';
+     import pg from ${JSON.stringify(import.meta.resolve('pg'))};
      import { readConfig } from ${JSON.stringify(import.meta.resolve('../../app/config.ts'))};
      import { openDatabase } from ${JSON.stringify(import.meta.resolve('../../engine/database/open.ts'))};
+     import { socketFolder } from ${JSON.stringify(import.meta.resolve('../../engine/database/socket-path.ts'))};
      const { FOLDER, COMPLETE } = process.env;
      const pgdata = FOLDER + '/pgdata';
      const remove = () => rmSync(pgdata, { recursive: true });
@@ -72,19 +74,28 @@ const losing: Options = {
      const outcomes = {};
      for (const [what, happen] of Object.entries(happenings)) {
        cpSync(COMPLETE, FOLDER, { recursive: true });
-       const database = await openDatabase(readConfig({ DATA_DIR: FOLDER }), []);
-       const insert = () => database.run({ name: '', text: 'insert into kept values (1)', values: [] });
+       const database = await openDatabase({ ...readConfig({ DATA_DIR: FOLDER }), serves: true }, []);
+       const statement = { name: '', text: 'insert into kept values (1)', values: [] };
+       const insert = () => database.run(statement);
        await insert();
+       const client = new pg.Client({ host: socketFolder(FOLDER), user: 'postgres', database: 'postgres' });
+       client.on('error', () => {});
+       await client.connect();
+       const ways = {
+         error: insert,
+         byOrm: () => database.orm.em.fork().transactional((em) =>
+           em.getConnection().execute('insert into kept values (2)', [], 'run', em.getTransactionContext())),
+         inTransaction: () => database.atomically((run) => run(statement), { organization: '1', access: 'write', lane: 'write' }),
+         bySocket: () => client.query('insert into kept values (3)').catch(() => Promise.reject(new Error('lost'))),
+       };
        happen();
        const before = files();
        const outcomeOf = (work) => work().then(() => 'acknowledged', (cause) => cause.message);
-       const error = what === 'idle' ? '' : await outcomeOf(insert);
-       const byOrm = what === 'idle' ? '' : await outcomeOf(() =>
-         database.orm.em.fork().transactional((em) =>
-           em.getConnection().execute('insert into kept values (2)', [], 'run', em.getTransactionContext())));
+       const errors = {};
+       for (const [way, write] of Object.entries(ways)) errors[way] = what === 'idle' ? '' : await outcomeOf(write);
        const lost = (await Promise.race([database.lost, pause(1000)]))?.message;
        await database.close();
-       outcomes[what] = { error, byOrm, lost, isWritten: files() !== before };
+       outcomes[what] = { ...errors, lost, isWritten: files() !== before };
        for (const path of [FOLDER, FOLDER + '.moved']) rmSync(path, { recursive: true, force: true });
      }
      console.log(JSON.stringify(outcomes));
@@ -123,6 +134,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     for (const name of ['pgdata/base', 'pgdata', '']) chmodSync(join(folder, name), 0o755);
     for (const name of ['lock', 'pgdata/PG_VERSION']) chmodSync(join(folder, name), 0o666);
     const database = await open(folder);
+    assert.deepEqual(others(folder), [], 'while it is open');
     await select(database, 'create table further as select 8 as id');
     await database.close();
     assert.deepEqual(others(folder), []);
@@ -171,7 +183,12 @@ describe('the data folder', { concurrency: 1 }, () => {
       mkdirSync(join(folder, name), { recursive: true });
       writeFileSync(join(folder, name, 'cluster'), 'mine');
       const before = entries(folder);
-      await assert.rejects(open(folder), { name: 'UserError', message: `${join(folder, name)} ${place}` });
+      // The first attempt does not keep the lock.
+      for (let attempt = 0; attempt < 2; attempt++)
+        await assert.rejects(open(folder), {
+          name: 'UserError',
+          message: `${join(folder, name)} ${place}`,
+        });
       assert.deepEqual(entries(folder).sort(), [...before, 'lock'].sort());
       assert.equal(readFileSync(join(folder, name, 'cluster'), 'utf8'), 'mine');
     });
@@ -267,8 +284,10 @@ describe('the data folder', { concurrency: 1 }, () => {
     const message = `the data folder ${folder} was removed or replaced while it was in use`;
     const outcomes = JSON.parse(ended.stdout) as Record<string, unknown>;
     for (const [what, outcome] of Object.entries(outcomes)) {
-      const wanted = { error: message, byOrm: message, lost: message, isWritten: false };
-      assert.deepEqual(outcome, what === 'idle' ? { ...wanted, error: '', byOrm: '' } : wanted, what);
+      const errors = { error: message, byOrm: message, inTransaction: message, bySocket: 'lost' };
+      const none = { error: '', byOrm: '', inTransaction: '', bySocket: '' };
+      const wanted = { ...(what === 'idle' ? none : errors), lost: message, isWritten: false };
+      assert.deepEqual(outcome, wanted, what);
     }
     assert.equal(Object.keys(outcomes).length, 5);
   });

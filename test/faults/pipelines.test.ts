@@ -213,6 +213,31 @@ describe('statements that share a connection', () => {
         'answer all of them',
       ));
 
+    test('gives up its connections for a while when it has to, but none that is in use', () =>
+      until(
+        () =>
+          withLocked(async (unlock, lock) => {
+            const running = pipelines.run(lasting('kept', lock), 'kept');
+            await turn();
+            const start = performance.now();
+            pipelines.yieldFor(1000);
+            assert.equal(isFree(), false);
+            pipelines.yieldFor(1500);
+            await until(() => {
+              const { inUse, idle } = pipelines.load();
+              return inUse <= 1 && idle === 0;
+            }, 'idle connections to close');
+            assert.equal(isFree(), false);
+            await unlock();
+            const isKept = isRow(await running, '');
+            await until(isFree, 'a connection to be opened');
+            const elapsed = performance.now() - start;
+            assert.ok(elapsed >= 1500, `${elapsed} ms`);
+            return isKept;
+          }),
+        'answer the one in use',
+      ));
+
     test('with one on each connection, others go to the pool', () =>
       until(
         () =>

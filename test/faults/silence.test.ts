@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { sql } from 'kysely';
@@ -14,7 +14,7 @@ import { inSnapshot, type Tables, transaction } from '../../engine/tables/handle
 import type { Answer } from '../support/instance.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
-import { promised, within } from '../support/promised.ts';
+import { patient, promised, within } from '../support/promised.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
 const limits = {
@@ -190,8 +190,10 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
 
   test('connects to the second host while the first one is silent, which it then leaves alone', async () => {
     const sockets = new Set<Socket>();
+    let accepted = 0;
     const silent = createServer((socket) => {
       sockets.add(socket);
+      accepted++;
       socket.on('error', () => {});
       // Without a reader, the end of the connection is not noticed.
       socket.resume().once('close', () => sockets.delete(socket));
@@ -208,11 +210,66 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
     });
     const database = await within(30_000, openDatabase(config, []));
     try {
-      assert.deepEqual(await database.run({ name: '', text: 'select 1::text', values: [] }), [['1']]);
       await until(() => sockets.size === 0, 'the connections to the silent host to close');
+      const before = accepted;
+      assert.deepEqual(await database.run({ name: '', text: 'select 1::text', values: [] }), [['1']]);
+      assert.equal(accepted, before, 'another connection does not try the silent host again');
     } finally {
       await database.close();
       silent.close();
+    }
+  });
+
+  test('connects to the second host as soon as the first one is gone', async () => {
+    const { port: serverPort, hostname } = new URL(String(environment.DATABASE_URL));
+    /** Opens the database through a first host that can be stopped. */
+    async function throughFirst() {
+      const sockets = new Set<Socket>();
+      const first = createServer((socket) => {
+        const upstream = connect(Number(serverPort), hostname);
+        for (const each of [socket, upstream]) {
+          sockets.add(each);
+          each.on('error', () => {});
+        }
+        socket.pipe(upstream).pipe(socket);
+      }).listen(0, '127.0.0.1');
+      await once(first, 'listening');
+      const { port } = first.address() as AddressInfo;
+      const url = String(environment.DATABASE_URL).replace('@', `@127.0.0.1:${port},`);
+      const config = readConfig({ ...environment, ...patient, DATABASE_URL: url });
+      const database = await openDatabase(config, []);
+      const stop = async () => {
+        first.close();
+        for (const socket of sockets) socket.destroy();
+        await once(first, 'close');
+      };
+      return {
+        database,
+        stop,
+        select: () => database.run({ name: '', text: 'select 1::text', values: [] }),
+      };
+    }
+
+    // An open connection is lost, so its host is not tried again.
+    const used = await throughFirst();
+    try {
+      await used.select();
+      const pool = (await used.database.orm.em.getConnection().getNativeClient()) as Pool;
+      const lost = once(pool, 'remove');
+      await used.stop();
+      await lost;
+      assert.deepEqual(await used.select(), [['1']]);
+    } finally {
+      await used.database.close();
+    }
+
+    // Without an open connection, the first attempt shows that the host is gone.
+    const unused = await throughFirst();
+    try {
+      await unused.stop();
+      await until(() => succeeds(unused.select()), 'connect to the second host');
+    } finally {
+      await unused.database.close();
     }
   });
 

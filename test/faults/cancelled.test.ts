@@ -166,6 +166,24 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     await until(stored, 'the write');
   });
 
+  test('completes the batch of a disconnected client', async () => {
+    const isWaiting = async () => (await waiting()).some(({ query }) => /insert into/i.test(query));
+    await holdingLeads(async () => {
+      const body = { records: [{ last_name: 'batch of a disconnected client' }] };
+      const writer = send('POST', '/api/v1/leads/batch', { body });
+      await until(isWaiting, 'the batch to wait');
+      writer.destroy();
+      // A cancel request would end the statement before or during this request.
+      assert.equal((await service.call('GET /api/v1/accounts?page=6', { key })).status, 200);
+      assert.ok(await isWaiting());
+    });
+    const stored = async () => {
+      const text = `select from leads where last_name = 'batch of a disconnected client'`;
+      return (await connected(url, (client) => client.query(text))).rowCount === 1;
+    };
+    await until(stored, 'the batch');
+  });
+
   test('completes the lookup of a key for other clients when the first client disconnects', async () => {
     const [[slug] = []] = await rows(environment, 'select slug from crm_organizations');
     const create = ['key', 'create', '--org', String(slug), '--profile', 'administrator'];

@@ -12,6 +12,7 @@ import { type Instance, type Organization, startInstance } from '../support/inst
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
 import { isMeasured, patient, promised } from '../support/promised.ts';
+import { partsOf } from '../support/scheduled.ts';
 
 describe('a primary and its standby', { concurrency: 1 }, () => {
   let primary: Server;
@@ -116,6 +117,19 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     const pool = (await instance.database.orm.em.getConnection().getNativeClient()) as Pool;
     let removed = 0;
     pool.on('remove', () => removed++);
+    const { primary: server, writeBatcher } = partsOf(instance.database);
+    const pid = { name: 'pid', text: 'select pg_backend_pid()::text', values: [] };
+    const many = { ...pid, name: 'pid_many', differ: 0, lists: false };
+    const pids: string[] = [];
+    for (const [shared, lane] of [
+      [server.pipelines, 'read'],
+      [writeBatcher, 'write'],
+    ] as const)
+      await until(async () => {
+        const rows = await shared?.run({ ...pid, lane, many }, '1');
+        if (rows !== undefined) pids.push(String(rows[0]?.[0]));
+        return rows !== undefined;
+      }, `a connection for short statements (${lane})`);
     await set(standby, 'on');
     const refused = () =>
       acme.makeKey().then(
@@ -124,6 +138,17 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
       );
     await until(refused, 'a transaction to be refused');
     await until(() => removed > 0, 'its connection to be given up');
+    const open = `select from pg_stat_activity where pid in (${pids.join()})`;
+    await until(
+      () => connected(standby.url, async (client) => (await client.query(open)).rowCount === 0),
+      'the shared connections to be given up, too',
+    );
+    for (const target of ['read-write', 'primary']) {
+      const url = `${on(standby).href}?target_session_attrs=${target}`;
+      const opening = openDatabase(readConfig({ ...limits, DATABASE_URL: url }), []);
+      if (target === 'primary') await (await opening).close();
+      else await assert.rejects(opening, /it is read-only$/);
+    }
     await until(async () => (await write()) === 500, 'writes to be refused');
     const before = acknowledged.length;
     for (let count = 0; count < 10; count++) assert.equal(await write(), 500);

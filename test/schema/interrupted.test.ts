@@ -315,6 +315,34 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.deepEqual(await model.drift(), []);
   });
 
+  test('continues the interrupted migrations of two tables before a later one changes them', async () => {
+    const definitions = (name: string, wareFilters: string, potFilters: string) =>
+      model.write({
+        wares: `common: all\nfields:\n  code: { type: string }\n  telefax: { type: string }\nfilters: [${wareFilters}]\n`,
+        pots: `common: all\nfields:\n  ${name}: { type: string${name === 'name' ? '' : ', renamed_from: name'} }\n${potFilters}`,
+      });
+    definitions('name', 'telefax', '');
+    await model.create();
+    await migrate();
+    await model.sql('insert into pots (organization_id, created_at, updated_at) values (1, now(), now())');
+    definitions('name', 'telefax, created_at', '');
+    await model.create();
+    definitions('name', 'telefax, created_at', 'filters: [name, created_at]\n');
+    await model.create();
+    // The first migration is complete, and the second has a step less.
+    await interruptedAt('[{"table":"pots"%');
+    definitions('title', 'telefax', 'filters: [title, created_at]\n');
+    await model.create();
+    assert.equal((await migrate()).length, 2);
+    assert.deepEqual(await model.drift(), []);
+    model.write({
+      wares:
+        'common: all\nfields:\n  code: { type: string }\n  telefax: { type: string }\nfilters: [telefax]\n',
+    });
+    await model.create({ drop: ['pots'] });
+    await migrate();
+  });
+
   test('finishes the steps of a migration before the statements of a hand-written one run', async () => {
     model.write({
       wares:
@@ -387,11 +415,11 @@ export class ${name} extends Migration {
     coded('string');
     await model.create({ drop: ['racks'] });
     await migrate();
-    await withOldNode();
-    await model.sql('update crm_nodes set sees_views = false');
+    for (const name of ['old', 'older']) await withOldNode(name);
+    await model.sql(`update crm_nodes set sees_views = false where name = 'older'`);
     coded('integer');
     await model.create();
-    await assert.rejects(migrate(), /converts a table or column, and node old .* Nothing was migrated\./);
+    await assert.rejects(migrate(), /converts a table or column, and node older .* Nothing was migrated\./);
     await model.discard();
     await stopOldNode();
   });
@@ -595,6 +623,9 @@ export class ${name} extends Migration {
       const next = (await register()) ?? assert.fail();
       assert.equal((await namesOf()).length, 3);
       assert.ok(!(await namesOf()).includes('two days ago'));
+      await node.beat();
+      const silent = `select name from crm_nodes where seen_at < now() - interval '22 hours'`;
+      assert.deepEqual(await model.sql(silent), [['a day ago']], 'a heartbeat is only for its node');
       await next.leave();
       assert.deepEqual(await namesOf(), ['a day ago', own?.name].sort());
       await node.leave();

@@ -312,15 +312,8 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       () => 'finished',
       (cause: Error) => cause.message,
     );
-    await until(
-      async () =>
-        (
-          await onStandby(
-            `select from pg_stat_activity where state = 'active' and query like 'select pg_sleep(600)%'`,
-          )
-        ).rowCount === 1,
-      'the statement to run',
-    );
+    const sleeping = `select from pg_stat_activity where state = 'active' and query like 'select pg_sleep(600)%'`;
+    await until(async () => (await onStandby(sleeping)).rowCount === 1, 'the statement to run');
     standby.freeze();
     try {
       await until(() => problem() === 'does not respond', 'the replica to be left out');
@@ -329,6 +322,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     }
     assert.match(await outcome, /^Connection terminated/);
     await used();
+    await until(async () => (await onStandby(sleeping)).rowCount === 0, 'the replica to cancel it');
   });
 
   test('repeats a statement that a replica rejects on the primary, unless it was too slow', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { modelOf } from '../../app/instance.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { applyPending } from '../../engine/schema/apply.ts';
+import { migrate as applyAll, applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
 import { readMigrationLog } from '../../engine/schema/migration-log.ts';
 import { planChanges, stateOf } from '../../engine/schema/plan.ts';
@@ -194,7 +194,9 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await connected(url(), async (client) => {
       await client.query('begin');
       await client.query(insert);
-      const migrated = migrate();
+      // The time limits of requests do not apply to the build.
+      const limits = { lockTimeoutMs: 1, statementTimeoutMs: 1 };
+      const migrated = applyAll({ ...model.config, ...limits }, modelOf(model.resources()));
       const left = `select from crm_migrations where remaining like '%create index concurrently%'`;
       await until(async () => (await model.sql(left)).length > 0, 'all else to be applied');
       const waits = `select from pg_stat_activity where query like 'create%index concurrently%' and wait_event_type = 'Lock'`;
@@ -250,6 +252,8 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     );
     assert.deepEqual(await model.sql(`select code::text from things where name = 'n1'`), [['77']]);
     assert.equal(String(await model.sql(versions)), before);
+    const left = await model.sql(`select conname::text from pg_constraint where conname like '%filled'`);
+    assert.deepEqual(left, []);
   });
 
   test('every other change: no row is read while writes wait, and no write fails', async () => {
@@ -374,6 +378,19 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     assert.deepEqual([pending, drift], [[], []]);
     assert.match(String(unfinished), /_m\d+ is not finished: 1 step remains on things\. .* "crm migrate"/);
     await model.sql(`update things set code = '5' where name = 'n2'`);
+    // A node and a view that did not exist when the migration started.
+    await model.sql(
+      `insert into crm_nodes (name, migrations, views, sees_views, seen_at) values ('late', '[]', 'crm_views_late', false, now() + interval '1 hour')`,
+    );
+    await assert.rejects(migrate(), /converts a table or column, and node late .* Everything else has been/);
+    await model.sql('delete from crm_nodes');
+    await model.sql('create view elsewhere.late as select code from things');
+    await assert.rejects(migrate(), {
+      name: 'UserError',
+      message:
+        'the type of things.code cannot change, because the migration would drop objects that no migration created: view elsewhere.late. Everything else has been applied; the next run continues from here. Drop it, migrate, then create it again.',
+    });
+    await model.sql('drop view elsewhere.late');
     assert.equal((await migrate()).length, 1);
     assert.deepEqual(await model.drift(), []);
     assert.deepEqual(await model.sql(`select code::text from things where name = 'n2'`), [['5']]);

@@ -600,6 +600,13 @@ for (const driver of drivers) {
         `alter table opportunities add constraint ${link} foreign key (organization_id, account_id) references accounts (organization_id, id) not valid`,
       );
       await sql('alter table crm_notes rename to crm_notes_by_hand');
+      // Tables in another schema do not count.
+      await sql('create schema other');
+      await sql('create table other.leads (by_other text)');
+      await sql(
+        'create trigger _version before update on other.leads for each row execute function suppress_redundant_updates_trigger()',
+      );
+      await sql(`create table other.opportunities (id bigint, constraint ${link} check (id > 0))`);
       const { code, database } = await plan('--check');
       assert.equal(code, 1);
       assert.deepEqual([...(database?.drift ?? [])].sort(), [
@@ -614,6 +621,7 @@ for (const driver of drivers) {
         'the trigger _version of contacts is missing or disabled',
         'the trigger _version of leads is missing or disabled',
       ]);
+      await sql('drop schema other cascade');
       await sql('alter table crm_notes_by_hand rename to crm_notes');
       const doctor = await crm(['doctor'], environment);
       assert.match(doctor.stdout + doctor.stderr, /the trigger _version of leads is missing or disabled/);

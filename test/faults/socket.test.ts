@@ -6,6 +6,9 @@ import { connect as connectSocket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
+import { readConfig } from '../../app/config.ts';
+import { openDatabase } from '../../engine/database/open.ts';
+import { pgInternals } from '../../engine/database/pg-internals.ts';
 import { prepareSocket, socketFolder } from '../../engine/database/socket-path.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { ownFiles } from '../support/own-files.ts';
@@ -145,6 +148,15 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
       `select count(*) n from crm_organizations where name = 'never'`,
     );
     assert.equal(isServed, false);
+    // A statement that waits is not run for a client that has disconnected.
+    const gone = await connect(folder);
+    const lost = assert.rejects(gone.query(`update crm_organizations set name = 'by nobody'`));
+    /** Waits until the server has noticed earlier messages and disconnects. */
+    const noticed = async () => assert.equal((await service.call('GET /docs/openapi.json')).status, 200);
+    await noticed();
+    pgInternals(gone).connection.stream.destroy();
+    await noticed();
+    await lost;
     await killed.kill();
     assert.equal((await created).status, 201);
     assert.equal((await counted).rows[0]?.n, '0');
@@ -208,6 +220,24 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
       socket.write(message);
     };
     const [ssl, gss, cancel] = [80_877_103, 80_877_104, 80_877_102];
+    // The first statement can arrive together with the start of the connection.
+    const eager = connectSocket(join(folder, socketName));
+    let answer = '';
+    eager.on('data', (bytes: Buffer) => {
+      answer += bytes.toString('latin1');
+    });
+    const parameters = Buffer.from('user\0postgres\0database\0postgres\0\0');
+    const statement = Buffer.from("select 'eager'\0");
+    const start = Buffer.alloc(8 + parameters.length + 5 + statement.length);
+    start.writeInt32BE(8 + parameters.length, 0);
+    start.writeInt32BE(196_608, 4);
+    parameters.copy(start, 8);
+    start.write('Q', 8 + parameters.length);
+    start.writeInt32BE(4 + statement.length, 9 + parameters.length);
+    statement.copy(start, 13 + parameters.length);
+    eager.write(start);
+    await until(() => /eager/.test(answer), 'the result of the first statement');
+    eager.destroy();
     send(ssl);
     await until(() => received === 'N', 'the first response');
     send(gss);
@@ -217,7 +247,9 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     assert.equal(received, 'NN');
   });
 
-  test('ends an idle transaction', async () => {
+  test('ends an idle transaction, but no client that has completed one', async () => {
+    const other = await connect(folder);
+    for (const statement of ['begin', 'select', 'commit']) await other.query(statement);
     const client = await connect(folder);
     await client.query('begin');
     let hasEnded = false;
@@ -227,10 +259,26 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     const created = service.call('POST /api/v1/accounts', { key: key(), body: { name: 'waits' } });
     await until(() => hasEnded, 'end the transaction');
     assert.equal((await created).status, 201);
+    assert.equal((await other.query('select')).rowCount, 1);
+    await other.end();
     assert.equal(
       (await service.call('POST /api/v1/accounts', { key: key(), body: { name: 'x' } })).status,
       201,
     );
+  });
+
+  test('statements of commands have no time limit, because they wait for the session', async () => {
+    const limits = { DATABASE_STATEMENT_TIMEOUT_MS: '1', DATABASE_LIST_TIMEOUT_MS: '1' };
+    const database = await openDatabase(readConfig({ DATA_DIR: folder, ...limits }), []);
+    // Runs longer than the limits and the time after them in which the server could cancel it.
+    const text = `do $$ declare stop timestamptz := clock_timestamp() + interval '1.5 seconds'; begin
+      while clock_timestamp() < stop loop null; end loop; end $$`;
+    const run = (lane: 'read' | 'list') => database.run({ lane, name: '', text, values: [] });
+    try {
+      assert.deepEqual(await Promise.all([run('read'), run('list')]), [[], []]);
+    } finally {
+      await database.close();
+    }
   });
 
   test('rejects pending migrations because the server runs statements for its tables', async () => {

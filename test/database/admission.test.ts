@@ -386,7 +386,7 @@ describe('admission', () => {
     await new Promise((resolve) => setTimeout(resolve, 0));
     await end(0);
     assert.equal(names(), 'a1 a2');
-    // Its wait starts later than that of the started statement, so it also expires later.
+    // Its wait starts later than the wait of the started statement, so it also expires later.
     await assert.rejects(third, overloaded);
     const { waiting, timedOut } =
       admission.load().lanes.find(({ lane }) => lane === 'write') ?? assert.fail();

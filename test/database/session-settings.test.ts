@@ -164,7 +164,7 @@ suite('a database with other session settings', () => {
     );
   });
 
-  test('statements that can return many records have the time limit of lists, and all others that of statements', async () => {
+  test('statements that can return many records have the time limit of lists, and all others have the limit of statements', async () => {
     const limits = { DATABASE_STATEMENT_TIMEOUT_MS: '40000', DATABASE_LIST_TIMEOUT_MS: '20000' };
     const opened = await openDatabase(readConfig({ ...patient, ...limits, DATABASE_URL: database.url }), []);
     try {

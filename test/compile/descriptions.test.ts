@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
 import { recordExamples } from '../../engine/compile/examples.ts';
+import type { AddedResponses } from '../../engine/compile/openapi.ts';
 import { checkSources } from '../../engine/definition/check-sources.ts';
 import { changeLog } from '../../engine/effects/change-log.ts';
 import type { ModuleCode, ResourceAction } from '../../engine/records/index.ts';
@@ -14,16 +15,25 @@ const head = `fields:
   organization_id: { type: int64, read_only: true, set: organization }
 `;
 
-/** Returns the description of things with these lines. */
-const fragmentOf = (lines: readonly string[], modules: readonly ModuleCode[] = []) => {
+const ofParts = /^parts: /;
+
+/** Returns the description of things with these lines. Lines that start with `parts:` belong to parts. */
+const fragmentOf = (
+  lines: readonly string[],
+  modules: readonly ModuleCode[] = [],
+  added: readonly AddedResponses[] = [],
+) => {
   const definitions = checkSources([
-    { file: 'things.yaml', text: `${head}${lines.join('\n')}\nsingular: thing\n` },
+    {
+      file: 'things.yaml',
+      text: `${head}${lines.filter((line) => !ofParts.test(line)).join('\n')}\nsingular: thing\n`,
+    },
     {
       file: 'parts.yaml',
-      text: `${head}  thing_id: { type: reference, to: things, nullable: true }\n  amount: { type: number }\n  size: { type: integer }\nsingular: part\n`,
+      text: `${head}  thing_id: { type: reference, to: things, nullable: true }\n  amount: { type: number }\n  size: { type: integer }\nsingular: part\n${lines.flatMap((line) => (ofParts.test(line) ? [line.replace(ofParts, '')] : [])).join('\n')}\n`,
     },
   ]);
-  const [, things] = compileResource(definitions, '/api/v1', [changeLog], [], modules);
+  const [, things] = compileResource(definitions, '/api/v1', [changeLog], added, modules);
   return things?.openApi ?? assert.fail();
 };
 /** Returns a schema of things with these lines. */
@@ -114,6 +124,31 @@ describe('a field', () => {
       },
     ],
     [
+      'type: number, rollup: { sum: amount, of: parts, by: thing_id }, group: finance',
+      {
+        type: 'number',
+        readOnly: true,
+        description:
+          'Sum of `amount` of all `parts` that refer to the record through `thing_id`. Visible only with grants on the field group `finance`.',
+      },
+    ],
+    ['type: string, help: Helps.', { type: 'string', description: 'Helps.' }],
+    [
+      'type: string, enum: [a, ""], closed: true',
+      { type: 'string', description: 'One of `a`, ``.', enum: ['a', ''] },
+      { type: ['string', 'null'], description: 'One of `a`, ``.', enum: ['a', '', null] },
+    ],
+    ['type: string, default: ""', { type: 'string' }],
+    ['type: number, default: 0', { type: 'number' }],
+    [
+      'type: date, nullable: true, default_from: today',
+      { type: ['string', 'null'] },
+      {
+        type: ['string', 'null'],
+        description: 'Default in a new record: `today`. Null is stored as null.',
+      },
+    ],
+    [
       'type: integer, rollup: { count: true, of: parts, by: thing_id }',
       {
         type: 'integer',
@@ -192,6 +227,7 @@ describe('a field', () => {
       '{ $defs: { x: {} } }',
       '{ $id: "https://x.example/y" }',
       '{ items: { $ref: "#" } }',
+      '{ $schema: "https://json-schema.org/draft/2020-12/schema" }',
     ])
       assert.equal(
         schemaOf('Thing', `  a: { type: json, nullable: true, schema: ${schema} }`).properties.a?.anyOf,
@@ -293,6 +329,7 @@ test('examples meet the rules of their fields, and contain only optional fields 
   tags: { type: list, enum: [x, y], closed: true }
   about: { type: reference, to: [parts, things], required: true, on_delete: restrict }
   boss: { type: user, required: true }
+  helper: { type: user, nullable: true }
   never: { type: string, pattern: ^z$ }
   part_id: { type: reference, to: parts, nullable: true }
   data: { type: json, nullable: true, schema: { type: object, required: [floors] } }
@@ -317,16 +354,19 @@ singular: thing
   assert.deepEqual([ThingPatch, ThingBatchPatch], [{ boss: 1 }, { records: [{ id: 1, boss: 1 }] }]);
   assert.deepEqual(Thing, {
     ...{ id: 1, organization_id: 1, ...input },
-    ...{ never: '', part_id: null, data: null },
+    ...{ helper: null, never: '', part_id: null, data: null },
   });
   assert.equal(ThingNdjson, `${JSON.stringify(input)}\n`);
   assert.equal(
     ThingCsv,
     `${Object.keys(input).join()}\r\n"${required.code}",10,"20 EUR","5","b","ada@engines.example","x","parts/1",1\r\n`,
   );
-  const sample = { size: 11, mail: 'grace@engines.example', never: 'z', data: { floors: 1 } };
-  assert.deepEqual(recordExamples(definition, sample).ThingInput, {
-    ...{ ...required, size: 11, mail: sample.mail, ...references },
+  const code = `${'x'.repeat(30)} "y"`;
+  const sample = { code, size: 11, mail: 'grace@engines.example', never: 'z', data: { floors: 1 } };
+  const sampled = recordExamples(definition, sample);
+  assert.match(String(sampled.ThingCsv), /\r\n"x{30} ""y""",11,/);
+  assert.deepEqual(sampled.ThingInput, {
+    ...{ ...required, code, size: 11, mail: sample.mail, ...references },
     ...{ never: 'z', data: { floors: 1 } },
   });
 });
@@ -389,6 +429,17 @@ describe('the errors of an operation', () => {
         ...{ post: 'LockedOrRejected', put: 'LockedOrRejected', patch: 'LockedOrRejected' },
         ...{ delete: 'LockedOrRejected', restore: 'LockedOrRejected' },
       },
+    ],
+    // Moving a record to the trash does not change the records that refer to it.
+    [
+      'locks of records that refer to them',
+      ['parts: locked: id == 1', 'trash: 1 day'],
+      { post: 'StillRunning' },
+    ],
+    [
+      'locks of records whose references are cleared',
+      ['parts: locked: id == 1'],
+      { post: 'StillRunning', delete: 'LockedOrRejected' },
     ],
     ['hooks', [], { post: 'StillRunning' }, hooks],
     ['scopes', ['scopes: { own: id == 1 }'], { post: 'StillRunning' }],
@@ -476,6 +527,7 @@ test('actions of modules are described with their input, output and statuses', (
         },
       },
     ],
+    [{ headers: { 'X-Added': { schema: { type: 'string' } } }, errors: { 418: { description: 'Teapot.' } } }],
   );
   const post = (path: string) => {
     const { post: operation } = paths[`/api/v1/things${path}`] ?? assert.fail(path);
@@ -499,7 +551,7 @@ test('actions of modules are described with their input, output and statuses', (
   });
   assert.deepEqual(one.requestBody, bodyOf({ type: 'object', required: ['at'] }, true));
   assert.deepEqual(one.responses[200]?.content, { 'application/json': { schema: { type: 'string' } } });
-  const others = ['400', '401', '403', '409', '413', '422', '500', '503'];
+  const others = ['400', '401', '403', '409', '413', '418', '422', '500', '503'];
   assert.deepEqual(one.statuses, ['200', ...others, '404'].sort());
   const job = post('/actions/clean-up');
   assert.deepEqual(
@@ -508,6 +560,8 @@ test('actions of modules are described with their input, output and statuses', (
   );
   assert.deepEqual(job.requestBody, bodyOf({ type: 'object' }, false));
   assert.deepEqual(job.statuses, ['202', ...others, '429'].sort());
-  assert.ok(Object.hasOwn(job.responses[202]?.headers as Json, 'Location'));
+  for (const name of ['Location', 'X-Added'])
+    assert.ok(Object.hasOwn(job.responses[202]?.headers as Json, name), name);
+  assert.ok(Object.hasOwn(one.responses[200]?.headers as Json, 'X-Added'));
   assert.deepEqual(job.responses[429], { $ref: '#/components/responses/TooManyJobs' });
 });

@@ -278,6 +278,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     { ...shared, 'a.yaml': 'common: all\nfields:\n  owner_id: { type: string }\n' },
     'a.yaml:3:3  "owner_id" is already a shared field',
   ],
+  [
+    { ...shared, 'a.yaml': 'common: all\nfields:\n  owner_id: { assignable: true, sensitive: true }\n' },
+    'a.yaml:3:3  owner_id needs "type"',
+  ],
   // Values for omitted fields.
   [
     things('  a: { type: date }'),
@@ -494,6 +498,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:5:45  a joined field has no stored values to keep. Remove the field instead.',
   ],
   [things('  a: { type: string, retired: true }', 'filters: [a]'), 'things.yaml:5:11  unknown field "a"'],
+  [
+    things('  a: { type: reference, to: thing, nullable: true, retired: true }'),
+    'things.yaml:4:29  unknown resource "thing". Did you mean "things"?',
+  ],
   // Lists.
   [
     things('  name: { type: text }', 'sort: { by: nam }'),

@@ -122,7 +122,9 @@ describe('values beyond a limit are rejected', () => {
     ['message of a check', (length) => things(...strings, `checks: [${check(text(length))}]`), 1, 200],
     ['sequence', (length) => field(`sequence: "${text(length - 3)}{0}"`), 3, 60],
     ['unique', (count) => things(...strings, `unique: [${letters.slice(0, count)}]`), 1, 4],
+    ['unique of a group', (count) => things(...strings, `unique: [[${letters.slice(0, count)}]]`), 1, 4],
     ['checks', (count) => things(...strings, `checks: [${list(count, () => check())}]`), 1, 20],
+    ['title', (count) => things(...strings, `screen: { title: [${letters.slice(0, count)}] }`), 1, 4],
     ['columns', (count) => things(...strings, `screen: { columns: [${letters.slice(0, count)}] }`), 1, 12],
     [
       'children',
@@ -141,6 +143,46 @@ describe('values beyond a limit are rejected', () => {
       const [message = '', ...others] = messagesOf(make(high + 1));
       assert.ok(message.includes(`  ${name.split(' ')[0]} must `) && others.length === 0, message);
     });
+});
+
+describe('lists need an entry, and each entry once', () => {
+  const fields = ['  a: { type: string }', '  b: { type: string }'];
+  const ofField = (keys: string, key: string) => (entries: string) => [
+    `  c: { type: string, ${keys}${key}: [${entries}] }`,
+  ];
+  const closed = 'enum: [a, b], closed: true, default: a, ';
+  for (const [key, linesOf] of [
+    ['enum', ofField('', 'enum')],
+    ['suggested', ofField('', 'suggested')],
+    ['initial', ofField(`${closed}transitions: { a: [b] }, `, 'initial')],
+    ['unique', (entries) => [`unique: [${entries}]`]],
+    ['item 1 of unique', (entries) => [`unique: [[${entries}]]`]],
+    ['title', (entries) => [`screen: { title: [${entries}] }`]],
+    ['columns', (entries) => [`screen: { columns: [${entries}] }`]],
+    ['group_by', (entries) => [`aggregates: { group_by: [${entries}] }`]],
+    ['measures', (entries) => [`aggregates: { measures: [${entries}] }`]],
+    ['fields', (entries) => [`checks: [{ that: a != b, fields: [${entries}], message: No. }]`]],
+  ] as const satisfies readonly (readonly [string, (entries: string) => readonly string[]])[])
+    test(key, () => {
+      const [none = [], twice = []] = ['', 'a, a'].map((entries) =>
+        messagesOf(things(...fields, ...linesOf(entries))),
+      );
+      assert.match(none.join(), / must be /);
+      assert.match(twice.join(), / is listed twice in | must be /);
+    });
+});
+
+test('the period of a trash is its number of days', () => {
+  for (const [period, days] of [
+    ['1 day', 1],
+    ['30 days', 30],
+    ['365 days', 365],
+    ['3650 days', 3650],
+  ] as const) {
+    const text = things(`trash: ${period}`)['things.yaml'] ?? '';
+    const [definition] = checkSources([{ file: 'things.yaml', text }]);
+    assert.deepEqual(definition?.trash, { days });
+  }
 });
 
 test('a number that callers must set can be unique on its own', () => {

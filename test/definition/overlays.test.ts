@@ -152,6 +152,26 @@ children: { others: { of: visits, by: next_id, sort: id }, last: { of: visits, b
   );
 });
 
+test('a shared owner can become assignable, and nothing else about it can change', () => {
+  const definitionOf = (changes: string) =>
+    checkSources([
+      {
+        file: 'common.yaml',
+        text: `${shipped['shipped/common.yaml']}  owner_id: { type: int64, read_only: true, set: creator }\n`,
+        isShipped: true,
+      },
+      { file: 'shipped/visits.yaml', text: 'common: all\nfields: {}\n', isShipped: true },
+      { file: 'own/visits.yaml', text: `extends: visits\nfields:\n  owner_id: { ${changes} }\n` },
+    ])[0];
+  const owner = definitionOf('assignable: true')?.fields.find(({ name }) => name === 'owner_id');
+  assert.deepEqual([owner?.readOnly, owner?.set], [false, 'creator']);
+  for (const changes of ['assignable: true, sensitive: true', 'sensitive: true'])
+    assert.throws(() => definitionOf(changes), {
+      message:
+        'own/visits.yaml:3:3  "owner_id" is a shared field and cannot be changed by a file that extends visits',
+    });
+});
+
 test('filters and searched fields are removed and added', () => {
   const [leads] = check({
     'own/leads.yaml':
@@ -316,6 +336,12 @@ const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lin
       'own/x.yaml': `extends: leads\nscopes:\n${Array.from({ length: 19 }, (_, index) => `  s${index}: zone == "N"\n`).join('')}`,
     },
     'own/x.yaml:2:1  a resource can have at most 20 scopes',
+  ],
+  // A change in the overlay can make a list of the extended file invalid.
+  [
+    { 'own/x.yaml': 'extends: leads\nfields:\n  zone: { retired: true }\nscopes: { north: id == 1 }\n' },
+    'shipped/leads.yaml:7:26  unknown field "zone"',
+    'shipped/leads.yaml:8:16  unknown field "zone"',
   ],
   // A change in the overlay can make a shipped scope invalid.
   [

@@ -137,6 +137,12 @@ onBothDrivers(
           }
         });
       }
+      test('every response varies by the origin, and every configured origin is allowed', async () => {
+        const { headers } = await call(`GET ${lead}`, {}, key);
+        assert.deepEqual([headers.get(allowed), headers.get('vary')], [null, 'origin']);
+        const origin = 'http://localhost:5173';
+        assert.equal((await call(`GET ${lead}`, { origin }, key)).headers.get(allowed), origin);
+      });
       test('can only call the API', async () => {
         for (const path of ['/auth/me', '/setup/login', '/webhooks/inbound-leads']) {
           assert.equal((await call(`GET ${path}`, { origin: page }, key)).headers.get(allowed), null, path);

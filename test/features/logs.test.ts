@@ -124,6 +124,12 @@ for (const driver of drivers) {
       assert.deepEqual([line?.organization, line?.user, line?.key], [acme.id, person.id, undefined]);
     });
 
+    test('logs the caller of a request that its grants do not allow', async () => {
+      const key = await acme.keyWith([]);
+      const [line] = await linesOf('GET /api/v1/leads', { key });
+      assert.deepEqual([line?.status, line?.organization, typeof line?.key], [403, acme.id, 'string']);
+    });
+
     test('logs rejected logins without email address and password, because users mix them up', async () => {
       const body = { email: 'typed-as-address', password: 'a-password-typed-by-ada' };
       const [rejection, request] = await linesOf('POST /auth/login', { body });

@@ -19,7 +19,7 @@ import { people } from '../support/unique-people.ts';
 const orders = [
   {
     file: 'orders.yaml',
-    text: 'common: all\nfields:\n  title: { type: string }\nchildren:\n  lines: { of: order_lines, by: order_id, writable: true }\n',
+    text: 'renamed_from: purchases\nalias: true\ndeprecated: 2026-11-22\nsunset: 2027-06-30\ncommon: all\nfields:\n  title: { type: string }\n  total: { type: number }\n  note: { type: string }\nchildren:\n  lines: { of: order_lines, by: order_id, writable: true }\n',
   },
   {
     file: 'order_lines.yaml',
@@ -45,8 +45,9 @@ for (const driver of drivers) {
 
     test('records names in bodies, filters, order, fields, expand and match, separately for each organization', async () => {
       const beta = await instance.organization('beta');
-      const call = async (key: string, request: string, body?: unknown) => {
-        const { status, text } = await instance.call(request.replace(' ', ' /api/v1/'), { key, body });
+      const call = async (key: string, request: string, body?: unknown, headers = {}) => {
+        const path = request.replace(' ', ' /api/v1/');
+        const { status, text } = await instance.call(path, { key, body, headers });
         assert.ok(status < 300, text);
       };
       await call(acme.key, 'POST leads', { company: 'x', unknown: 1 });
@@ -78,6 +79,9 @@ for (const driver of drivers) {
       );
       await call((await logIn(instance, administratorOf(beta))).token, 'GET cases?priority[in]=High');
       await call(acme.key, 'POST orders', { lines: [{ sku: 'a' }] });
+      await call(acme.key, 'GET orders?fields=id,total', undefined, { accept: 'text/csv' });
+      await call(acme.key, 'GET purchases?fields=title');
+      await call(acme.key, 'POST purchases/query', { fields: ['note'] });
       await call(beta.key, 'GET leads?status=New');
       const deletedKey = await beta.makeKey();
       await call(deletedKey.key, 'GET leads?rating=Hot');
@@ -100,7 +104,9 @@ for (const driver of drivers) {
         await uses([
           ...fields('opportunities', 'account_id', 'amount', 'close_date', 'probability', 'stage'),
           ...fields('people', 'email', 'code', 'age'),
-          ...['orders', 'order_lines'].flatMap((name) => fields(name, 'title', 'sku')),
+          ...['orders', 'order_lines', 'purchases'].flatMap((name) =>
+            fields(name, 'title', 'total', 'note', 'sku'),
+          ),
           ...fields('contacts', 'email', 'title', 'last_name', 'first_name', 'phone', 'department'),
         ]),
         [
@@ -114,8 +120,11 @@ for (const driver of drivers) {
           'acme opportunities probability',
           'acme opportunities stage',
           'acme order_lines sku',
+          'acme orders total',
           'acme people code',
           'acme people email',
+          'acme purchases note',
+          'acme purchases title',
         ],
       );
     });

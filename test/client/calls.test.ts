@@ -32,6 +32,7 @@ import { badNetwork, type Fate, type Network } from '../support/bad-network.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { project, until } from '../support/process.ts';
+import { patienceMs, within } from '../support/promised.ts';
 import { eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
@@ -156,6 +157,7 @@ onBothDrivers(
         const { expanded } = await crm.accounts.get(account.id, { expand: ['contacts.account_id'] });
         const [listed] = expanded.contacts.data;
         assert.deepEqual([listed?.id, listed?.expanded.account_id?.id], [contact.id, account.id]);
+        assert.equal((await crm.opportunities.create({ amount: '-1.5e3' })).amount, '-1500');
         const owned = await crm.accounts.get(account.id, { expand: ['owner_id'] });
         assert.equal(owned.expanded.owner_id?.id, BigInt(organization.user));
       });
@@ -244,6 +246,8 @@ onBothDrivers(
           () => crm.leads.query({ where: { any: [{ field: 'owner_id', op: 'eq', value: 2 ** 53 }] } }),
           () => crm.leads.list({ where: { email: '' } }),
           () => crm.leads.list({ where: { email: [] } }),
+          () => crm.leads.list({ where: { email: ['a@example.com', ''] } }),
+          () => crm.leads.list({ where: { email: { eq: undefined } as object } }),
           () => crm.leads.list({ where: { email: undefined as unknown as string } }),
         ])
           await assert.rejects(async () => call(), TypeError);
@@ -530,8 +534,10 @@ onBothDrivers(
       });
 
       test('are aborted by a signal', async () => {
-        next({ status: 503, headers: { 'retry-after': '30' } });
-        await assert.rejects(crm.leads.list({ signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });
+        next({ status: 503, headers: { 'retry-after': '86400' } });
+        const { leads } = clientWith({ maxWait: Infinity });
+        const list = leads.list({ signal: AbortSignal.timeout(100) });
+        await assert.rejects(within(patienceMs, list), { name: 'TimeoutError' });
       });
 
       test('every call is aborted by its signal', async () => {
@@ -878,6 +884,9 @@ onBothDrivers(
           const report = await crm.contacts.import(source, { onError: 'stop' });
           assert.deepEqual([report.created, report.failed, report.stopped], [1, 0, false]);
         }
+        const file = 'last_name,id,shoe_size\nimported,7,44\n';
+        const report = await crm.contacts.import(file, { format: 'csv' });
+        assert.deepEqual([report.created, report.ignored], [1, ['id', 'shoe_size']]);
       });
     });
 

@@ -12,6 +12,10 @@ const calls: Readonly<
   'a page of the change feed': [(crm) => crm.events({ after: 'now' }).next(), 30],
   // The instance waits for changes for 25 s.
   'following the change feed': [(crm) => crm.events({ follow: true }).next(), 50],
+  'the first page of the change feed that is followed from now': [
+    (crm) => crm.events({ after: 'now', follow: true }).next(),
+    50,
+  ],
   'an import': [(crm) => crm.leads.import([{}]), Infinity],
 };
 
@@ -51,6 +55,8 @@ for (const [name, [call, seconds]] of Object.entries(calls)) {
     const { url, signal } = await sent.promise;
     const wait = Number(url.searchParams.get('wait'));
     assert.ok(wait < seconds, `the instance can wait ${wait} s`);
+    // The first page contains only the position.
+    if (url.searchParams.get('after') === 'now') assert.equal(wait, 0);
     const lastMs = seconds === Infinity ? 24 * 3_600_000 : seconds * 1000 - 1;
     t.mock.timers.tick(lastMs);
     assert.equal(signal.aborted, false);

@@ -71,6 +71,20 @@ onBothDrivers('Errors', (instance) => {
     },
     { as: 'admin', does: 'GET /api/v1/lead', gets: 404, has: { hint: 'Did you mean "leads"?' } },
     { as: 'admin', does: 'GET /api/v1/leads/', gets: 404, has: { hint: 'Remove the trailing slash.' } },
+    ...['GET /api/v10/leads', 'GET /API/V1/LEADS'].map(
+      (does): Scenario => ({
+        as: 'admin',
+        does,
+        gets: 404,
+        has: { hint: 'Did you mean "/api/v1/leads"?' },
+      }),
+    ),
+    {
+      as: 'admin',
+      does: 'GET /api/v1/leads/%ff',
+      gets: 404,
+      has: { error: 'Lead not found in your organization' },
+    },
     {
       as: 'admin',
       does: 'GET /api/v1/leads?mail=x',
@@ -165,6 +179,7 @@ onBothDrivers('Errors', (instance) => {
       await socket.ended;
       assert.match(socket.text(), new RegExp(`^HTTP/1.1 ${status} `));
       assert.match(socket.text(), /^content-type: application\/problem\+json\r$/im);
+      assert.match(socket.text(), /^vary: accept\r$/im);
       assert.match(socket.text(), new RegExp(`"status":${status},"detail":`));
     }
   });

@@ -54,6 +54,8 @@ describe('slow readers', () => {
   let url: string;
   let heldBytes = 0;
   let lastStream: Readable | undefined;
+  /** The callers of streams that were checked. */
+  const checks: string[] = [];
   const streamed = () => {
     lastStream = Readable.from(['a,b']);
     return lastStream;
@@ -116,6 +118,15 @@ describe('slow readers', () => {
       lastStream = new Readable({ read: () => {} });
       lastStream.push('first,');
       return reply.type('text/csv').send(lastStream);
+    });
+    app.get('/streams/checked', streamRoute, async (request, reply) => {
+      const name = String(request.headers['x-owner']);
+      request.assertAllowed = () => {
+        checks.push(name);
+        return name === 'undecided' ? new Promise(() => {}) : Promise.resolve();
+      };
+      const stream = name === 'short' ? streamed() : new Readable({ read: () => {} });
+      return reply.type('text/csv').send(stream);
     });
     app.get('/streams/caller', streamRoute, async (request, reply) => {
       request.assertAllowed = async () => {};
@@ -265,6 +276,21 @@ describe('slow readers', () => {
       assert.ok(lastStream?.destroyed);
     });
   }
+
+  test('the caller of a stream is checked until the stream ends, one check at a time', async () => {
+    const start = async (name: string) => {
+      const socket = await open(url);
+      get(socket, '/streams/checked', `X-Owner: ${name}\r\nConnection: close\r\n`);
+      return socket;
+    };
+    const checksOf = (name: string) => checks.filter((checked) => checked === name).length;
+    assert.match(await rest(await start('short')), /a,b/);
+    const before = checksOf('short');
+    const sockets = [await start('undecided'), await start('long')];
+    await until(() => checksOf('long') >= 2 && checksOf('undecided') >= 1, 'several checks');
+    assert.deepEqual([checksOf('short'), checksOf('undecided')], [before, 1]);
+    for (const socket of sockets) socket.destroy();
+  });
 
   test('large responses support Content-Length, HEAD and keep-alive like any other', async () => {
     const response = await fetch(`${url}/large`);

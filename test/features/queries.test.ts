@@ -530,7 +530,14 @@ onBothDrivers(
       });
 
       test('bodies that are too large, empty or not JSON', async () => {
-        assert.equal((await query({ q: 'x'.repeat(300_000) })).status, 413);
+        for (const request of ['POST /api/v1/deals/query', 'QUERY /api/v1/deals']) {
+          const { status, json } = await send(request, { q: 'x'.repeat(300_000) });
+          assert.deepEqual(
+            [status, json.error],
+            [413, `The request body is larger than ${256 * 1024} bytes`],
+            request,
+          );
+        }
         assert.equal((await query({}, { body: '' })).status, 400);
         assert.equal((await query({}, { body: '[]' })).status, 400);
         assert.equal((await query({}, { headers: { 'content-type': 'text/plain' } })).status, 400);

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
+import { errorEntries } from '../../engine/errors.ts';
+import { responses } from '../../engine/http/openapi-components.ts';
 import { ajvFor, inAjv } from '../support/described.ts';
 import { type Answer, type Call, type Organization, onBothDrivers, send } from '../support/instance.ts';
 import {
@@ -289,4 +291,33 @@ onBothDrivers('The API description', (instance) => {
       }
     }
   });
+});
+
+test('error responses describe the headers of their errors', () => {
+  const codesWith = (header: string) =>
+    Object.values(errorEntries).flatMap((entry) =>
+      'headers' in entry && Object.hasOwn(entry.headers, header) ? [entry.code] : [],
+    );
+  const waiting = new Set<string>([...codesWith('retry-after'), 'too_many_attempts']);
+  const authenticating = new Set<string>(codesWith('www-authenticate'));
+  for (const [name, { headers, content }] of Object.entries(responses)) {
+    const described = headers as Readonly<Record<string, { readonly required?: boolean }>>;
+    const codes = Object.keys(content['application/json'].examples);
+    for (const [header, codesWithHeader] of [
+      ['Retry-After', waiting],
+      ['WWW-Authenticate', authenticating],
+    ] as const) {
+      const sent = codes.filter((code) => codesWithHeader.has(code));
+      const required = sent.length === 0 ? undefined : sent.length === codes.length;
+      assert.equal(described[header]?.required, required, `${header} of ${name}`);
+    }
+    assert.equal('Allow' in described, codes.includes('method_not_allowed'), name);
+  }
+});
+
+test('the limits of bodies are described', () => {
+  assert.match(
+    responses.TooLarge.description,
+    /: 1 MiB by default, 8 MiB for a batch, 256 KiB for a query, 8 KiB for a bulk change, 16 KiB under `\/auth`, /,
+  );
 });

@@ -205,6 +205,13 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
     assertError(answer, 417);
   });
 
+  test('rejects an unknown path before the body is sent', async () => {
+    const [answer, ...more] = await exchanged(
+      head('POST /nowhere HTTP/1.1', json, close, `Content-Length: ${lead.length}`),
+    );
+    assert.deepEqual([answer?.status, more], [404, []]);
+  });
+
   test('HEAD returns the head of GET and no body', async () => {
     const [get] = await exchanged(head(list, close));
     const [answer] = await exchanged(head('HEAD /api/v1/leads HTTP/1.1', close), { isHead: true });

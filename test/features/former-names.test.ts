@@ -19,6 +19,7 @@ fields:
   due: { type: timestamp, nullable: true, renamed_from: deadline, ${until} }
   buyer_id: { type: reference, to: accounts, nullable: true, renamed_from: customer_id, ${until} }
   buyer_name: { type: joined, through: buyer_id, show: [name], renamed_from: customer_name, ${until} }
+  changed_at: { type: timestamp, read_only: true, set: updated, renamed_from: modified_at, ${until} }
   separator: { type: string, renamed_from: delimiter, ${until} }
   fax: { type: string, retired: true }
   seen: { type: date, required: true, retired: true }
@@ -61,6 +62,8 @@ onBothDrivers(
 
       const changed = await call(`PATCH deals/${json.id}`, { price: 7 });
       assert.deepEqual([changed.json.worth, changed.json.price], [7, 7]);
+      assert.equal(changed.json.changed_at, changed.json.updated_at);
+      assert.equal(changed.json.modified_at, changed.json.changed_at);
       const replaced = await call(`PUT deals/${json.id}`, { title: 'new', label: 'old', price: 8 });
       assert.deepEqual(
         [replaced.json.title, replaced.json.worth],

@@ -35,7 +35,7 @@ export const isRowId = (text: unknown): text is string =>
 
 /** Returns a JSON integer as text, or undefined if it is not an integer in the signed 64-bit range. */
 export function integerText(value: unknown): string | undefined {
-  if (typeof value === 'number') return Number.isInteger(value) ? int64(String(value + 0)) : undefined;
+  if (typeof value === 'number') return Number.isInteger(value) ? int64(String(value)) : undefined;
   return value instanceof ExactNumber ? int64(value.source) : undefined;
 }
 

@@ -206,7 +206,6 @@ export async function importLines(
     const lineKeys = line.record instanceof HttpError ? [] : keysOf(line.record);
     // A second record with the same key updates the first one, which must therefore be written first.
     if (lineKeys.some((key) => keys.has(key))) await flush();
-    if (stopped) return;
     for (const key of lineKeys) keys.add(key);
     batch.push(line);
     size += line.size;

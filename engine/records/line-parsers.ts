@@ -274,7 +274,7 @@ function csvError(cause: unknown) {
 const [parameterStart, parameterEnd] = ['column[', ']'];
 
 /** Returns the parameter with the field that a column contains: `column[NAME]`. */
-const columnParameter = (column: string): string => `${parameterStart}${excerpt(column)}${parameterEnd}`;
+const columnParameter = (column: string): string => `${parameterStart}${column}${parameterEnd}`;
 
 /** Returns the column of a {@link columnParameter}, or undefined for other parameters. */
 export const columnOfParameter = (name: string): string | undefined =>

@@ -83,6 +83,57 @@ test('records in each of two scopes and records in one of them are different vie
   );
 });
 
+test('a view contains the fields of a group nowhere if the caller cannot read it', async () => {
+  const deals = {
+    file: 'deals.yaml',
+    text: `common: all
+fields:
+  name: { type: string, unique: true }
+  stage: { type: string, enum: [Open, Won], group: finance }
+  margin: { type: number, group: finance }
+  code: { type: string, unique: true, group: finance }
+filters: [name, stage]
+aggregates: { group_by: [name, stage], measures: [margin] }
+screen: { title: [name, code], columns: [name, margin], board: stage }
+`,
+  };
+  const compiled = compileResource(checkSources(await sourcesWith(deals)), '/api', []);
+  const resource = compiled.find(({ name }) => name === 'deals') ?? assert.fail();
+  const hidden = ['stage', 'margin', 'code'];
+  const partsFor = (...actions: readonly string[]) => {
+    const grants = [
+      ...['list', 'read', 'create', 'update'].map((action) => ({ object: 'deals', action })),
+      ...actions.map((action) => ({ object: 'deals.finance', action })),
+    ];
+    const { definition } = resource.viewFor(compileGrants(grants));
+    const { fields, selection, filters, sort, uniques, screen, aggregates } = definition;
+    const among = (all: readonly { readonly name: string }[]) =>
+      all.map(({ name }) => name).filter((name) => hidden.includes(name));
+    return {
+      fields: among(fields),
+      readOnly: among(fields.filter(({ readOnly }) => readOnly)),
+      selection: among(selection),
+      filters: among(filters.map(({ field }) => field)),
+      sort: among([...sort.choices.values()]),
+      uniques: among(uniques.flat()),
+      title: among(screen.title),
+      columns: among(screen.columns),
+      board: screen.board?.name,
+      groupBy: among((aggregates?.groupBy ?? []).map(({ field }) => field)),
+      measures: among((aggregates?.measures ?? []).map(({ field }) => field)),
+    };
+  };
+  const readable = {
+    ...{ fields: hidden, readOnly: hidden, selection: hidden, filters: ['stage'], sort: hidden, uniques: [] },
+    ...{ title: ['code'], columns: ['margin'], board: 'stage', groupBy: ['stage'], measures: ['margin'] },
+  };
+  assert.deepEqual(partsFor('read'), readable);
+  assert.deepEqual(partsFor('read', 'update'), { ...readable, readOnly: [], uniques: ['code'] });
+  const invisible = Object.fromEntries(Object.keys(readable).map((part) => [part, []]));
+  for (const grants of [[], ['update']])
+    assert.deepEqual(partsFor(...grants), { ...invisible, board: undefined });
+});
+
 test('a scope can select records without a formatted value, which filters never find', async () => {
   const clients = {
     file: 'clients.yaml',

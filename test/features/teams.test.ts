@@ -388,6 +388,7 @@ onBothDrivers(
         return [operations.list.readsOnly, operations.read.readsOnly];
       };
       assert.deepEqual(accessFor('list:team', 'read:team'), ['current', 'current']);
+      assert.deepEqual(accessFor('list:team', 'read'), ['current', 'current']);
       assert.deepEqual(accessFor('list', 'read'), [true, true]);
     });
 

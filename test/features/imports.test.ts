@@ -416,6 +416,9 @@ onBothDrivers(
       assert.deepEqual((await load('', ndjson, '')).json, none);
       const strict = await load('', ndjson, '{"nothing":1}', { prefer: 'handling=strict' });
       assert.deepEqual([strict.json.created, strict.json.failed], [0, 1]);
+      const misspelled = await load('', ndjson, '{"last_nam":"x"}', { prefer: 'handling=strict' });
+      const [line] = misspelled.json.lines as { hint?: string }[];
+      assert.equal(line?.hint, 'Did you mean "last_name"?', misspelled.text);
     });
 
     test('a dry run validates everything, including references, and writes nothing', async () => {
@@ -599,6 +602,21 @@ onBothDrivers(
       assert.deepEqual([status, json.created, await count()], [200, 2, before + 2]);
     });
 
+    test('a statement that exceeds its time limit is retried', async () => {
+      const before = await count();
+      // Sequences keep their value when a transaction is rolled back.
+      for (const statement of [
+        'create sequence slow_attempts',
+        `create function slow_at_first() returns trigger language plpgsql as $$ begin
+           if new.last_name = 'slow' and nextval('slow_attempts') = 1 then raise exception 'slow' using errcode = 'query_canceled'; end if;
+           return new; end $$`,
+        'create trigger slow_at_first before insert on leads for each row execute function slow_at_first()',
+      ])
+        await instance().database.run({ name: '', values: [], text: statement });
+      const { status, json } = await load('', csv, 'last_name\nslow\nfast');
+      assert.deepEqual([status, json.created, await count()], [200, 2, before + 2]);
+    });
+
     test('limits an organization to two imports, frees the slot of a disconnected client and keeps complete batches', async () => {
       const before = await count();
       const open = () => {
@@ -619,6 +637,9 @@ onBothDrivers(
       await until(async () => (await count()) === before + 2000, 'a batch of each');
       const third = await load('', ndjson, lines({}));
       assert.deepEqual([third.status, third.json.code], [503, 'overloaded']);
+      const foreign = { key: other.key, body: lines({}), ...as(ndjson) };
+      const independent = await instance().call(`${leads}?dry_run=true`, foreign);
+      assert.deepEqual([independent.status, independent.json.created], [200, 1], independent.text);
       const [first, second] = senders;
       first?.destroy();
       await until(async () => (await load('?dry_run=true', ndjson, lines({}))).status === 200, 'a turn');

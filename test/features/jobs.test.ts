@@ -664,6 +664,7 @@ onBothDrivers(
         return { kind: caller.kind, project: project.id };
       });
       await insertOthers(nextLeapDay);
+      await insertOthers(leapDay);
       const before = later(leapDay, -3600);
       const processes = [startScheduler(before), startScheduler(before)];
       await Promise.all(processes.map((check) => check(later(leapDay, -1))));
@@ -1090,6 +1091,10 @@ onBothDrivers(
       await finished(tidy);
       const sweep = await startSweep('names', async () => ({ name: 'Zebulon Quartermain' }));
       assert.deepEqual((await finished(sweep)).result, { name: 'Zebulon Quartermain' });
+      const rejected = await startSweep('reject', () => {
+        throw new Rejection('Zebulon Quartermain cannot be swept');
+      });
+      assert.match(JSON.stringify((await finished(rejected)).error), /Zebulon Quartermain/);
       const [block, reached] = [gate(), gate()];
       const running = await startSweep('Zebulon Quartermain', async () => {
         reached.resolve();
@@ -1112,6 +1117,8 @@ onBothDrivers(
       assert.equal((await send(`GET jobs/${tidy}`)).status, 404);
       const cleared = await jobOf(sweep);
       assert.deepEqual([cleared.state, cleared.result], ['completed', null]);
+      const { state: kept, error: erasedError } = await jobOf(rejected);
+      assert.deepEqual([kept, erasedError], ['failed', null]);
       assert.equal((await finished(running)).result, null);
 
       // The same applies to the error of a job that runs during the erasure.

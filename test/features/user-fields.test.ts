@@ -140,6 +140,7 @@ onBothDrivers(
       assert.deepEqual(await ids(`assignee_id=${bob.id}`), [false, true, false]);
       assert.deepEqual(await ids(`assignee_id[in]=me&assignee_id[in]=${bob.id}`), [true, true, false]);
       assert.deepEqual(await ids('assignee_id[ne]=me'), [false, true, true]);
+      assert.deepEqual(await ids('assignee_id=me&assignee_id[ne]=me'), [false, false, false]);
       assert.deepEqual(await ids('assignee_id[is_null]=true'), [false, false, true]);
       assert.equal((await send('GET /tickets?assignee_id=someone')).status, 400);
     });

@@ -107,14 +107,24 @@ onBothDrivers(
       });
       assert.equal(created.name, 'b');
       assert.deepEqual(await names(), ['b']);
+      const counted = await system.transaction((inner) =>
+        inner.update('projects', created.id as bigint, { open_tasks: 70n }),
+      );
+      assert.equal(counted.open_tasks, 70n);
+      const [change] = await history(`projects/${created.id}`);
+      assert.equal(change?.actor.name, 'command (chores: at night)');
     });
 
     test('can be read in pages, also while they change', async () => {
       const system = records.asSystem(acme.id, 'at night');
-      await system.transaction(async (inner) => {
-        for (let number = 0; number < 45; number++)
-          await inner.create('projects', { name: `project ${String(number).padStart(2, '0')}` });
+      const bodies = Array.from({ length: 45 }, (_, number) => ({
+        name: `project ${String(number).padStart(2, '0')}`,
+      }));
+      const created = await instance().call('POST /api/v1/projects/batch', {
+        key: acme.key,
+        body: { records: bodies },
       });
+      assert.equal(created.status, 200, created.text);
       const sizes: number[] = [];
       const seen = new Set<unknown>();
       for await (const page of system.pages('projects', { sort: 'id' })) {

@@ -365,6 +365,8 @@ onBothDrivers(
         problemOf(await admin.get(path)),
         /The records or fields that you are allowed to access have changed/,
       );
+      const german = await admin.get(path, { 'accept-language': 'de' });
+      assert.equal(problemOf(german), 'Sie sind dazu nicht berechtigt.');
       assert.ok((await count()) < longLines);
     });
 

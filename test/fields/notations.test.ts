@@ -8,7 +8,7 @@ import { customValuesType } from '../../engine/fields/custom-values.ts';
 import { documentFormats, documentIssue, schemaIssue } from '../../engine/fields/documents.ts';
 import type { Encoder } from '../../engine/fields/encode.ts';
 import { decimalText, int64, isRowId, parseExactJson } from '../../engine/fields/exact-json.ts';
-import { isHookWritable, isKeptIfAbsent, refersToUser } from '../../engine/fields/field.ts';
+import { type Field, isHookWritable, isKeptIfAbsent, refersToUser } from '../../engine/fields/field.ts';
 import { fieldTypeOf, fieldTypes, firstColumn } from '../../engine/fields/field-types.ts';
 import { textFormatOf } from '../../engine/fields/formats.ts';
 import { customCells, parseInstant } from '../../engine/fields/index.ts';
@@ -524,11 +524,17 @@ test('the OpenAPI document limits the amount of a price, and otherwise the value
 });
 
 test("the currency of an amount is as visible as the amount, and has the amount's label", () => {
-  const price = {
-    ...{ name: 'price', location: 'x.yaml:1:1', typeName: 'money', type: fieldTypes.money, description: '' },
+  const price: Field = {
+    ...{
+      name: 'price',
+      location: 'x.yaml:1:1',
+      typeName: 'money' as const,
+      type: fieldTypes.money,
+      description: '',
+    },
     ...{ readOnly: false, nullable: true, required: false, default: null, unique: false },
     ...{ sensitive: true, group: 'finance' },
-  } as const;
+  };
   const { name, label, sensitive, group, readOnly, nullable } = currencyField(price) ?? assert.fail();
   assert.deepEqual(
     { name, label, sensitive, group, readOnly, nullable },

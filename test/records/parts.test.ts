@@ -295,9 +295,11 @@ test('statements that depend on a request are prepared once, under a name of the
   list('b');
   assert.equal(names.length, 8);
   assert.equal(new Set(names).size, 8, names.join());
-  const fixed = [{}, { view: 'v' }, { excerpt: 100 }, { trashed: 'only' }, { trashed: 'included' }].map(
-    (context) => statementName({ definition, view: '', ...context } as OperationContext, 'read'),
-  );
+  const variants: readonly Pick<Partial<OperationContext>, 'view' | 'excerpt' | 'trashed'>[] = [
+    ...[{}, { view: 'v' }, { excerpt: 100 }],
+    ...[{ trashed: 'only' as const }, { trashed: 'included' as const }],
+  ];
+  const fixed = variants.map((variant) => statementName({ definition, view: '', ...variant }, 'read'));
   assert.equal(new Set(fixed).size, 5, fixed.join());
 });
 

@@ -192,7 +192,7 @@ describe('the commands', async () => {
     );
   });
 
-  test('each command has examples, which use only its options', () => {
+  test('each command has examples, which use only its options, all mandatory ones, and existing states', () => {
     assert.deepEqual(
       Object.keys(examples).filter((path) => !all.has(path)),
       [],
@@ -206,6 +206,13 @@ describe('the commands', async () => {
         for (const [option] of line.replace(/ # .*/, '').matchAll(/--[a-z-]+/g)) {
           assert.ok(options.includes(option), `${option} in ${line}`);
         }
+        for (const { long, mandatory } of command.options) {
+          if (mandatory) assert.ok(line.includes(` ${long} `), `${long} in ${line}`);
+        }
+        const [, state] = /--status (\S+)/.exec(line) ?? [];
+        const status = command.options.find(({ long }) => long === '--status');
+        const states = (status?.description ?? '').replace(/\(.*?\)/g, '').match(/\w+/g);
+        if (state !== undefined) assert.ok(states?.includes(state), line);
       }
     }
   });

@@ -371,6 +371,10 @@ onBothDrivers(
       const hook = await subscribe((response) => response.writeHead(500).end());
       const id = await create('Ann');
       await showsFirst(id, `Event sent to ${hook.name} Retrying`, 'Created');
+      // Of a record of another resource with the same ID.
+      await sql`insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, object_id, version, action, at, status, done_at)
+        select organization_id, id, 'other', 'leads', ${id}::bigint, 7, 'update', now(), 'done', now()
+        from crm_event_subscriptions where id = ${hook.id}::bigint`.execute(tablesOf(instance().database));
       const shown = await page(id);
       assert.doesNotMatch(shown.text, /token=secret/);
       assert.match(
@@ -423,7 +427,7 @@ onBothDrivers(
         'the deliveries',
       );
       assert.match((await page(id, german)).text, /Ereignis gesendet an 3 Empfänger/);
-      for (let count = 0; count < 3; count++) await subscribe(204);
+      const more = [await subscribe(204), await subscribe(204), await subscribe(204)];
       await change(id, 'Cyd');
       await showsFirst(
         id,
@@ -433,6 +437,28 @@ onBothDrivers(
         'Event sent to 3 receivers Retrying',
       );
       assert.equal(deliveryLinksIn(await page(id)).length, 5 + 3);
+      // A waiting delivery would be among the first five.
+      await until(
+        async () =>
+          deliveryLinksIn(await page(id)).filter(({ label }) => label.endsWith(': Delivered')).length ===
+          4 + 2,
+        'the deliveries to the others',
+      );
+      const failed = (hook = assert.fail(), version = 0) =>
+        sql`update crm_event_deliveries set status = 'dead' where subscription_id = ${hook.id}::bigint
+          and object_id = ${id}::bigint and version = ${version}::bigint`.execute(
+          tablesOf(instance().database),
+        );
+      await failed(hooks[2], 1);
+      await failed(more[2], 2);
+      const labels = deliveryLinksIn(await page(id)).map(({ label }) => label);
+      assert.deepEqual(
+        [labels.slice(0, 2), labels.slice(5)],
+        [
+          [`${more[2]?.name}: Failed`, `${hooks[1]?.name}: Waiting`],
+          [`${hooks[2]?.name}: Failed`, `${hooks[1]?.name}: Retrying`, `${hooks[0]?.name}: Delivered`],
+        ],
+      );
     });
 
     test('the event of a batch leads to its batch', async () => {

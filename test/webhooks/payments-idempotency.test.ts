@@ -9,10 +9,8 @@ import { customers, entries, newSecret, organization, variables } from '../suppo
 import { activityOf, fresh, secondNode } from '../support/people.ts';
 
 const byId = { ...customers[0]?.entry, event_id: '{{id}}' };
-const { environment } = settingsFile(
-  { partners: { payments: { ...entries, acme: byId, twin: byId } } },
-  variables,
-);
+const settings = { partners: { payments: { ...entries, acme: byId, twin: byId } } };
+const file = settingsFile(settings, variables);
 
 onBothDrivers(
   'payments, once',
@@ -109,6 +107,22 @@ onBothDrivers(
       assert.equal((await opened(event)).length, 1);
     });
 
+    test("after a customer has moved to another organization, its result is not the former organization's", async () => {
+      const { event, body } = await buyer();
+      assert.notEqual((await pay(body)).json.opportunity_id, undefined);
+      const { slug } = await instance().organization(fresh('moved'));
+      const acme = { ...byId, organization: slug };
+      try {
+        await file.apply(instance(), { partners: { payments: { ...settings.partners.payments, acme } } });
+        const unmatched = { ok: true, matched: false };
+        assert.deepEqual((await pay(body)).json, unmatched);
+        assert.deepEqual((await pay(body)).json, { ...unmatched, duplicate: true });
+      } finally {
+        await file.apply(instance(), settings);
+      }
+      assert.equal((await opened(event)).length, 1);
+    });
+
     test('20 concurrent events for one lead create one opportunity each', async () => {
       const { body } = await buyer();
       const answers = await Promise.all(
@@ -169,5 +183,5 @@ onBothDrivers(
       }
     });
   },
-  { environment },
+  { environment: file.environment },
 );

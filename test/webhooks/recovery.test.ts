@@ -88,6 +88,11 @@ onBothDrivers(
           await set(long, sql`attempts = 1, next_at = now() + interval '1 hour'`);
           await set(soon, sql`attempts = 1, next_at = now() + interval '55 seconds'`);
           const waiting = [await deliveryOf(long), await deliveryOf(soon)];
+          const other = await subscribe();
+          const distant = await other.queued();
+          await other.set(distant, sql`attempts = 1, next_at = now() + interval '1 hour'`);
+          await other.resume(failures);
+          const others = await other.deliveryOf(distant);
           succeed();
           await resume(failures);
           const next = await create();
@@ -112,6 +117,13 @@ onBothDrivers(
             }>`select failures as left from crm_event_subscriptions where id = ${id}::bigint`,
           );
           assert.equal(left, 0, 'the failure count is reset');
+          assert.deepEqual(await other.deliveryOf(distant), others, 'another subscription keeps its time');
+          const [{ kept: count } = { kept: -1 }] = await execute(
+            sql<{
+              kept: number;
+            }>`select failures as kept from crm_event_subscriptions where id = ${other.id}::bigint`,
+          );
+          assert.ok(count >= failures, 'and its failure count');
         });
       }
     });

@@ -171,6 +171,7 @@ onBothDrivers(
       await arrive(received, 2);
       verify(next);
       assert.throws(() => verify(secret));
+      assert.match(String(received().at(-1)?.headers['webhook-signature']), /^v1,[^ ]+$/);
     });
 
     test('only the subscribed resources, actions, records and organization', async () => {
@@ -544,7 +545,7 @@ onBothDrivers(
       await until(async () => emailsTo(administrator.email).length === 1, 'notify administrators');
       assert.match(
         emailsTo(administrator.email)[0]?.text ?? '',
-        new RegExp(`subscription ${id} was disabled`),
+        new RegExp(`subscription ${id} was disabled[\\s\\S]*under "Webhooks"`),
       );
       assert.deepEqual(emailsTo(member.email), []);
       await write(`PATCH /api/v1/leads/${lead}`, { last_name: 'later' });
@@ -562,13 +563,18 @@ onBothDrivers(
       const { rows } = await sql<{
         action: string;
         by: string;
-      }>`select action, actor_name as by from crm_ledger
+        isRequested: boolean;
+      }>`select action, actor_name as by, request_id is not null as "isRequested" from crm_ledger
         where object = 'event subscription' and object_id = ${id}::bigint order by id`.execute(
         tablesOf(instance().database),
       );
       assert.deepEqual(
-        rows.map(({ action }) => action),
-        ['create', 'switch off', 'update'],
+        rows.map(({ action, isRequested }) => [action, isRequested]),
+        [
+          ['create', true],
+          ['switch off', false],
+          ['update', true],
+        ],
       );
       assert.equal(rows[1]?.by, 'event receiver');
     });
@@ -666,8 +672,8 @@ onBothDrivers(
       assert.deepEqual(summarize(received()), [`leads.created ${lead} v1`]);
     });
 
-    test('a test event, and stored headers without secrets', async () => {
-      const { received, at, url, secret } = await subscribe();
+    test('a test event, stored headers without secrets, and pages of deliveries', async () => {
+      const { received, at, url, id: subscription, secret } = await subscribe();
       receiver.behave(at, (response) =>
         response
           .writeHead(200, {
@@ -692,7 +698,16 @@ onBothDrivers(
       assert.match(String(delivered?.response), /^HTTP 200\n.*x-answer: yes/s);
       assert.match(String(delivered?.request), /^POST\n.*webhook-id: evt_/s);
       assert.doesNotMatch(JSON.stringify(delivered), /session=|v1,|whsec_/);
-      assert.equal((await call(`GET ${url}/deliveries?status=dead`)).json.next, null);
+      const listed = `${url}/deliveries?status=dead`;
+      assert.equal((await call(`GET ${listed}`)).json.next, null);
+      await sql`insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, status, done_at)
+        select ${acme.id}::bigint, ${subscription}::bigint, 'many ' || n, '', 'test', 'dead', now()
+        from generate_series(1, 99) n`.execute(tablesOf(instance().database));
+      const first = (await call(`GET ${listed}`)).json;
+      const last = (await call(`GET ${listed}&before=${first.next}`)).json;
+      const pages = [first, last].map(({ data }) => (data as { id: number }[]).map(({ id }) => id));
+      assert.deepEqual([pages.map(({ length }) => length), last.next], [[50, 49], null]);
+      assert.equal(new Set(pages.flat()).size, 99);
       for (const query of ['status=x', 'before=x'])
         assert.equal((await call(`GET ${url}/deliveries?${query}`)).status, 400);
       const { rows } = await sql<{ secret: string }>`select secret from crm_event_subscriptions`.execute(

@@ -46,10 +46,12 @@ onBothDrivers(
   (instance) => {
     let streams: ReadonlyMap<string, Stream>;
     let manifest: Json & { readonly streams: readonly Stream[] };
+    let text: string;
     let organization: Organization;
     before(async () => {
       const document = (await instance().call('GET /docs/openapi.json')).json as OpenApiDocument;
-      manifest = parse(airbyteManifest(document));
+      text = airbyteManifest(document);
+      manifest = parse(text);
       streams = new Map(manifest.streams.map((stream) => [stream.name, stream]));
       organization = await instance().organization('alpha');
     });
@@ -118,6 +120,15 @@ onBothDrivers(
         const { properties } = loader.schema as { readonly properties: Json };
         for (const field of key) assert.ok(Object.hasOwn(properties, field), field);
       }
+      // The check reads a stream that needs no grant on events, and unknown parameters are errors.
+      const [first] = manifest.streams;
+      assert.deepEqual(manifest.check, { type: 'CheckStream', stream_names: [first?.name] });
+      assert.notEqual(first?.name, 'deletions');
+      assert.equal(first?.retriever.requester.request_headers.Prefer, 'handling=strict');
+      const { condition = '' } = streamOf('deletions').retriever.record_selector.record_filter ?? {};
+      assert.match(condition, /in \['delete', 'trash', 'purge'\]/);
+      assert.match(text, /airbyte_secret: true/);
+      assert.doesNotMatch(text, /[&*]a\d/, 'no anchors');
     });
 
     test('syncs without a filter by time read all records, and without the time all of them are new', async () => {

@@ -340,7 +340,8 @@ onBothDrivers(
         test(`${order.join(', ')} → ${expected}`, async () => {
           const id = `wamid.${freshId()}`;
           const tables = tablesOf(instance().database);
-          for (const { id: organization_id } of [organization, other]) {
+          // The other organization's message is stored first.
+          for (const { id: organization_id } of [other, organization]) {
             const sent = {
               recipient: '1',
               body: 'x',

@@ -331,6 +331,8 @@ onBothDrivers(
       await makeLead({ email });
       const [matched, unmatched] = [fresh('matched'), fresh('unmatched')];
       await pay({ id: matched, customer: { email } }, 'exact');
+      const earlier = fresh('earlier');
+      await pay({ id: earlier }, 'exact');
       await pay({ id: unmatched }, 'exact');
       await tablesOf(instance().database)
         .insertInto('crm_secret_uses')
@@ -354,8 +356,14 @@ onBothDrivers(
       const own = await pagesOf(shop);
       assert.ok(own.home.includes(problem), own.home);
       assert.match(own.endpoints, /payments\.acme[\s\S]*\/webhooks\/acme-payment/);
+      const german = await signIn(instance(), administratorOf(shop));
+      for (const path of ['', '/partners']) {
+        const page = await german.get(`/setup/o/${shop.slug}${path}`, { 'accept-language': 'de' });
+        assert.match(readable(page.text), /messaging enthält keinen Absender für „shop“/, path);
+      }
       assert.doesNotMatch(own.endpoints, /payments\.lost/, 'the entry of an unknown organization');
       assert.ok(own.payments.includes(unmatched));
+      assert.ok(own.payments.indexOf(unmatched) < own.payments.indexOf(earlier), 'newest first');
       const { count } = await tablesOf(instance().database)
         .selectFrom('crm_payment_events')
         .select(({ fn }) => fn.countAll<string>().as('count'))

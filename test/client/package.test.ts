@@ -76,7 +76,7 @@ describe('crm client', () => {
 
 describe('an untrusted API description', () => {
   const property = (name: string, schema: object): Record<string, object> => ({ [name]: schema });
-  const documentOf = (properties: Record<string, object>): Document => {
+  const documentOf = (properties: Record<string, object>, more: Record<string, object> = {}): Document => {
     const list = { responses: {}, parameters: [] };
     const create = {
       responses: { 201: { content: { 'application/json': { schema: { $ref: '#/x/Lead' } } } } },
@@ -85,7 +85,7 @@ describe('an untrusted API description', () => {
     return {
       paths: { '/api/v1/leads': { get: list, post: create }, '/api/v1/leads/{id}': { get: list } },
       components: {
-        schemas: { Lead: { properties }, ErrorCode: codes },
+        schemas: { Lead: { properties }, ErrorCode: codes, ...more },
         parameters: {},
       },
     };
@@ -105,8 +105,25 @@ describe('an untrusted API description', () => {
     for (const [properties, message] of [
       [property("a: 'int64', [(globalThis.pwned = 1, 'b')]", { type: 'integer' }), /contains the name "a: /],
       [property('a', { type: 'string; export const pwned = 1' }), /contains the type "string; /],
+      [
+        property('a', { type: 'object', properties: property('b: 1 }; pwned', {}) }),
+        /contains the name "b: /,
+      ],
     ] as const)
       assert.throws(() => clientSource(documentOf(properties)), message);
+    const expanded = property('account.a: never }; pwned', { anyOf: [{ $ref: '#/x/Lead' }] });
+    const groups = property('sum(a: 1 }; pwned)', { type: 'integer' });
+    for (const [more, message] of [
+      [
+        { LeadProjection: { properties: { expanded: { properties: expanded } } } },
+        /contains the name "a: never/,
+      ],
+      [
+        { LeadAggregates: { properties: { data: { items: { properties: groups } } } } },
+        /contains the name "a: 1/,
+      ],
+    ] as const)
+      assert.throws(() => clientSource(documentOf({}, more)), message);
     const text = "x' | never;\n'; globalThis.pwned = 1; */";
     const source = clientSource(
       documentOf(property('a', { type: 'string', description: text, 'x-extensible-enum': [text] })),

@@ -33,6 +33,7 @@ describe('blank variables', () => {
       AUTH_SECRETS: '',
       MAIL_FROM: '',
       SMTP_URL: ' ',
+      DATABASE_POOL: ' ',
     };
     const config = readConfig(environment);
     assert.equal(config.trustedProxies, 0);

@@ -113,6 +113,7 @@ describe('crm config --show', () => {
         'config.yaml:13:28  organization "klinic" does not exist. Did you mean "clinic"?',
       ],
     );
+    assert.deepEqual(unknownOrganizations(await readSettingsFile(readConfig({})), ['clinic']), []);
   });
 });
 

@@ -106,11 +106,17 @@ describe('parsing', () => {
 
   test('a section with one key has the defaults of its other keys', () => {
     const whole: Readonly<Record<string, unknown>> = { ...parse('{}', set) };
+    const other = (value: unknown) =>
+      typeof value === 'number' ? value + 1 : typeof value === 'boolean' ? !value : undefined;
     for (const [section, values] of Object.entries(defaults)) {
       if (typeof values !== 'object' || Array.isArray(values) || section === 'messaging') continue;
       for (const [key, value] of Object.entries(values)) {
         const settings = parse(JSON.stringify({ [section]: { [key]: value } }), set);
         assert.deepEqual({ ...settings }, whole, `${section}.${key}`);
+        const changed = other(value);
+        if (changed === undefined) continue;
+        const expected = { ...whole, [section]: { ...Object(whole[section]), [key]: changed } };
+        assert.deepEqual({ ...parse(JSON.stringify({ [section]: { [key]: changed } }), set) }, expected);
       }
     }
   });
@@ -188,12 +194,17 @@ describe('error messages have locations', () => {
   });
 
   test('short secrets from the environment are reported, even if the file does not mention them', () => {
-    const short = { INBOUND_SECRET: 'hunter2', BOOKING_FORMS_WHATSAPP_TOKEN: 'hunter2', KEY: 'hunter2' };
-    const file = 'partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET}", "${KEY}${KEY}"] }';
+    const short = {
+      ...{ INBOUND_SECRET: 'hunter2', BOOKING_FORMS_WHATSAPP_TOKEN: 'hunter2', KEY: 'hunter2' },
+      ...{ LONG_ENOUGH: 'x'.repeat(16), PADDED: ` ${'x'.repeat(15)}\n` },
+    };
+    const file =
+      'partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET}", "${KEY}${KEY}", "${LONG_ENOUGH}", "${PADDED}"] }';
     assert.deepEqual(errorsOf(file, short), [
       'config.yaml:2:3  ${BOOKING_FORMS_WHATSAPP_TOKEN} must have at least 16 characters',
       'config.yaml:2:30  ${INBOUND_SECRET} must have at least 16 characters',
       'config.yaml:2:51  item 2 of secrets must have at least 16 characters',
+      'config.yaml:2:85  ${PADDED} must have at least 16 characters',
     ]);
   });
 
@@ -322,6 +333,7 @@ test('a version of the file that a check rejects does not take effect, and none 
     },
     ({ settings }) => {
       if (settings.read_only) throw new UserError('no maintenance now');
+      if (settings.inbox.attempts === 7) throw new TypeError('a value of the file');
     },
   );
   // The folder is watched, too, so a version can be read twice.
@@ -332,6 +344,7 @@ test('a version of the file that a check rejects does not take effect, and none 
   };
   const { attempts } = defaults.inbox;
   assert.deepEqual(await reload({ read_only: true }), [false, attempts, 'no maintenance now']);
+  assert.deepEqual(await reload({ inbox: { attempts: 7 } }), [false, attempts, 'failed: TypeError']);
   assert.deepEqual(await reload({ inbox: { attempts: 3 } }), [false, 3, undefined]);
   assert.ok(loaded.length > 1 && !loaded.includes(true), String(loaded));
   live.close();

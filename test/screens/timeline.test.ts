@@ -444,8 +444,8 @@ onBothDrivers(
           4 + 2,
         'the deliveries to the others',
       );
-      const failed = (hook = assert.fail(), version = 0) =>
-        sql`update crm_event_deliveries set status = 'dead' where subscription_id = ${hook.id}::bigint
+      const failed = (hook: { readonly id: string } | undefined, version: number) =>
+        sql`update crm_event_deliveries set status = 'dead' where subscription_id = ${hook?.id}::bigint
           and object_id = ${id}::bigint and version = ${version}::bigint`.execute(
           tablesOf(instance().database),
         );

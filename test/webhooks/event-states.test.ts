@@ -16,7 +16,8 @@ import { sourcesWith } from '../support/sources.ts';
 const receiver = await startReceiver();
 after(() => receiver.close());
 const publicUrl = 'https://crm.example';
-const file = settingsFile({ ...eventsTo(receiver.port), public_url: `${publicUrl}/` });
+const settings = { ...eventsTo(receiver.port), public_url: `${publicUrl}/` };
+const file = settingsFile(settings);
 const path = '/events/subscriptions';
 /** A resource with fields of which the change log does not contain single values. */
 const bills = {
@@ -349,6 +350,10 @@ onBothDrivers(
       }
       const { text: list } = await admin.get('/setup/o/acme/events');
       assert.match(list, /leaves status&#x3D;New; transitions of status/);
+      const own = await admin.get(`/setup/o/acme/events/subscription?id=${json.id}`);
+      assert.match(own.text, />CloudEvents/);
+      const rotating = await admin.get(`/setup/o/acme/events/rotate?id=${json.id}`);
+      assert.match(rotating.text, /for 24 hours/);
       await assert.rejects(create('--transitions', 'status'), /transitions must be an object such as/);
       await assert.rejects(create('--format', 'xml'), /format must be one of standard, cloudevents/);
     });
@@ -376,11 +381,23 @@ onBothDrivers(
       await arrive(received, 2);
       const { type, subject, data: empty } = Object(received()[1]?.event);
       assert.deepEqual([type, subject, empty], ['test', undefined, {}]);
+      const moved = 'https://moved.example';
+      try {
+        await file.apply(instance(), { public_url: moved });
+        const body = { url: `${receiver.url}/${fresh('hook')}`, resources: ['jobs'] };
+        assert.equal((await instance().call(`POST ${path}`, { key: full, body })).status, 400, 'HTTP');
+        await file.apply(instance(), { ...settings, public_url: moved });
+        await instance().call(`POST ${url}/test`, { key: full });
+        await arrive(received, 3);
+        assert.equal(Object(received()[2]?.event).source, `${moved}${url}`);
+      } finally {
+        await file.apply(instance(), settings);
+      }
       const changed = await instance().call(`PATCH ${url}`, { key: full, body: { format: 'standard' } });
       assert.deepEqual([changed.status, changed.json.format], [200, 'standard']);
       await write(`PATCH jobs/${id}`, { name: 'n2' });
-      await arrive(received, 3);
-      assert.deepEqual(Object.keys(received()[2]?.event ?? {}), ['type', 'timestamp', 'data']);
+      await arrive(received, 4);
+      assert.deepEqual(Object.keys(received()[3]?.event ?? {}), ['type', 'timestamp', 'data']);
       const wrong = await instance().call(`PATCH ${url}`, { key: full, body: { format: 'xml' } });
       assert.equal(wrong.status, 400);
       assert.match(wrong.text, /format must be one of standard, cloudevents/);

@@ -131,6 +131,19 @@ describe('wrong secrets', () => {
     });
   }
 
+  test('failures of all addresses in an IPv6 network are counted together', async () => {
+    const endpoint = endpoints.get('inbound leads') ?? assert.fail();
+    const statusFrom = async (address: string) =>
+      (await call(endpoint, 'a-wrong-secret', { 'x-forwarded-for': address })).status;
+    const limited = pLimit(8);
+    const statuses = await limited.map(Array(most).keys(), (index) =>
+      statusFrom(`2001:db8:1:2::${index.toString(16)}`),
+    );
+    assert.deepEqual([...new Set(statuses)], [endpoint.refused]);
+    assert.equal(await statusFrom('2001:db8:1:2:ffff::1'), 429);
+    assert.equal(await statusFrom('2001:db8:1:3::1'), endpoint.refused, 'another network');
+  });
+
   test('failures are counted per endpoint', async () => {
     const shop = await instance.organization('another');
     const { path } = await integrate(instance, shop, 'telegram');

@@ -15,6 +15,7 @@ import {
 import { examples } from '../../app/commands/examples.ts';
 import { buildProgram } from '../../app/commands/program.ts';
 import { drivers, temporaryFolder } from '../support/instance.ts';
+import { ownFiles } from '../support/own-files.ts';
 import {
   apart,
   assertRefused,
@@ -322,6 +323,28 @@ describe('commands for definitions and migrations', () => {
   });
   after(() => storage.remove());
   const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
+
+  test('check, doctor and migrate --create report what a module needs, and doctor a missing migration', async () => {
+    const own = ownFiles();
+    const report = async (...args: string[]) => {
+      const { code, stdout, stderr } = await crm(args, { ...nowhere, ...own.environment });
+      assert.equal(code, 1, args.join(' '));
+      return stdout + stderr;
+    };
+    try {
+      own.edit('leads', '  email: {', '  nickname: { type: string }\n  email: {');
+      assert.match(await report('doctor'), /have changes without a migration/);
+      own.edit(
+        'leads',
+        'lookup: exact, description: "Meta\'s ID of the lead',
+        'description: "Meta\'s ID of the lead',
+      );
+      for (const args of [['check'], ['doctor'], ['migrate', '--create', 'nickname']])
+        assert.match(await report(...args), /first remove the integration that needs it/, args.join(' '));
+    } finally {
+      own.remove();
+    }
+  });
 
   test('check needs no database', async () => {
     const off = (name: string, variable: string) => `${name} is off (501): ${variable} is not set`;

@@ -191,6 +191,7 @@ onBothDrivers(
         [`${events}/item?id=${newest}&from=owner`],
       );
       assert.equal(rowsIn(await text(`${hook.page}&status=done`)).length, 1);
+      assert.equal(rowsIn(await text(`${hook.page}&status=retrying`)).length, 0);
       const none = await text(`${hook.page}&status=dead`);
       assert.equal(rowsIn(none).length, 0);
       assert.ok(
@@ -215,6 +216,8 @@ onBothDrivers(
         formsOf(await admin.get(page)).find(({ action }) => action === `${events}/replay-all`);
       assert.equal(await replayOn(hook.page), undefined, 'not all of the listed deliveries have failed');
       const replay = await replayOn(`${hook.page}&status=dead`);
+      const unknown = await admin.post(`${events}/replay-all`, { ...replay?.values, owner: 'x' });
+      assert.equal(unknown.status, 400);
       const answer = await admin.post(`${events}/replay-all`, replay?.values ?? assert.fail());
       assert.match(
         answer.headers.get('location') ?? '',
@@ -430,6 +433,16 @@ onBothDrivers(
       );
       const page = readable((await admin.get(`${events}/item?id=${delivery}`, german)).text);
       assert.match(page, /Nicht gesendet: Der Datensatz passt nicht zum Filter/);
+      assert.match(await text(hook.page), /Not sent, 1 attempt/);
+      // Queued again, before its next attempt.
+      await sql`update crm_event_subscriptions set paused_until = '2999-01-01' where id = ${hook.id}::bigint`.execute(
+        tablesOf(instance().database),
+      );
+      await instance().call(`POST /events/subscriptions/${hook.id}/replay`, {
+        key,
+        body: { from: delivery },
+      });
+      assert.doesNotMatch(await text(hook.page), /Not sent/);
     });
 
     test('a delivery that an earlier version stored shows its English sentence', async () => {

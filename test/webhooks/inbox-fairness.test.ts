@@ -25,10 +25,11 @@ import { startProvider } from '../support/providers.ts';
 const graph = await startProvider();
 after(() => graph.close());
 const maxWaiting = 300;
-const file = settingsFile({
+const settings = {
   inbox: { attempts: 3, max_waiting: maxWaiting },
   graph: { base_url: graph.url, timeout_ms: 20_000 },
-});
+};
+const file = settingsFile(settings);
 
 test('slots: other organizations and owners always find a free one', async () => {
   const shared = slots(20, 5);
@@ -301,6 +302,7 @@ onBothDrivers(
       await setEnabled(busy, false);
       const second = await integrate(instance(), acme, 'whatsapp');
       await flood(tables(), busy, maxWaiting);
+      await flood(tables(), quiet, maxWaiting, 'done');
       const refused = await until503(() => deliver(instance(), second, message(fresh('full'))));
       assert.equal(refused.headers.get('retry-after'), '60');
       assert.equal(refused.json.error, 'Too many events are waiting to be processed. Try again later.');
@@ -342,7 +344,8 @@ onBothDrivers(
       // The count is cached for about a second, which can pass between the calls on a busy machine.
       await until(async () => {
         const wasFull = await isFull(1);
-        add(unused, 3);
+        add(unused, 1);
+        add(unused, 2);
         return !wasFull && (await isFull(3)) && !(await isFull(4));
       }, 'reach the limit');
     });
@@ -393,12 +396,12 @@ onBothDrivers(
         page.id,
         {
           secret: '',
-          token: 'another-token',
+          token: ' another-token\n',
         },
       );
       await lead('720000000002');
       assert.equal(token(), 'Bearer another-token');
-      const secrets = { secret: 'another secret', token: '' };
+      const secrets = { secret: ' another secret\n', token: '' };
       const sealed = sealing(instanceSecrets(instance().config));
       await changeSecrets(tables(), command(instance()), sealed, beta.id, page.id, secrets);
       const changed = await openIntegration(tables(), sealed, { organization: beta.id, id: page.id });
@@ -458,12 +461,13 @@ onBothDrivers(
             ${sql.raw(queue === inboxQueue ? 'payload' : 'object, action')})
           values (${beta.id}::bigint, ${owner}::bigint, ${event}, ${status}, now() - ${days}::int * interval '1 day',
             ${sql.raw(queue === inboxQueue ? "''" : "'', 'test'")})`.execute(tables());
-      for (const [queue, owner, status, days] of [
+      const all = [
         [inboxQueue, bot.id, 'done', 30],
         [inboxQueue, bot.id, 'dead', 90],
         [deliveryQueue, subscription.id, 'done', 7],
         [deliveryQueue, subscription.id, 'dead', 30],
-      ] as const) {
+      ] as const;
+      const check = async ([queue, owner, status, days]: readonly [Queue, string, string, number]) => {
         const insert = insertInto(queue);
         await insert(owner, `${status} expired`, status, days + 1);
         await insert(owner, `${status} kept`, status, days - 1);
@@ -472,6 +476,23 @@ onBothDrivers(
         const { rows } = await sql<{ event_id: string }>`select event_id from ${sql.table(queue.table)}
           where ${sql.ref(queue.owner.column)} = ${owner}::bigint and status = ${status}`.execute(tables());
         assert.deepEqual(rows, [{ event_id: `${status} kept` }], queue.name);
+        await sql`delete from ${sql.table(queue.table)}
+          where ${sql.ref(queue.owner.column)} = ${owner}::bigint`.execute(tables());
+      };
+      for (const each of all) await check(each);
+      // Also after a change while the service runs.
+      const [inboxDone, inboxDead, eventsDone, eventsDead] = [20, 80, 5, 20] as const;
+      const retention = {
+        ...{ inbox_done_days: inboxDone, inbox_dead_days: inboxDead },
+        ...{ events_done_days: eventsDone, events_dead_days: eventsDead },
+      };
+      try {
+        await file.apply(instance(), { ...settings, retention });
+        const changed = [inboxDone, inboxDead, eventsDone, eventsDead];
+        for (const [index, [queue, owner, status]] of all.entries())
+          await check([queue, owner, status, changed[index] ?? 0]);
+      } finally {
+        await file.apply(instance(), settings);
       }
     });
   },

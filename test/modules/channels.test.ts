@@ -85,7 +85,7 @@ const channel = {
   events: ({ raw }) => {
     const text = raw.toString();
     if (text === 'syntax') JSON.parse('{');
-    return [{ id: text === 'nameless' ? '' : text, data: { text } }];
+    return [{ id: text === 'nameless' ? '' : text, data: text === 'dataless' ? undefined : { text } }];
   },
   process: async ({ id, data }, context) => {
     if ('webhooks' in context) throw new RangeError('the services are private');
@@ -241,12 +241,20 @@ onBothDrivers(
       const form = `${path}/add?provider=sms`;
       const { text } = await admin.get(form);
       for (const term of ['Signing key', 'API token']) assert.ok(text.includes(term), term);
-      const fields = { name: 'Front desk', secret: 'typed signing key', token: 'typed token' };
+      const fields = { name: 'Front desk', secret: ' typed signing key\n', token: ' typed token\n' };
       const added = await admin.submit(form, `${path}/add`, fields);
       assert.ok(added.status < 400, String(added.status));
       assert.match(added.text, /You can look up the URL again later/);
       assert.doesNotMatch(added.text, /verify-token/, 'the channel has no handshake');
-      assert.match((await admin.get(path)).text, /Front desk[\s\S]*SMS gateway/);
+      const list = (await admin.get(path)).text;
+      assert.match(list, /Front desk[\s\S]*SMS gateway/);
+      const id = /integration\?id(?:=|&#x3D;)(\d+)/.exec(list)?.[1] ?? assert.fail(list);
+      const sealed = sealing(instanceSecrets(instance().config));
+      const stored = await openIntegration(tablesOf(instance().database), sealed, {
+        organization: gamma.id,
+        id,
+      });
+      assert.deepEqual([stored?.secret, stored?.token], ['typed signing key', 'typed token']);
       for (const [q, isFound] of [
         ['desk', true],
         ['gateway', true],
@@ -470,9 +478,13 @@ onBothDrivers(
         assert.deepEqual([logEntry?.item, logEntry?.given_up], [dead?.id, true]);
       });
 
-      test('responds with 400 to a body that is not JSON, and with 500 to an event without an ID', async () => {
+      test('responds with 400 to a body that is not JSON, and with 500 to an event without an ID or data', async () => {
         assert.equal((await post('syntax')).status, 400);
-        assert.equal((await post('nameless')).status, 500);
+        for (const text of ['nameless', 'dataless']) {
+          const lines = await logged(async () => assert.equal((await post(text)).status, 500));
+          const { stack } = lines.find(({ status }) => status === 500) ?? {};
+          assert.match(String(stack), /^Object\.events .*\/module-channel\.ts/, text);
+        }
       });
 
       test('is called again after an error, which is logged, and receives its variables', async () => {
@@ -482,7 +494,8 @@ onBothDrivers(
           assert.equal((await post('type error')).status, 200);
           await until(async () => (await stateOf())?.error !== '', 'fail');
         });
-        assert.equal(lines.find(({ module }) => module === 'faulty')?.place, 'process');
+        const warning = lines.find(({ module }) => module === 'faulty');
+        assert.deepEqual([warning?.place, warning?.level], ['process', 40]);
         const { item, ...logEntry } = lines.find(({ integration }) => integration === broken.id) ?? {};
         assert.equal(item, (await stateOf())?.id);
         const { organization, attempts, given_up, msg } = logEntry;

@@ -143,9 +143,9 @@ const faultyRows = [
    select organization_id, id, n::text, 'leads', 1, n, 'update', now() - interval '1 hour'
    from crm_event_subscriptions, generate_series(1, 2) n where state = 'on'`,
   // Nothing else is overdue: disabled and paused owners keep their items, and other items are not late yet.
-  `insert into crm_event_subscriptions (organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, state, paused_until)
-   select organization_id, id, 'https://' || state || '.example/', '', '', '', '', '1', 0, state, until from crm_profiles,
-     (values ('on', now() + interval '1 day'), ('off', '-infinity')) v (state, until) where name = 'some'`,
+  `insert into crm_event_subscriptions (organization_id, profile_id, url, actions, filter, secret, epoch, transaction, ledger_id, state, paused_until, failing_since)
+   select organization_id, id, 'https://' || state || '.example/', '', '', '', '', '1', 0, state, until, since from crm_profiles,
+     (values ('on', now() + interval '1 day', null), ('off', '-infinity', now() - interval '1 hour')) v (state, until, since) where name = 'some'`,
   `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, next_at)
    select organization_id, id, 'y', '', 'test', now() - interval '1 hour' from crm_event_subscriptions where state <> 'on' or paused_until > now()`,
   `insert into crm_event_deliveries (organization_id, subscription_id, event_id, object, action, next_at)

@@ -215,7 +215,12 @@ fields:
         'common.json',
       ]);
       assert.equal((await nameSchemas(config)).length, 3, 'settings.yaml does not exist');
-      assert.equal((await nameSchemas(config)).length, 0);
+      const commented = join(path, 'b.yaml');
+      writeFileSync(commented, `# Ours.\n${readFileSync(commented, 'utf8')}`);
+      assert.equal((await nameSchemas(config)).length, 0, 'each file already has a line');
+      const weather = { name: 'weather', settings: { type: 'object' } };
+      await writeSchemas({ ...config, modules: [weather] });
+      assert.match(readFileSync(join(path, '.schemas/_config.json'), 'utf8'), /"weather"/);
       const [first] = readFileSync(join(path, 'a.yaml'), 'utf8').split('\n');
       assert.equal(first, '# yaml-language-server: $schema=.schemas/a.json');
       assert.equal(checkSources(await readSources(path)).length, 2);

@@ -1,8 +1,10 @@
 // Endpoints and channels that write retired resources are not served, and configuring them is an error.
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { leadgenBody } from '../support/channels.ts';
+import { runCommand } from '../support/command-line.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { ownFiles } from '../support/own-files.ts';
@@ -78,6 +80,11 @@ onBothDrivers(
       const partners = await browser.get('/setup/o/acme/partners');
       assert.equal(partners.status, 200);
       assert(!partners.text.includes('inbound_leads') && !partners.text.includes('Payments without a lead'));
+      const payments = await browser.get('/setup/o/acme/partners?show=payments');
+      assert(payments.text.includes('To enable an endpoint') && !payments.text.includes('no lead has'));
+      const { json } = await runCommand(instance(), ['partners']);
+      const names = (json as { partners: { name: string }[] }).partners.map(({ name }) => name);
+      assert.deepEqual(names, ['booking_forms_whatsapp']);
       const { text } = await browser.get('/setup/o/acme/integrations/add');
       assert(text.includes('Telegram') && !text.includes('Meta Lead Ads'));
       const form = await browser.get('/setup/o/acme/integrations/add?provider=meta-lead-ads');
@@ -101,13 +108,19 @@ describe('crm check', { concurrency: 1 }, () => {
     const { environment } = settingsFile(settings, variables);
     const created = await crm(['migrate', '--create', 'retire'], { ...own.environment, ...environment });
     const result = await crm(['check'], { ...own.environment, ...environment });
+    const doctor = await crm(['doctor'], {
+      DATA_DIR: join(own.path, 'none'),
+      ...own.environment,
+      ...environment,
+    });
     own.remove();
     const { code, stdout, stderr } = result;
-    return { created, code, stdout, stderr };
+    return { created, code, stdout, stderr, doctor };
   };
 
   test('accepts retired resources of endpoints without secrets', async () => {
-    const { created, code, stdout, stderr } = await check({});
+    const { created, code, stdout, stderr, doctor } = await check({});
+    assert(!/cannot be configured|has no migration/.test(doctor.stdout), doctor.stdout);
     assert.equal(created.code, 0, created.stderr);
     assert.equal(code, 0, stderr);
     assert(!stdout.includes('leads'), stdout);
@@ -119,7 +132,7 @@ describe('crm check', { concurrency: 1 }, () => {
       verify: { header: 'X-Key', secrets: ['${KEY}'] },
       lead: { email: '{{email}}' },
     };
-    const { code, stderr } = await check(
+    const { code, stderr, doctor } = await check(
       { partners: { inbound_leads: { secrets: ['${SECRET}'] }, payments: { acme: payment } } },
       { SECRET: 'a secret of inbound leads' },
     );
@@ -128,5 +141,6 @@ describe('crm check', { concurrency: 1 }, () => {
       stderr,
       /config\.yaml:\d+:\d+ {2}inbound_leads cannot be configured, because it writes leads, which is retired\. Remove its secret, or "retired: true" of leads\.\n.*config\.yaml:\d+:\d+ {2}payments of acme cannot be configured, because it writes leads, which is retired\. Remove its entry, or "retired: true" of leads\.\n/,
     );
+    assert.match(doctor.stdout, /payments of acme cannot be configured/);
   });
 });

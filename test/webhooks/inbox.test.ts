@@ -17,6 +17,7 @@ import { backoff } from '../../webhooks/queue/worker.ts';
 import { leadgenBody, whatsappBody } from '../support/channels.ts';
 import { administratorOf, formsOf, signIn } from '../support/forms.ts';
 import { drivers, type Organization, onBothDrivers } from '../support/instance.ts';
+import { logged } from '../support/logged.ts';
 import { type Added, deliver, delivered, inboxOf, integrate, settingsFile } from '../support/partners.ts';
 import { activityOf, command, secondNode } from '../support/people.ts';
 import { crmJson, migratedStorage, rowsApart, type Storage, serve, until } from '../support/process.ts';
@@ -85,25 +86,29 @@ onBothDrivers(
       graph.leads.set(id, lead(id));
       graph.behave('failing');
       let begun = await databaseTime();
-      await send(id);
-      for (let attempt = 1; attempt < attempts; attempt++) {
-        // The lease is a minute during processing. Then the item waits for the backoff.
-        const longest = 2000 * 2 ** (attempt - 1);
-        let item = await itemOf(id);
-        const next = () => new Date(item.next_at).getTime();
-        await until(async () => {
-          item = await itemOf(id);
-          return item.attempts > attempt || (item.attempts === attempt && next() - Date.now() <= longest);
-        }, `fail ${attempt} and wait`);
-        // On a slow machine, the pause might be over before it is noticed.
-        if (item.attempts > attempt) continue;
-        assert.ok(next() - begun >= longest / 2, `attempt ${attempt} is followed by a pause`);
-        assert.deepEqual([item.status, item.error], ['waiting', 'the Graph API responded with 500']);
-        begun = await databaseTime();
-        await hurry(id);
-      }
-      await becomes(id, 'dead');
+      const lines = await logged(async () => {
+        await send(id);
+        for (let attempt = 1; attempt < attempts; attempt++) {
+          // The lease is a minute during processing. Then the item waits for the backoff.
+          const longest = 2000 * 2 ** (attempt - 1);
+          let item = await itemOf(id);
+          const next = () => new Date(item.next_at).getTime();
+          await until(async () => {
+            item = await itemOf(id);
+            return item.attempts > attempt || (item.attempts === attempt && next() - Date.now() <= longest);
+          }, `fail ${attempt} and wait`);
+          // On a slow machine, the pause might be over before it is noticed.
+          if (item.attempts > attempt) continue;
+          assert.ok(next() - begun >= longest / 2, `attempt ${attempt} is followed by a pause`);
+          assert.deepEqual([item.status, item.error], ['waiting', 'the Graph API responded with 500']);
+          begun = await databaseTime();
+          await hurry(id);
+        }
+        await becomes(id, 'dead');
+      });
       const dead = await itemOf(id);
+      // The first line about a dead letter does not wait for the summary of the failures.
+      assert.ok(lines.some(({ item, given_up }) => item === String(dead.id) && given_up === true));
       assert.deepEqual([dead.attempts, dead.error], [attempts, 'the Graph API responded with 500']);
       assert.notEqual(dead.done_at, null);
       graph.behave('fine');
@@ -190,13 +195,16 @@ onBothDrivers(
         'telegram (Telegram)',
         'removed',
       ]);
+      const pigeon = sql`update crm_integrations set provider = 'pigeon' where id = ${unused.id}::bigint`;
+      await pigeon.execute(tables());
+      assert.equal(await filterLabel(unused), 'telegram (pigeon)', 'a channel that no longer exists');
       await replayAll(`&owner=${one.id}`);
       await become([2, 0, 0]);
       await replayAll('');
       await become([2, 1, 0]);
     });
 
-    test('the page of a delivery shows the first 4,000 characters of its payload', async () => {
+    test('the page of a delivery shows the first 4,000 characters of its payload, and whether it will be tried', async () => {
       const admin = await signIn(instance(), administratorOf(acme));
       for (const [payload, expected] of [
         ['x'.repeat(4000), 'x'.repeat(4000)],
@@ -207,6 +215,12 @@ onBothDrivers(
         assert.equal(/x{9,}[^<]*|y{9,}[^<]*/.exec(text)?.[0].trimEnd(), expected);
         assert.ok(text.includes(`href="/setup/o/acme/integrations/integration?id&#x3D;${page.id}"`), text);
       }
+      const off = await integrate(instance(), acme, 'telegram');
+      await setIntegrationEnabled(tables(), command(instance()), acme.id, off.id, false);
+      const item = await delivered(instance(), acme.id, off.id, { payload: '{}', status: 'waiting' });
+      const waiting = await admin.get(`/setup/o/acme/deliveries/item?id=${item}`);
+      assert.match(waiting.text, />Retrying/);
+      assert.doesNotMatch(waiting.text, /Next attempt/, 'none while the integration is disabled');
     });
 
     test('a poison item becomes dead without delaying the others', async () => {

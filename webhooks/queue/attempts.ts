@@ -62,7 +62,7 @@ export function attemptLine(
  * @param line SQL expression for the line of the latest attempt
  */
 export const withAttempt = (row: string, line: string): string =>
-  `array_to_string((array[${line}] || string_to_array(nullif(${row}.attempt_log, ''), E'\\n'))[1:${maxAttempts}], E'\\n')`;
+  `array_to_string((array[${line}] || string_to_array(${row}.attempt_log, E'\\n'))[1:${maxAttempts}], E'\\n')`;
 
 /** Returns the SQL expression for the latest attempt in the `attempt_log` of a row. */
 export const latestAttempt = (row: string): string => `split_part(${row}.attempt_log, E'\\n', 1)`;

@@ -368,11 +368,18 @@ test('shows how many deliveries of the last week succeeded and failed', async ()
     const [chart = '', title] =
       /<section class="chart" aria-label="Deliveries: ([^"]*)"[\s\S]*?<\/section>/.exec(text) ?? [];
     const rows = [
-      ...readable(chart).matchAll(/<a href="[^"]*\?status=(\w+)">[\s\S]*?<td class="number">([\d,]+)</g),
-    ].map(([, ...cells]) => cells);
+      ...readable(chart).matchAll(
+        /<a href="[^"]*\?status=(\w+)">[\s\S]*?rect width="(\d+)"[\s\S]*?<td class="number">([\d,]+)</g,
+      ),
+    ].map(([, status, share, count]) => [status, count, share]);
     return title === undefined ? [] : [title, ...rows];
   };
-  assert.deepEqual(await chartOf(), ['the last 7 days', ['waiting', '0'], ['done', '2'], ['dead', '1']]);
+  assert.deepEqual(await chartOf(), [
+    'the last 7 days',
+    ['waiting', '0', '0'],
+    ['done', '2', '100'],
+    ['dead', '1', '50'],
+  ]);
   const grants = [{ object: 'leads', actions: ['list'] as const }];
   const reader = await makePerson(instance, [{ organization: zeta, grants }]);
   assert.deepEqual(await chartOf(await signIn(instance, reader)), [], 'only administrators');
@@ -381,7 +388,12 @@ test('shows how many deliveries of the last week succeeded and failed', async ()
     from crm_integrations, generate_series(1, 998) n where id = ${bot}::bigint`.execute(
     tablesOf(instance.database),
   );
-  assert.deepEqual(await chartOf(), ['the last 1,000', ['waiting', '0'], ['done', '999'], ['dead', '1']]);
+  assert.deepEqual(await chartOf(), [
+    'the last 1,000',
+    ['waiting', '0', '0'],
+    ['done', '999', '100'],
+    ['dead', '1', '0'],
+  ]);
   await sql`update crm_inbox set received_at = now() - interval '8 days' where organization_id = ${zeta.id}::bigint`.execute(
     tablesOf(instance.database),
   );

@@ -7,7 +7,6 @@ import { rejectOtherMethods } from '../../engine/http/index.ts';
 import { statementOf, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import {
   cachedOpener,
-  hashSecret,
   isSecret,
   renewSealed,
   type Sealing,
@@ -227,7 +226,6 @@ function challengeOf(
   const token = query['hub.verify_token'];
   const challenge = query['hub.challenge'];
   const isValid =
-    query['hub.mode'] === 'subscribe' &&
-    isSecret(typeof token === 'string' ? token : '', verifyTokenHash || hashSecret(''));
+    query['hub.mode'] === 'subscribe' && isSecret(typeof token === 'string' ? token : '', verifyTokenHash);
   return isValid && typeof challenge === 'string' ? challenge.slice(0, 1000) : undefined;
 }

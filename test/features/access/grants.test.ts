@@ -104,6 +104,12 @@ describe('a description of grants', () => {
     test(text, () => assert.equal(describeGrants(stored(...grants).map(grantText), objects, 'en'), text));
 });
 
+test('a description of the same grants on everything contains additional grants in scopes', () => {
+  const onEverything = ['*:list,read', 'events:list,read', 'members:list,read'];
+  const grants = stored(...onEverything, 'deals:update:own').map(grantText);
+  assert.match(describeGrants(grants, objects, 'en'), /Deals: list all, read all, update own;/);
+});
+
 describe('grants cover other grants', () => {
   const grantsOf = (...texts: readonly string[]) => compileGrants(stored(...texts));
   for (const [own, other, missing] of [

@@ -98,14 +98,20 @@ onBothDrivers('names of people', (instance) => {
     'a name that changes the text direction': ['Ada\u202e', /found U\+202E/],
   } as const;
   for (const [title, [name, message]] of Object.entries(invalidNames)) {
-    test(`${title} is rejected at invitation and on the account page`, async () => {
+    test(`${title} is rejected in an invitation, when it is accepted, and on the account page`, async () => {
       const email = `${fresh('guest')}@people.example`;
       const { accept } = await invite(email);
       const person = await makePerson(instance(), [{ organization: acme }]);
       const browser = await signIn(instance(), person);
+      const members = `/setup/o/${acme.slug}/members`;
+      const profile = await optionOf(admin, `${members}/invite`, 'read-only');
       for (const answer of [
         await accept({ name }),
         await browser.submit('/setup/me', '/setup/me/name', { name }),
+        // In an invitation, the name is optional.
+        ...(name.trim() === ''
+          ? []
+          : [await admin.submit(members, `${members}/invite`, { email, name, profile })]),
       ]) {
         assert.equal(answer.status, 400);
         if (typeof message === 'string') assert.equal(problemOf(answer).toLowerCase(), message.toLowerCase());

@@ -89,10 +89,10 @@ onBothDrivers('passwords', (instance) => {
     }
 
     test('with non-ASCII characters, composed or decomposed', async () => {
-      const ann = await person('Größe 東京 🔑'.normalize('NFC'));
-      assert.equal(await status(ann, 'Größe 東京 🔑'.normalize('NFC')), 200);
-      assert.equal(await status(ann, 'Größe 東京 🔑'.normalize('NFD')), 200);
-      assert.equal(await status(ann, 'Grosse 東京 🔑'), 401);
+      const ann = await person('Größe² 東京 🔑'.normalize('NFC'));
+      assert.equal(await status(ann, 'Größe² 東京 🔑'.normalize('NFC')), 200);
+      assert.equal(await status(ann, 'Größe² 東京 🔑'.normalize('NFD')), 200);
+      for (const wrong of ['Grosse² 東京 🔑', 'Größe2 東京 🔑']) assert.equal(await status(ann, wrong), 401);
     });
   });
 
@@ -109,9 +109,12 @@ onBothDrivers('passwords', (instance) => {
       assert.equal(await status(ann, password), 200);
       assert.equal(await status(ann, `${password}p`), 401);
     }
-    for (const password of ['', '1234567', 'x'.repeat(257), '🔑'.repeat(257), '\u0301'.repeat(600_000)]) {
+    const [short, long] = [
+      ['', '1234567', '🔑'.repeat(7)],
+      ['x'.repeat(257), '🔑'.repeat(257), '\u0301'.repeat(600_000)],
+    ];
+    for (const password of [...short, ...long])
       await assert.rejects(person(password), /the password must have 8 to 256 characters/);
-    }
   });
 
   test('of any length are compared in the same time, and overlong ones are always wrong', async () => {
@@ -169,12 +172,14 @@ onBothDrivers('passwords', (instance) => {
     test('on the command line, in an invitation, a change and a reset', async () => {
       const ann = await person();
       const browser = await signIn(instance(), ann);
-      const changed = await browser.submit('/setup/me', '/setup/me/password', {
-        current: ann.password,
-        new: 'password1',
-        again: 'password1',
-      });
-      assert.equal(problemOf(changed), common);
+      for (const [password, problem] of [
+        ['password1', common],
+        [ann.email, own],
+      ] as const) {
+        const fields = { current: ann.password, new: password, again: password };
+        const changed = await browser.submit('/setup/me', '/setup/me/password', fields);
+        assert.equal(problemOf(changed), problem);
+      }
       const admin = await signIn(instance(), administratorOf(acme));
       const page = '/setup/o/acme/members';
       const invited = await admin.submit(page, `${page}/invite`, {

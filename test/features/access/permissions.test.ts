@@ -58,7 +58,8 @@ onBothDrivers(
         Object.keys(byKey?.json.resources as object),
         instance().resources.map(({ name }) => name),
       );
-      for (const { status, text } of answers) assert.deepEqual([status, text], [200, byKey?.text]);
+      for (const { status, text, headers } of answers)
+        assert.deepEqual([status, text, headers.get('cache-control')], [200, byKey?.text, 'no-store']);
       const { actions, fields } = (await permissions('?resource=deals', person.byToken)) ?? assert.fail();
       assert.deepEqual(actions, {
         ...{ list: allowed, read: allowed, create: allowed, update: allowed, delete: allowed },

@@ -5,7 +5,7 @@ import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
 import { findUserBy, resetSecondFactor } from '../../../plugins/access/identity/operator-users.ts';
 import { createMailedResets, redeemReset } from '../../../plugins/access/identity/resets.ts';
 import { startSession } from '../../../plugins/access/identity/sessions.ts';
-import { generateTotpSecret, stepOf } from '../../../plugins/access/second-factor/totp.ts';
+import { generateTotpSecret, qrCode, stepOf } from '../../../plugins/access/second-factor/totp.ts';
 import { formsOf, problemOf, readable, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { logged } from '../../support/logged.ts';
@@ -42,6 +42,12 @@ test('accepts a code one time step early or late, but not two', () => {
     steps = [-2, -1, 0, 1, 2].map((offset) => stepOf(secret, codeOf(secret, offset)));
   } while (step() !== now);
   assert.deepEqual(steps, [undefined, now - 1, now, now + 1, undefined]);
+});
+
+test('the QR code of an authenticator app contains the secret and the email address', () => {
+  const [one, other] = [generateTotpSecret(), generateTotpSecret()];
+  const codes = [qrCode(one, 'ada@a.example'), qrCode(one, 'bob@a.example'), qrCode(other, 'ada@a.example')];
+  assert.equal(new Set(codes).size, 3);
 });
 
 for (const driver of drivers) {
@@ -378,9 +384,12 @@ for (const driver of drivers) {
       const shown = await browser.get(page);
       const next = secretIn(shown);
       const form = formsOf(shown).find(({ action }) => action === page);
-      const done = await browser.post(page, { ...form?.values, code: codeOf(next) });
+      await forgetStep(instance, person.id);
+      const code = codeOf(next);
+      const done = await browser.post(page, { ...form?.values, code });
       assert.equal(done.headers.get('location'), `${overview}?done=app-set-up`, problemOf(done));
       assert.deepEqual(await countsOf(person), [1, 0, 10]);
+      assert.equal((await post(person, { otp: code })).status, 401, 'the code of the setup has been used');
       await forgetStep(instance, person.id);
       assert.equal((await post(person, { otp: codeOf(secret) })).status, 401);
       assert.equal((await post(person, { otp: codeOf(next) })).status, 200);

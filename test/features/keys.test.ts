@@ -92,6 +92,7 @@ test('times of last use are stored when the service stops, and a failure to stor
     const app = fastify({ logger: { level: 'warn', stream: { write: (line) => void lines.push(line) } } });
     const stored: (readonly [id: string, value: number])[] = [];
     const uses = lastUsed<number>(app, async (batch) => {
+      uses.record('4', 4);
       if (failure !== undefined) throw failure;
       stored.push(...batch);
     });
@@ -103,7 +104,7 @@ test('times of last use are stored when the service stops, and a failure to stor
       uses.record(id, value);
     assert.deepEqual([uses.get('1'), uses.get('3')], [3, undefined]);
     await app.close();
-    assert.equal(uses.get('1'), undefined);
+    assert.deepEqual([uses.get('1'), uses.get('4')], [undefined, 4], 'a use while others are stored is kept');
     const expected = [
       ['1', 3],
       ['2', 2],
@@ -435,6 +436,9 @@ onBothDrivers('API keys', (instance, driver) => {
     ] as const)
       await make(days, 0, columns);
     const findings = await expiringKeys.run({ database: instance().database });
+    for (let count = 0; count < 20; count++) await make(1);
+    const limited = await expiringKeys.run({ database: instance().database });
+    assert.equal(limited.length, 20, 'at most twenty keys are listed');
     assert.deepEqual(
       findings
         .filter(({ location }) => location === `organization ${slug}`)
@@ -454,8 +458,14 @@ onBothDrivers('API keys', (instance, driver) => {
     const node = await secondNode(instance());
     const start = Date.now();
     const [[session = assert.fail()], [key = assert.fail()]] = [sessions, keys];
-    for (const call of [{ headers: session.byToken }, { key: key.key }])
-      assert.equal((await node.call('GET /api/v1/leads', call)).status, 200);
+    const [, { key: unused } = assert.fail()] = keys;
+    const wrong = keyOf(unused.slice(4, 14), random(43));
+    for (const [call, status] of [
+      [{ headers: session.byToken }, 200],
+      [{ key: key.key }, 200],
+      [{ key: wrong }, 401],
+    ] as const)
+      assert.equal((await node.call('GET /api/v1/leads', call)).status, status);
     await node.close();
     const tables = tablesOf(instance().database);
     const isSince = (time: Date | null) => time !== null && time.getTime() >= start;
@@ -517,12 +527,29 @@ onBothDrivers('API keys', (instance, driver) => {
     const [unused, other] = [await usedBy(ended, closed), await usedBy(ended, closed)];
     await remove(unused.id);
     assert.deepEqual([await unused.remaining(), await other.remaining()], [0, 4]);
-    for (const used of [
-      await usedBy([...ended, { expires_at: new Date(Date.now() + 60_000) }], closed),
-      await usedBy(ended, [...closed, {}]),
-    ]) {
+    const subscribed = await usedBy(ended, closed);
+    await tables
+      .insertInto('crm_event_subscriptions')
+      .values({
+        ...{ organization_id: organization.id, profile_id: subscribed.id, url: 'https://a.example/' },
+        ...{ actions: '', filter: '', state: 'off', failing_since: null, secret: '' },
+        ...{ previous_secret: '', epoch: '', transaction: '1', ledger_id: '0' },
+      })
+      .execute();
+    const { id: employed, remaining } = await usedBy(ended, closed);
+    await makePerson(instance(), [{ organization }]).then(({ id }) =>
+      tables.updateTable('crm_memberships').set({ profile_id: employed }).where('user_id', '=', id).execute(),
+    );
+    for (const [used, users] of [
+      [await usedBy([...ended, { expires_at: new Date(Date.now() + 60_000) }], closed), 'API keys'],
+      [await usedBy(ended, [...closed, {}]), 'invitations'],
+      [subscribed, 'event subscriptions'],
+      [{ id: employed, remaining }, 'members'],
+    ] as const) {
       const count = await used.remaining();
-      await assert.rejects(remove(used.id), /this profile is in use by/);
+      await assert.rejects(remove(used.id), {
+        message: `this profile is in use by ${users}. Change their profile first.`,
+      });
       assert.equal(await used.remaining(), count);
     }
   });

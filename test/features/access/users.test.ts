@@ -30,6 +30,7 @@ import {
   endAllSessions,
   endSession,
   endSessionsOfAllUsers,
+  memberPrincipal,
   membershipRows,
   startSession,
   storeSessionsUsed,
@@ -350,8 +351,11 @@ onBothDrivers('users with one email address', (instance, driver) => {
     assert.deepEqual([await mailed(), await mailed(), await mailed(), await mailed()], [1, 1, 1, 0]);
     await age(59);
     assert.equal(await mailed(), 0);
+    await makePerson(instance(), [{ organization: beta }], { email });
+    const [link, ...others] = await createMailedResets(tables, email);
+    assert.deepEqual([link?.organization, others], ['beta', []], 'another user has a limit of their own');
     await age(61);
-    assert.equal(await mailed(), 1);
+    assert.equal(await mailed(), 2);
   });
 
   test('reset links are deleted a day after they have expired', async () => {
@@ -447,6 +451,12 @@ onBothDrivers('users with one email address', (instance, driver) => {
     const found = async (...words: readonly string[]) =>
       (await listRows(tables, membershipRows, id, { words })).map(({ slug }) => slug);
     assert.deepEqual(await found(), [apple, banana, twin, twin2]);
+    for (const { id: organization } of organizations) {
+      const principal = await memberPrincipal(tables, { kind: 'user', actor: id, organization });
+      assert.equal(principal?.organization, organization);
+    }
+    const foreign = await memberPrincipal(tables, { kind: 'user', actor: id, organization: acme.id });
+    assert.equal(foreign, undefined);
     assert.deepEqual(await found('nan'), [banana]);
     assert.deepEqual(await found(String(twin2)), [twin2]);
   });

@@ -6,12 +6,20 @@ import { createHmac, createPublicKey, generateKeyPairSync, randomBytes } from 'n
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { decodeJwt, decodeProtectedHeader, EncryptJWT, type JWTHeaderParameters, SignJWT } from 'jose';
+import {
+  decodeJwt,
+  decodeProtectedHeader,
+  EncryptJWT,
+  type JWTHeaderParameters,
+  jwtDecrypt,
+  SignJWT,
+} from 'jose';
 import { readConfig } from '../../../app/config.ts';
 import { tablesOf } from '../../../engine/tables/handle.ts';
 import { tokens } from '../../../plugins/access/identity/tokens.ts';
 import { accessTokens } from '../../../plugins/access/oauth/access-tokens.ts';
 import { instanceSecrets } from '../../../plugins/access/secrets/instance-secrets.ts';
+import { generateCode } from '../../../plugins/access/secrets/secrets.ts';
 import { tickets } from '../../../plugins/access/secrets/signing.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import {
@@ -329,9 +337,17 @@ describe('access tokens of connected apps', () => {
     for (const name of ['organization', 'key', 'user'] as const)
       for (const value of ['x', '0', '9'.repeat(20)])
         assert.equal(await verify(issuer, await sign(issuer, { ...claims, [name]: value }, 60)), undefined);
+    const longest = { ...claims, client: 'https://app.example/'.padEnd(500, 'x') };
+    const longer = `https://${'x'.repeat(100)}.example`;
+    assert.deepEqual(await verify(longer, await sign(longer, longest, 60)), longest);
     const long = { ...claims, client: 'x'.repeat(2000) };
     assert.equal(await verify(issuer, await sign(issuer, long, 60)), undefined);
   });
+});
+
+test('codes that people copy contain no characters that look alike', () => {
+  for (let count = 0; count < 100; count++)
+    assert.match(generateCode(), /^[A-HJ-NP-Z2-9]{4}(?:-[A-HJ-NP-Z2-9]{4}){3}$/);
 });
 
 describe('tickets, which browsers keep between the steps of a login', () => {
@@ -357,6 +373,11 @@ describe('tickets, which browsers keep between the steps of a login', () => {
   test('expire', async () => {
     const { issue, open } = tickets<{ user: string }>(secretsOf(secret), 'a purpose', -1);
     assert.equal(await open(await issue({ user: 'Ada' })), undefined);
+    const [key = Buffer.alloc(0)] = secretsOf(secret).keys('ticket: a purpose');
+    const start = seconds();
+    const { payload } = await jwtDecrypt(await ticketsOf(secret).issue({ user: 'Ada' }), key);
+    const { exp = 0 } = payload;
+    assert.ok(exp >= start + 600 && exp <= seconds() + 600, 'after ten minutes');
   });
 
   test('are issued with the first secret, and open with each of them', async () => {

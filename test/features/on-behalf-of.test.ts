@@ -317,7 +317,15 @@ onBothDrivers(
       const { on_behalf_of, ...described } = json.key as Record<string, unknown>;
       assert.equal(described.id, Number(id));
       const { profile, ...person } = on_behalf_of as Record<string, unknown>;
-      assert.match(String(profile), /^profile-/);
+      const { name: profileOfMember } = await tablesOf(instance().database)
+        .selectFrom('crm_memberships as m')
+        .innerJoin('crm_profiles as p', 'p.id', 'm.profile_id')
+        .select('p.name')
+        .where('m.organization_id', '=', beta.id)
+        .where('m.user_id', '=', member.id)
+        .executeTakeFirstOrThrow();
+      assert.equal(profile, profileOfMember);
+      assert.notEqual(profile, described.profile);
       assert.deepEqual(person, {
         ...{ id: Number(member.id), email: member.email, name: 'Ada' },
         grants: { leads: ['list'] },

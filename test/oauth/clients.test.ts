@@ -52,7 +52,15 @@ describe('client ID metadata documents', () => {
     assert.equal(host.requests(missing), 2);
   });
 
-  const json = JSON.stringify({ client_name: 'x'.repeat(6000) });
+  /** Sends the valid document of the requested client, with this status and these headers. */
+  const valid =
+    (status: number, headers: Readonly<Record<string, string>> = {}, more: Metadata = {}) =>
+    (response: ServerResponse) => {
+      const { req: request } = response;
+      const client_id = `http://${request.headers.host}${request.url}`;
+      response.writeHead(status, { 'content-type': 'application/json', ...headers });
+      response.end(JSON.stringify({ client_id, redirect_uris: [callback], ...more }));
+    };
   for (const [name, document] of [
     ['of another client', { client_id: 'https://other.example/client.json' }],
     ['without redirect URIs', { redirect_uris: [] }],
@@ -63,11 +71,12 @@ describe('client ID metadata documents', () => {
     ['of a confidential client', { token_endpoint_auth_method: 'client_secret_basic' }],
     ['that are not JSON', (response) => sendJson(response, '{')],
     ['that are a list', (response) => sendJson(response, '[]')],
-    ['that are larger than 5 KB', (response) => sendJson(response, json)],
+    ['that are larger than 5 KB', valid(200, {}, { filler: 'x'.repeat(5 * 1024) })],
     ['that are endless', endless],
-    ['of another type', (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('{}')],
-    ['that are missing', (response) => response.writeHead(404).end()],
-    ['that redirect', (response) => response.writeHead(302, { location: '/valid.json' }).end()],
+    ['of another type', valid(200, { 'content-type': 'text/html' })],
+    ['that are missing', valid(404)],
+    ['of a server that fails', valid(500)],
+    ['that redirect', valid(302, { location: '/valid.json' })],
     ['that switch protocols', (response) => response.writeHead(101, { upgrade: 'x' }).end()],
   ] satisfies readonly (readonly [string, Metadata | ((response: ServerResponse) => void)])[]) {
     test(`${name} are rejected`, async () => {
@@ -97,13 +106,32 @@ describe('client ID metadata documents', () => {
       assert.throws(() => clientOf('x', { redirect_uris }), { name: 'UserError' });
   });
 
-  test('can have a more specific type of JSON', async () => {
-    const id = host.serve('/specific.json', (response) =>
-      response
-        .writeHead(200, { 'content-type': 'application/vnd.client+json; charset=utf-8' })
-        .end(JSON.stringify({ client_id: id, redirect_uris: [callback] })),
-    );
-    assert.deepEqual((await find(id)).redirectUris, [callback]);
+  test('can have a more specific type of JSON, and up to 5 KB', async () => {
+    for (const document of [
+      valid(200, { 'content-type': 'application/vnd.client+json; charset=utf-8' }),
+      valid(200, {}, { filler: 'x'.repeat(4900) }),
+    ])
+      assert.deepEqual((await find(host.serve('/specific.json', document))).redirectUris, [callback]);
+  });
+
+  test('have a URL of up to 500 characters', async () => {
+    const start = host.serve('/').length;
+    for (const [length, isValid] of [
+      [500, true],
+      [501, false],
+    ] as const) {
+      const id = host.serve(`/${'x'.repeat(length - start)}`);
+      assert.equal(id.length, length);
+      if (isValid) assert.equal((await find(id)).id, id);
+      else await assert.rejects(find(id), { message: /must be the URL of a client ID metadata document/ });
+    }
+  });
+
+  test('are downloaded from the IP address to which their host name was resolved', async () => {
+    const id = `http://app.example:${host.port}/named.json`;
+    host.serve('/named.json', { client_id: id });
+    const documents = clientDocuments(policy, async () => [{ address: '127.0.0.1', family: 4 }]);
+    assert.equal((await documents.find(id)).host, 'app.example');
   });
 
   test('can have redirect URIs with a private-use scheme that belongs to their host', () => {
@@ -245,7 +273,7 @@ for (const driver of drivers) {
         response_types: ['code'],
         token_endpoint_auth_method: 'none',
       });
-      assert.equal(typeof client_id_issued_at, 'number');
+      assert.ok(Math.abs(Number(client_id_issued_at) - Date.now() / 1000) < 3600, 'in seconds');
       const { answer: page } = await openConsent(instance, browser, String(client_id));
       assert.match(readable(page.text), /Connect 127\.0\.0\.1/);
       const { access: key } = await connect(instance, browser, String(client_id));
@@ -293,6 +321,7 @@ for (const driver of drivers) {
       const redirect_uri = 'http://[::1]:7/callback';
       const id = host.serve('/ipv6.json', { redirect_uris: ['http://[::1]/callback'] });
       const { answer } = await openConsent(instance, browser, id, { changes: { redirect_uri } });
+      assert.match(readable(answer.text), /You return to \[::1\]:7 afterwards/);
       const policy = answer.headers.get('content-security-policy') ?? '';
       assert.match(policy, /form-action 'self' http:(;|$)/);
       const location = (await decide(browser, answer)).headers.get('location') ?? '';
@@ -414,6 +443,17 @@ for (const driver of drivers) {
         headers: { 'x-forwarded-for': '203.0.113.9', forwarded: 'for=203.0.113.9' },
       });
       assert.equal(spoofed.status, 429, 'a caller cannot claim to be in another network');
+    });
+
+    test('the issuer follows public_url', async () => {
+      const issuer = async () =>
+        (await instance.call('GET /.well-known/oauth-authorization-server')).json.issuer;
+      for (const public_url of ['https://one.example', 'https://two.example']) {
+        settings.write({ mcp: { registration: true }, public_url });
+        await until(async () => (await issuer()) === public_url, 'the URL is in force');
+      }
+      settings.write({ mcp: { registration: true } });
+      await until(async () => (await issuer()) === instance.url, 'no URL is set');
     });
 
     test('without the setting, clients cannot register, and registered clients cannot be used', async () => {

@@ -187,6 +187,17 @@ for (const driver of drivers) {
         const { exchange, code } = await consent(instance, browser, client, { expires: String(days) });
         const [, key = ''] = code.split('.');
         assert.equal(Math.round((await hoursOf(key)) * 60), 1, 'in minutes, until the code is exchanged');
+        const { created_at, code_expires_at } = await tables
+          .selectFrom('crm_connected_apps')
+          .select(['created_at', 'code_expires_at'])
+          .where('organization_id', '=', acme.id)
+          .where('key_id', '=', key)
+          .executeTakeFirstOrThrow();
+        assert.equal(
+          Math.round((code_expires_at.getTime() - created_at.getTime()) / 60_000),
+          1,
+          'in minutes',
+        );
         tokensIn(await post(instance, '/oauth/token', exchange));
         keys.push(key);
       }
@@ -251,13 +262,17 @@ for (const driver of drivers) {
       const browser = await signIn(instance, administratorOf(acme));
       const redirect_uri = 'https://app.example/callback?tenant=1';
       const id = host.serve('/tenant.json', { redirect_uris: [redirect_uri] });
-      const changes = { redirect_uri, state: undefined };
-      const { answer } = await openConsent(instance, browser, id, { changes });
-      const denied = await decide(browser, answer, { step: 'deny' });
-      assert.equal(
-        denied.headers.get('location'),
-        `${redirect_uri}&error=access_denied&iss=${encodeURIComponent(instance.url)}`,
-      );
+      for (const [state, added] of [
+        [undefined, ''],
+        ['', '&state='],
+      ] as const) {
+        const { answer } = await openConsent(instance, browser, id, { changes: { redirect_uri, state } });
+        const denied = await decide(browser, answer, { step: 'deny' });
+        assert.equal(
+          denied.headers.get('location'),
+          `${redirect_uri}&error=access_denied${added}&iss=${encodeURIComponent(instance.url)}`,
+        );
+      }
     });
 
     test('a member of several organizations chooses one', async () => {

@@ -90,9 +90,12 @@ for (const driver of drivers) {
         });
       }
 
-      test("rejects another client's code", async () => {
-        const { exchange } = await consent(instance, admin(), client);
+      test("rejects another client's code, and another code for the same consent", async () => {
+        const { exchange, code } = await consent(instance, admin(), client);
         assertRejected(await post(instance, '/oauth/token', { ...exchange, client_id: otherClient }));
+        const forged = code.replace(/[^.]+$/, pkce().verifier);
+        assertRejected(await post(instance, '/oauth/token', { ...exchange, code: forged }));
+        tokensIn(await post(instance, '/oauth/token', exchange));
       });
 
       test('rejects repeated parameters and other content types', async () => {
@@ -218,6 +221,7 @@ for (const driver of drivers) {
         ['a challenge in base64', { code_challenge: `${'x'.repeat(42)}+` }, 'invalid_request'],
         ['the implicit flow', { response_type: 'token' }, 'unsupported_response_type'],
         ['a fragment response', { response_mode: 'fragment' }, 'invalid_request'],
+        ['a form response', { response_mode: 'form_post' }, 'invalid_request'],
         ['another resource', { resource: 'https://other.example/mcp' }, 'invalid_target'],
         ['a resource below', { resource: 'http://127.0.0.1/mcp' }, 'invalid_target'],
       ] satisfies readonly (readonly [string, Changes, string])[]) {
@@ -251,6 +255,7 @@ for (const driver of drivers) {
         ...['data:text/html,evil', 'http://127.0.0.1.evil.example:7/native', 'http://127.0.0.2:7/native'],
         ...['http://user@127.0.0.1:7/native', 'http://127.0.0.1:7/native/', 'http://localhost:7/native', ''],
         ...['http://127.0.0.1:7@evil.example/native', 'http://0x7f000001:7/native'],
+        'http://127.0.0.1:99999/native',
       ];
       for (const redirect_uri of [...tricks, undefined]) {
         test(`the redirect URI ${JSON.stringify(redirect_uri)} is an error page, not a redirect`, async () => {

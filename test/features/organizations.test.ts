@@ -280,6 +280,7 @@ onBothDrivers(
       ] as const) {
         const { json, text } = await run(...create, '--access', access);
         const key = String(json.key);
+        assert.equal(json.access, access === 'write' ? undefined : access);
         const body = { last_name: 'Ames' };
         assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
         assert.equal((await instance().call('POST /api/v1/leads', { key, body })).status, status);
@@ -310,11 +311,12 @@ onBothDrivers(
     test('rotates a key, with or without an overlap during which the old key works', async () => {
       const original = await run('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', 'old');
       const next = await run('key', 'rotate', String(original.json.id), '--org', 'acme');
-      assert.equal(next.json.name, 'old');
+      assert.deepEqual([next.json.name, next.json.replaces], ['old', original.json.id]);
       for (const { json } of [original, next]) {
         assert.equal((await instance().call('GET /auth/me', { key: String(json.key) })).status, 200);
       }
-      await run('key', 'rotate', String(next.json.id), '--org', 'acme', '--overlap', '0');
+      const last = await run('key', 'rotate', String(next.json.id), '--org', 'acme', '--overlap', '0');
+      assert.match(last.text, new RegExp(`replaces key ${next.json.id}, which expires now\\. `));
       await assert.rejects(
         run('key', 'rotate', String(next.json.id), '--org', 'acme'),
         /this key does not exist or is not live/,

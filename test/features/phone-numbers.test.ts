@@ -6,7 +6,7 @@ import { administratorOf, problemOf, signIn } from '../support/forms.ts';
 import { type Call, type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { entries, newSecret, organization as shopSlug, variables } from '../support/payments.ts';
-import { fresh, makePerson } from '../support/people.ts';
+import { fresh, logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -69,6 +69,16 @@ onBothDrivers(
           );
       await setCountry(german, 'de');
       await setCountry(american, 'US');
+    });
+
+    test('a user finds the same notations as a key', async () => {
+      const { byToken: headers } = await logIn(instance(), administratorOf(german));
+      const query = phone('0171 1234567');
+      const { json } = await instance().call(`GET /api/v1/shops?${query}`, { headers });
+      assert.deepEqual(
+        (json.data as { name: string }[]).map(({ name }) => name).toSorted(),
+        await namesWith(query, german),
+      );
     });
 
     for (const notation of notations)

@@ -226,6 +226,10 @@ onBothDrivers('activity', (instance) => {
         await both(() => instance().call('POST /auth/logout-everywhere', { headers: last.byCookie })),
         [`user ${ann.id}: logout everywhere session null`],
       );
+      const browser = await signIn(instance(), ann);
+      assert.deepEqual(await both(() => browser.submit('/setup/me', '/setup/me/name', { name: 'Ann' })), [
+        `user ${ann.id}: change name session null`,
+      ]);
       const wrong = { email: ann.email, password: 'wrong' };
       const failed = await added(() => instance().call('POST /auth/login', { body: wrong }), beta);
       assert.deepEqual(failed, [], 'a wrong password is not a login');

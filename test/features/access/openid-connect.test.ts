@@ -124,14 +124,19 @@ describe('OpenID Connect logins', () => {
     const unverified = await makePerson(instance, [{ organization: acme }], { email });
     const beta = await instance.organization(fresh('org'));
     const password = 'the password of the verified account';
-    await makePerson(instance, [{ organization: beta }], { email, password, verified: true });
+    const { id } = await makePerson(instance, [{ organization: beta }], { email, password, verified: true });
     idp.comes(fresh('subject'), { email, email_verified: true });
     const { status, browser } = await arrive();
     assert.equal(status, 303);
     assert.equal((await browser.get('/setup')).headers.get('location'), `/setup/o/${beta.slug}`);
     assert.ok(await logIn(instance, unverified), 'the unverified account is unchanged');
-    const entries = (await activityOf(instance, beta.id)).map(({ did }) => did.replace(/\d+$/, 'n'));
-    assert.deepEqual(entries.slice(-2), ['link provider session null', 'login session n']);
+    const entries = (await activityOf(instance, beta.id)).map(
+      ({ actor, did }) => `${actor}: ${did.replace(/\d+$/, 'n')}`,
+    );
+    assert.deepEqual(entries.slice(-2), [
+      `user ${id}: link provider session null`,
+      `user ${id}: login session n`,
+    ]);
   });
 
   test('finds the account that is linked to the subject of this provider, not of another one', async () => {

@@ -300,6 +300,7 @@ onBothDrivers('organizations', (instance) => {
       ['cross-site with our Origin', () => ({ 'sec-fetch-site': 'cross-site', origin: here() }), false],
       ['neither header', () => ({}), false],
       ['our Origin', () => ({ origin: here() }), true],
+      ['our Origin at a proxy with TLS', () => ({ origin: here().replace('http:', 'https:') }), true],
       ['Origin: null', () => ({ origin: 'null' }), false],
       ['Origin: empty', () => ({ origin: '' }), false],
       ['another Origin', () => ({ origin: 'https://elsewhere.example' }), false],

@@ -233,6 +233,30 @@ describe('loading fails with one line and a location for', () => {
   }
 });
 
+test('every part of a module without its required keys is reported', () => {
+  const parts = {
+    ...{ name: 'acme', variables: { source: {} }, needs: [{}], checks: [{}], responses: {} },
+    ...{ actions: { leads: { night: {} } }, channels: { pager: { reply: {}, simulation: {} } } },
+  };
+  const required = {
+    'variables.source': ['name', 'read', 'expected'],
+    'needs[0]': ['resource'],
+    'checks[0]': ['name', 'needs', 'run'],
+    responses: ['headers', 'errors', 'isEnabled'],
+    'actions.leads.night': ['description', 'run'],
+    'channels.pager.reply': ['type', 'body'],
+    'channels.pager.simulation': ['contentType', 'eventId', 'body', 'sign'],
+    'channels.pager': [
+      ...['label', 'secretLabel', 'secretHelp', 'accepts', 'bodyLimit'],
+      ...['verify', 'events', 'process'],
+    ],
+  };
+  assert.deepEqual(
+    moduleIssues(parts),
+    Object.entries(required).flatMap(([path, keys]) => keys.map((key) => `${path}.${key}: is missing`)),
+  );
+});
+
 test('names and limits of modules are valid up to their bounds', () => {
   const action = { description: 'D.', run: () => {} };
   const own = {

@@ -9,7 +9,7 @@ import { decide } from '../../plugins/access/profiles/decision.ts';
 import { type Grant, storedGrant } from '../../plugins/access/profiles/grants.ts';
 import { findLostGrants } from '../../plugins/access/profiles/lost-grants.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
-import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
+import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { deals } from '../support/guarded.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
@@ -107,6 +107,9 @@ describe('the page of a profile', () => {
       const valuesOf = (kept: typeof boxes) => kept.map(({ value }) => value);
       assert.deepEqual(valuesOf(boxes.filter((box) => box.checked)), checked);
       assert.deepEqual(valuesOf(boxes.filter((box) => box.fixed)), fixed);
+      const { text } = await admin.get(page);
+      const implied = /<input type="checkbox" name="grant"[^>]* aria-label="[^"]*, granted on everything"/g;
+      assert.equal(text.match(implied)?.length ?? 0, fixed.length);
       const grant = valuesOf(boxes.filter((box) => box.checked && !box.fixed));
       const saved = await admin.submit(page, `${profiles}/change`, { id, grant });
       assert.equal(saved.status, 303);
@@ -135,6 +138,17 @@ describe('the page of a profile', () => {
       'the form keeps the selection',
     );
     assert.match(readable(answer.text), /deals does not define a scope "owm"\. Did you mean "own"\?/);
+    assert.deepEqual(await storedGrants(id), ['deals:read']);
+  });
+
+  test('stores at most 1,000 selected grants', async () => {
+    const { id, page } = await profileWith();
+    const change = (count: number) =>
+      admin.submit(page, `${profiles}/change`, { id, grant: Array<string>(count).fill('deals:read') });
+    const rejected = await change(1001);
+    assert.deepEqual([rejected.status, problemOf(rejected)], [400, 'too many grants']);
+    assert.deepEqual(await storedGrants(id), []);
+    assert.equal((await change(1000)).status, 303);
     assert.deepEqual(await storedGrants(id), ['deals:read']);
   });
 
@@ -287,7 +301,7 @@ describe('an administrator whose profile has few grants', () => {
       all: await profileOf('all', [{ object: 'deals', actions: ['read'] }]),
     };
   }
-  const problem = /you cannot grant more than your own profile grants: deals:read\b/i;
+  const problem = /you cannot grant more than your own profile grants: (?:deals:read|members:list)\b/i;
 
   test('cannot create or rotate keys, invite members or change profiles with other grants', async () => {
     const { organization, setup, browser, own, all } = await limited();
@@ -311,6 +325,12 @@ describe('an administrator whose profile has few grants', () => {
         `${setup}/profiles/change?id=${own}`,
         `${setup}/profiles/change`,
         { id: own, grant: ['deals:read'] },
+        400,
+      ],
+      [
+        `${setup}/profiles/change?id=${own}`,
+        `${setup}/profiles/change`,
+        { id: own, grant: ['members:list'] },
         400,
       ],
       [

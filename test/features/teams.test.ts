@@ -490,6 +490,8 @@ onBothDrivers(
       assert.match(await submit('delete', { id }, `?id=${id}`), /Field deleted\./);
       const former = readable((await admin.get(`${base}?show=team-members&team=${id}`)).text);
       assert.match(former, /Remove the filter deleted team/);
+      const outOfRange = await admin.get(`${base}?show=team-members&team=${'9'.repeat(20)}`);
+      assert.equal(outOfRange.status, 200);
       const activity = readable((await admin.get('/setup/o/acme/activity')).text);
       assert.match(activity, /Team \d+ deleted/);
       assert.match(activity, /Member removed from team \d+/);

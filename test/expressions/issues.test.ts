@@ -183,6 +183,7 @@ const cases: readonly (readonly [source: string, ...issues: Issue[]])[] = [
   ['title in ["(", "x"', [9, '"[" is never closed. Add "]".']],
   ['score == 1)', [10, 'unexpected ")"']],
   ['score == 1; active', [10, 'unexpected ";"']],
+  ['score == 1; active and active', [10, 'unexpected ";"']],
   // Limits.
   [`active || ${'x'.repeat(1000)}`, [1000, 'an expression can have at most 1000 characters']],
   [
@@ -305,6 +306,7 @@ describe('an expression', () => {
       ['(active ==  (due_on + duration("24h") == null)) && seen_at != null', 'due_on', 'seen_at'],
       ['doubled == null && title == "x"', 'score'],
       ['round(amount, 1) > 1 && seen_at < now', ...[]],
+      ['active in [score == 1, title != null]', 'title'],
     ] as const)
       assert.deepEqual([...nullTestedFields(compiled(source))].sort(), names, source);
   });

@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib';
 import type { ModuleCode } from '../../engine/records/index.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
+import { limitedKey, limitedPerson } from '../support/limited.ts';
 import { logged } from '../support/logged.ts';
 import { dump, logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
@@ -320,6 +321,17 @@ onBothDrivers(
         assert.equal((await archive(...actions)).status, 200);
         assert.equal((await get(id)).code, `archived-${id}`);
         await succeed(`PATCH tasks/${id}`, { code: null });
+      }
+      // A key on behalf of a member needs the member's grant, too.
+      const everything = await limitedKey(instance(), acme, ['tasks:*']);
+      for (const [grants, status] of [
+        [['tasks:read', 'tasks:update'], 403],
+        [['tasks:read', 'tasks:archive'], 200],
+      ] as const) {
+        const { id: onBehalfOf } = await limitedPerson(instance(), acme, grants);
+        const { key } = await acme.makeKey({ profile: everything.profile, onBehalfOf });
+        const answer = await send(`POST tasks/${id}/actions/archive`, undefined, key);
+        assert.equal(answer.status, status, answer.text);
       }
       const key = await acme.keyWith([{ object: 'tasks', actions: ['read', 'archive'] }]);
       const { resources } = (await instance().call('GET /auth/permissions', { key })).json as {

@@ -1,10 +1,13 @@
 // Hooks after commits: called for every change, at least once and in order, also if they fail at first.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, test } from 'node:test';
+import fastify from 'fastify';
 import { sql } from 'kysely';
+import { backgroundWork } from '../../engine/modules/index.ts';
 import type { CommittedChange, ModuleCode } from '../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { hookCheck } from '../../plugins/hooks/check.ts';
+import { hooksModule } from '../../plugins/hooks/index.ts';
 import { commitRunner } from '../../plugins/hooks/run.ts';
 import { hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -133,6 +136,49 @@ onBothDrivers(
       });
       await until(() => changesOf(json.id).length === 1, 'the hook');
       assert.equal(changesOf(json.id)[0]?.organization, BigInt(other.id));
+    });
+
+    test('that changes cannot be read is logged once until it is possible again', async () => {
+      const { database, resources } = instance();
+      const lines: { readonly msg: string }[] = [];
+      const write = (line: string) => lines.push(JSON.parse(line) as (typeof lines)[number]);
+      let isFailing = false;
+      const schedule: typeof database.schedule = async (...given) => {
+        if (isFailing) throw new Error('no connection');
+        return database.schedule(...given);
+      };
+      // Handles are shared by databases with the same object.
+      const copy = { ...database, orm: Object.create(database.orm) as typeof database.orm, schedule };
+      const app = fastify({ logger: { level: 'warn', base: {}, stream: { write } } });
+      const background = backgroundWork();
+      let runs = 0;
+      const every: typeof background.every = (owner, name, intervalMs, work) =>
+        background.every(owner, name, intervalMs, async () => {
+          await work();
+          runs++;
+        });
+      app.decorate('background', { ...background, every });
+      // The functions of the instance stay as they are.
+      const copies = resources.map((resource) => {
+        const { hooks } = resource.context;
+        return { ...resource, context: { ...resource.context, ...(hooks && { hooks: { ...hooks } }) } };
+      });
+      await hooksModule.register?.(app, { database: copy, resources: copies });
+      await app.ready();
+      for (const value of [true, false, true]) {
+        [isFailing, runs] = [value, 0];
+        await until(() => {
+          background.run('hooks after commits');
+          return runs >= 2;
+        }, 'two runs');
+      }
+      isFailing = false;
+      await app.close();
+      const message = 'failed to read changes for hooks; will retry';
+      assert.deepEqual(
+        lines.map(({ msg }) => msg),
+        [message, message],
+      );
     });
 
     describe('of several processes', () => {

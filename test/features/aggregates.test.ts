@@ -21,7 +21,7 @@ fields:
   size: { type: integer, nullable: true }
   big: { type: int64, nullable: true }
   budget: { type: money, currency: EUR, nullable: true }
-  price: { type: money, currency: any, nullable: true }
+  price: { type: money, currency: any, nullable: true, renamed_from: cost, alias: true, deprecated: 2026-01-01, sunset: 2027-01-01 }
   region: { type: string, group: finance }
   margin: { type: number, nullable: true, group: finance }
   urgent: { type: boolean }
@@ -252,6 +252,11 @@ onBothDrivers(
       );
       assert.equal(await groups('group_by=stage&having[count()][gt]=1'), '{"stage":"New","count()":2}');
       assert.equal(
+        await groups('group_by=stage&having[max(amount)][gt]=0.5'),
+        '{"stage":"Lost","count()":1}',
+        'another measure, compared in the same way',
+      );
+      assert.equal(
         await groups('group_by=stage&having[count()][gt]=1&having[count()][lt]='),
         '{"stage":"New","count()":2}',
         'an empty value is not a condition',
@@ -266,7 +271,7 @@ onBothDrivers(
       );
       assert.equal(
         await groups(
-          'group_by=stage&having[sum(amount)][gte]=0.3&having[max(amount)][lt]=1&measure=avg(amount)',
+          'group_by=stage&having[sum(amount)][gte]=0.1&having[max(amount)][lt]=1&measure=avg(amount)',
         ),
         '{"stage":"New","avg(amount)":0.15}',
       );
@@ -344,6 +349,10 @@ onBothDrivers(
       assert.equal(
         await groups('group_by=phase&measure=sum(value)&phase=New&having[sum(value)][gt]=0'),
         '{"phase":"New","sum(value)":0.3}',
+      );
+      assert.equal(
+        await groups('measure=sum(cost)&having[sum(cost)][gt]=2'),
+        '{"cost.currency":"EUR","sum(cost)":{"amount":4.75,"currency":"EUR"}}',
       );
     });
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { confirmation } from '../../engine/records/bulk.ts';
-import { commandCaller, runOperation } from '../../engine/records/index.ts';
+import { commandCaller, compileGrants, runOperation } from '../../engine/records/index.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey } from '../support/limited.ts';
 import { logIn, makePerson } from '../support/people.ts';
@@ -150,7 +150,12 @@ onBothDrivers(
     test('filters by search, operators and custom fields', async () => {
       const { area, ids } = await chores({ name: 'needle', score: 5 }, { name: 'hay', score: 9 });
       await instance().call(`PATCH ${path}/${ids[1]}`, { key: acme.key, body: { custom: { color: area } } });
-      for (const query of [`q=needle&area=${area}`, `area=${area}&score[lt]=6`, `custom.color=${area}`])
+      for (const query of [
+        'q=needle',
+        `q=needle&area=${area}`,
+        `area=${area}&score[lt]=6`,
+        `custom.color=${area}`,
+      ])
         assert.equal((await send(`PATCH ${path}?${query}`, {})).json.count, 1, query);
       assert.equal((await send(`DELETE ${path}?area=${area}&score[gte]=99`)).json.count, 0);
       assert.deepEqual((await run(`DELETE ${path}?area=${area}&score[gte]=99`, undefined, 0)).json, {
@@ -277,6 +282,42 @@ onBothDrivers(
       // It reveals the count and the time, which the caller knows.
       assert.equal((JSON.parse(Buffer.from(text ?? '', 'base64url').toString()) as unknown[]).length, 2);
       assert.equal((await send(request, body)).status, 200);
+    });
+
+    test('a confirmation names everything that could make the request another one', async () => {
+      const requestOf = async (
+        operation: 'bulkPatch' | 'bulkRemove',
+        { resource = 'chores', organization = acme.id, kind = 'key', query = {}, body = {}, grants = '*:*' },
+      ) => {
+        const { viewFor } = instance().resources.find(({ name }) => name === resource) ?? assert.fail();
+        const [object = '', action = ''] = grants.split(/:(.*)/);
+        const compiled = compileGrants([{ object, action }]);
+        const principal = {
+          ...{
+            kind: kind as 'key' | 'user',
+            actor: '7',
+            name: null,
+            organization,
+            user: null,
+            grants: compiled,
+          },
+        };
+        const input = { caller: { principal, requestId: 'r' }, query: { name: 'x', ...query }, body };
+        return (await viewFor(compiled).operations[operation].plan(input)).request;
+      };
+      const requests = await Promise.all([
+        requestOf('bulkRemove', {}),
+        requestOf('bulkPatch', {}),
+        requestOf('bulkPatch', { body: { name: 'y' } }),
+        requestOf('bulkPatch', { query: { name: 'z' } }),
+        requestOf('bulkPatch', { kind: 'user' }),
+        requestOf('bulkPatch', { organization: other.id }),
+        requestOf('bulkPatch', { resource: 'nodes' }),
+        requestOf('bulkPatch', { grants: 'chores:*:small' }),
+        requestOf('bulkPatch', { grants: 'chores:*:home' }),
+      ]);
+      assert.equal(new Set(requests).size, requests.length, requests.join('\n'));
+      assert.equal(await requestOf('bulkPatch', { grants: 'chores:*:small' }), requests[7]);
     });
 
     test('a confirmation expires after five minutes', async () => {

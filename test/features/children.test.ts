@@ -403,7 +403,7 @@ onBothDrivers(
     });
 
     test('a replay for a limited caller reads the children with the current rights', async () => {
-      const grants = ['quotes:*', 'quote_lines:create', 'quote_lines:list:small', 'quote_lines:read:small'];
+      const grants = ['quotes:*', 'quote_lines:create', 'quote_lines:list:small', 'quote_lines:read'];
       const limited = await limitedKey(instance(), acme, grants);
       const options = { key: limited.key, headers: { 'idempotency-key': 'children-limited' } };
       const body = { title: 'A', lines: [{ name: 'a' }, { name: 'b', position: 100 }] };
@@ -659,6 +659,15 @@ onBothDrivers(
       const [id] = idsIn(created);
       const [line] = listIn(await succeed(`PATCH quotes/${created.id}`, { lines: [{ id, name: 'b' }] })).data;
       assert.deepEqual([line?.name, line?.owner_id], ['b', null]);
+      // Null removes an owner.
+      for (const [values, owner] of [
+        [{ owner_id: Number(acme.user) }, Number(acme.user)],
+        [{}, Number(acme.user)],
+        [{ owner_id: null }, null],
+      ] as const) {
+        const changed = await succeed(`PATCH quotes/${created.id}`, { lines: [{ id, ...values }] });
+        assert.equal(listIn(changed).data[0]?.owner_id, owner, JSON.stringify(values));
+      }
     });
 
     test('a list of references that the body does not contain is kept, and an empty one is cleared', async () => {
@@ -710,16 +719,21 @@ onBothDrivers(
       const read = listIn(await get(Number(created.id)));
       assert.deepEqual([read.data.length, read.has_more], [20, true]);
       const path = `quotes/${created.id}`;
-      await run(
-        `insert into quote_lines (organization_id, quote_id, name, position, created_at, updated_at) values (${acme.id}, ${created.id}, 'more', 5000, now(), now())`,
-      );
+      const add = async () => {
+        const text = `insert into quote_lines (organization_id, quote_id, name, position, created_at, updated_at)
+          values (${acme.id}, ${created.id}, 'more', 5000, now(), now()) returning id::text`;
+        return Number((await run(text))[0]?.[0]);
+      };
+      await add();
       const message =
         'lines does not contain more than 1000 of the existing records, which would be deleted. Delete them in batches first.';
       await assertRejected(invalid(['lines', message]), `PATCH ${path}`, { lines: [] });
       const kept = listIn(created)
         .data.slice(0, 1)
         .map(({ id, name }) => ({ id, name }));
-      assert.deepEqual(namesIn(await succeed(`PATCH ${path}`, { lines: kept })), ['n0']);
+      // The first and the last of 1,002 lines are kept.
+      kept.push({ id: await add(), name: 'last' });
+      assert.deepEqual(namesIn(await succeed(`PATCH ${path}`, { lines: kept })), ['n0', 'last']);
     });
 
     test('a body that can contain children can be as large as a batch', async () => {

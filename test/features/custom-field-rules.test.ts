@@ -517,6 +517,10 @@ onBothDrivers(
         assert.equal(answers[0], answers[1], request);
         assert.match(String(answers[0]), /^4/, request);
       }
+      // A caller who can read fewer groups sees fewer fields.
+      const fewer = await limitedKey(instance(), beta, ['shops:*']);
+      await succeeds('GET /shops?custom.stars=5', { key });
+      await fails(400, 'GET /shops?custom.stars=5', { key: fewer.key });
       const listed = (await succeeds('GET /fields/shops', { key })).data as Json[];
       assert.deepEqual(
         listed.map(({ name }) => name),
@@ -547,10 +551,26 @@ onBothDrivers(
       await succeeds(`PATCH /shops/${id}`, { key, body: { custom: { stars: 9 } } });
       await succeeds(`PATCH /shops/${id}`, { key, body: { custom: null } });
       assert.deepEqual(await custom(`GET /shops/${id}`, undefined, beta.key), { cost: 1, stars: 2 });
-      const strict = await call(`PATCH /shops/${id}`, {
-        ...{ key, body: { custom: { stars: 9 } }, headers: { prefer: 'handling=strict' } },
-      });
-      assert.deepEqual([strict.status, strict.json.error], [400, 'custom.stars is read-only'], strict.text);
+      await succeeds(`PATCH /shops/${id}`, { key, body: { custom: { stars: 'not even a number' } } });
+      assert.deepEqual(await custom(`GET /shops/${id}`, undefined, beta.key), { cost: 1, stars: 2 });
+      const stars = { custom: { stars: 9 } };
+      for (const [request, body, location] of [
+        [`PATCH /shops/${id}`, stars],
+        [`PUT /shops/${id}`, { name: 'G2', ...stars }],
+        ['POST /shops', { name: 'Strict', ...stars }],
+        ['POST /shops/batch', { records: [{ name: 'Strict', ...stars }] }, 'records[0]'],
+        ['PATCH /shops/batch', { records: [{ id, ...stars }] }, 'records[0]'],
+      ] as const) {
+        const strict = await call(request, { key, body, headers: { prefer: 'handling=strict' } });
+        const prefix = location === undefined ? '' : `${location}.`;
+        const fields = (strict.json.fields as Json[]).map((issue) => issue.field);
+        assert.deepEqual(
+          [strict.status, fields],
+          [400, [`${prefix}custom.stars`]],
+          `${request}: ${strict.text}`,
+        );
+        assert.match(strict.text, /custom\.stars is read-only/, request);
+      }
       assert.deepEqual(await custom('POST /shops', { name: 'G3' }, key), {});
       const { data } = await succeeds('GET /shops?name=G3', { key: beta.key });
       const [created] = data as { custom: Json }[];

@@ -443,7 +443,8 @@ onBothDrivers(
         return isGranted;
       }, 'a change to an account');
       assert.equal((JSON.parse((await change).data ?? '') as Change).resource, 'accounts');
-      await changeProfile(tables, actor, acme.id, profile, [grant('accounts')]);
+      // The stream also ends if the caller loses what it could not list when the stream started.
+      await changeProfile(tables, actor, acme.id, profile, [grant('leads')]);
       let isOver = false;
       const rest = restOf(stream).finally(() => {
         isOver = true;
@@ -526,16 +527,19 @@ onBothDrivers(
     describe('a transaction for which the feed waits too long is logged', () => {
       /**
        * Checks the feed several times, and returns the logged lines.
-       * @param isFailing returns whether a check, starting with 1, fails
+       * @param isFailing called before each check, starting with 1; returns whether it fails
        */
-      const linesOf = async (checks: number, isFailing: (check: number) => boolean = () => false) => {
+      const linesOf = async (
+        checks: number,
+        isFailing: (check: number) => boolean | Promise<boolean> = () => false,
+      ) => {
         const lines: { readonly msg: string; readonly pid?: unknown; readonly code?: unknown }[] = [];
         const write = (line: string) => lines.push(JSON.parse(line) as (typeof lines)[number]);
         const { database } = instance();
         let count = 0;
         const run: typeof database.run = async (...given) => {
           if (given[0].name !== 'ledger_lag') return database.run(...given);
-          if (isFailing(count + 1)) {
+          if (await isFailing(count + 1)) {
             count++;
             throw Object.assign(new Error('a secret of the driver'), { code: '57P01' });
           }
@@ -569,6 +573,44 @@ onBothDrivers(
           await until(async () => (await findFeedBlocker(database)).pid === pid, 'it to be the oldest');
           assert.deepEqual(await logged(3), [pid]);
         });
+      });
+
+      whereSeveralConnect('and so is the next one that the feed waits for', async () => {
+        const { database } = instance();
+        const idOfProcess = async (tables: Parameters<Parameters<typeof transaction>[1]>[0]) => {
+          const { rows } = await sql<{
+            pid: string;
+          }>`select pg_backend_pid()::text as pid, pg_current_xact_id()`.execute(tables);
+          return rows[0]?.pid ?? assert.fail();
+        };
+        const isOldest = (pid: string) =>
+          until(async () => (await findFeedBlocker(database)).pid === pid, 'it to be the oldest');
+        const [opened, closing] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()];
+        const first = transaction(database, async (tables) => {
+          opened.resolve(await idOfProcess(tables));
+          await closing.promise;
+        });
+        const pid = await opened.promise;
+        try {
+          await transaction(database, async (tables) => {
+            const next = await idOfProcess(tables);
+            await isOldest(pid);
+            const lines = await linesOf(5, async (check) => {
+              if (check !== 3) return false;
+              closing.resolve();
+              await first;
+              await isOldest(next);
+              return false;
+            });
+            assert.deepEqual(
+              lines.map((line) => line.pid),
+              [pid, next],
+            );
+          });
+        } finally {
+          closing.resolve();
+          await first;
+        }
       });
 
       test('but not the next one, which has not started', async () => {

@@ -167,6 +167,17 @@ onBothDrivers(
       const { plaintext: webKey } = await keyFor(member, profile);
       assert.deepEqual(await statusesOf(webKey), [404, 404, 200, 200]);
       assert.equal((await call(webKey, 'POST /leads', {})).status, 403);
+      // Each action has the member's limit of its own.
+      await moveTo(member, await scopedProfile('list', 'read', 'update:web'));
+      const { plaintext: updatingKey } = await keyFor(member, profile);
+      const statuses = [];
+      for (const { id } of [other, otherFromWeb])
+        for (const request of [`GET /leads/${id}`, `PATCH /leads/${id}`])
+          statuses.push(
+            (await call(updatingKey, request, request.startsWith('PATCH') ? { rating: 'Hot' } : undefined))
+              .status,
+          );
+      assert.deepEqual(statuses, [200, 404, 200, 200]);
     });
 
     test('a key of another organization is limited by its own membership', async () => {

@@ -173,6 +173,10 @@ onBothDrivers(
         );
         const mine = { any: [when('owner_id', 'eq', 'me'), when('stage', 'eq', 'Won')] };
         assert.equal(await namesOf(mine, { key: ann.key }), 'd e');
+        // In other fields, it is a text like any other.
+        const own = await instance().organization('me');
+        for (const name of ['me', 'you']) await send('POST /api/v1/deals', { name }, { key: own.key });
+        assert.equal(await namesOf(when('name', 'eq', 'me'), { key: own.key }), 'me');
       });
 
       test('numbers are exact', async () => {
@@ -428,6 +432,11 @@ onBothDrivers(
             'where.value':
               'where.value must be a number. Use the operator "is_null" for records without a value.',
           },
+        ],
+        [
+          'null for a field that is never null',
+          { where: when('stage', 'eq', null) },
+          { 'where.value': 'where.value must be a string' },
         ],
         ['an object', { where: when('stage', 'eq', {}) }, { 'where.value': 'where.value must be a string' }],
         [

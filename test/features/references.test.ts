@@ -383,6 +383,14 @@ onBothDrivers(
       const name = 'with hidden tags';
       const id = await note({ name, tag_ids: [open, secret] });
       const hidden = await note({ tag_ids: [secret] });
+      // References can also be found without a declared filter.
+      const pinned = await note({ pinned_ids: [open, secret] });
+      for (const [target, ids] of [
+        [open, [pinned]],
+        [secret, []],
+      ] as const)
+        assert.deepEqual(await idsOf(`pinned_ids[in]=${target}`, limited), ids);
+      assert.deepEqual(await idsOf(`pinned_ids[in]=${secret}`), [pinned]);
       assert.deepEqual(await tagsOf(id, limited), [open]);
       const { expanded } = await ok(`GET /notes/${id}?expand=tag_ids`, undefined, limited);
       assert.deepEqual(

@@ -391,6 +391,23 @@ onBothDrivers(
       }
     });
 
+    test('a key does not see the email address of the user who has the ID of the key', async () => {
+      const author = await limitedPerson(instance(), acme, ['desks:*']);
+      const id = await create('desks', {});
+      assert.equal((await send(author.key, `PATCH /desks/${id}`, { name: 'Renamed' })).status, 200);
+      const { profile } = await limitedKey(instance(), acme, ['desks:*']);
+      const { id: keyId, key } = await acme.makeKey({ profile });
+      const rename = sql`update crm_ledger set actor_id = ${keyId}::bigint where object = 'desks' and object_id = ${id}::bigint
+        and actor_kind = 'user'`;
+      await rename.execute(tablesOf(instance().database));
+      const namesFor = async (caller: string) => {
+        const { data } = (await send(caller, `GET /desks/${id}/history`)).json;
+        return (data as readonly { actor: { name: string | null } }[]).map(({ actor }) => actor.name);
+      };
+      assert.ok((await namesFor(acme.key)).includes(author.email));
+      assert.ok(!(await namesFor(key)).includes(author.email));
+    });
+
     test('records cannot be matched by a field that the caller can read, but not write', async () => {
       const id = await create('visits', { code: 'v1' });
       const grants = ['visits:read', 'visits:create', 'visits:update', 'visits.finance:read'];

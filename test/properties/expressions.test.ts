@@ -580,6 +580,19 @@ onBothDrivers('expressions', (instance, driver) => {
     assert.deepEqual([...(found[0] ?? [])], ['true', 'true', 'false', 'false']);
   });
 
+  test('the current date is that of UTC in every time zone of the session', async () => {
+    const { expression } = compile('today', { expected: 'date' });
+    assert.ok(expression);
+    const today = expressionSql(expression, { column: () => '', ...noCaller });
+    // At any time, the date differs from that of UTC in one of these zones.
+    for (const zone of ['Etc/GMT+12', 'Etc/GMT-14']) {
+      const found = await sql(
+        `with zone as materialized (select set_config('timezone', '${zone}', true)) select (${today})::text, ((now() at time zone 'UTC')::date)::text from zone`,
+      );
+      assert.equal(found[0]?.[0], found[0]?.[1], zone);
+    }
+  });
+
   test('keep long integers and decimals exact, and cannot leave SQL literals', async () => {
     for (const [source, column, expected] of [
       ['big == 9007199254740993', "'9007199254740993'::bigint", true],

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkSources } from '../../engine/definition/check-sources.ts';
+import { canWrite } from '../../engine/records/access.ts';
 import { canReadAll, compileGrants, grantsWithin } from '../../engine/records/index.ts';
 import { jobs } from '../support/limited.ts';
 import { sourcesWith } from '../support/sources.ts';
@@ -75,3 +76,15 @@ test('a key on behalf of a member reads no more than the member', () => {
   assert.equal(canReadAll(definitions, key, grants('jobs:read:own')), true);
   assert.equal(canReadAll(definitions, grants('jobs:read:own'), key), true);
 });
+
+for (const [text, expected] of [
+  ['*:list *:read jobs:read:own', false],
+  ['jobs:list jobs:update', true],
+  ['jobs:list *:create', true],
+  ['jobs:read jobs:delete:own', true],
+  ['jobs:read jobs:restore', true],
+  ['jobs:read jobs:archive', true],
+] as const)
+  test(`a caller with ${text} ${expected ? 'can write, so it reads its own writes' : 'cannot write'}`, () => {
+    assert.equal(canWrite(grants(text)), expected);
+  });

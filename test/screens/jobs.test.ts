@@ -92,7 +92,10 @@ onBothDrivers(
       assert.match(page.text, new RegExp(`href="${path}"`));
       assert.match(readable(page.text), /Clean[\s\S]*Tasks[\s\S]*Failed[\s\S]*1,200 of 5,000/);
       assert.match(readable(page.text), new RegExp(administratorOf(acme).email));
-      assert.doesNotMatch(readable(page.text), /Completed/);
+      assert.doesNotMatch(readable(page.text), /Completed|Canceled/);
+      assert.match(page.text, /<span class="badge state bad">Failed</);
+      const german = await admin.get(path, { 'accept-language': 'de' });
+      assert.match(readable(german.text), /1\.200 von 5\.000/);
     });
 
     test('the list shows who started a job, or that it is scheduled', async () => {
@@ -113,13 +116,14 @@ onBothDrivers(
       await add('by-key', 'key', key, false);
       await add('by-nobody', 'user', '999999', false);
       await add('by-another-key', 'key', own.user, false);
+      await add('by-command', 'command', key, false);
       const { text } = await visitor.get('/setup/o/starters/jobs');
       const starters = [...text.matchAll(/<tr>[\s\S]*?<\/tr>/g)].map(([row]) =>
         ['Schedule', administratorOf(own).email, 'read-only'].filter((starter) => row.includes(starter)),
       );
       assert.deepEqual(
         starters.filter((row, index) => index > 0 || row.length > 0),
-        [[], [], ['read-only'], [administratorOf(own).email], ['Schedule']],
+        [[], [], [], ['read-only'], [administratorOf(own).email], ['Schedule']],
       );
       assert.doesNotMatch(text, /href="[^"]*\/data\/tasks\/jobs/, 'the instance does not have the actions');
       const actionsIn = async (query: string) =>

@@ -133,19 +133,6 @@ const modules = [
         },
       },
     },
-    actions: {
-      cabinets: {
-        furnish: {
-          description: 'Adds a drawer and a label.',
-          ofCollection: true,
-          run: async ({ records }) => {
-            await records.create('labels', { name: 'action', custom: { place: 'furnish' } });
-            await records.create('drawers', { name: 'furnished' });
-            return undefined;
-          },
-        },
-      },
-    },
   } satisfies ModuleCode,
   {
     name: 'later',
@@ -717,8 +704,6 @@ onBothDrivers(
       const { confirm } = await succeed(path, undefined, acme.key, { prefer: 'bulk' });
       await succeed(`${path}&confirm=${confirm}`, undefined, acme.key, { prefer: 'bulk' });
       assert.deepEqual(await labels(), ['before delete', 'after delete']);
-      await succeed('POST cabinets/actions/furnish');
-      assert.deepEqual(await labels(), ['action furnish', 'before create', 'after create']);
       // A PUT request without custom fields keeps them.
       const color = { name: 'color', type: 'string' };
       assert.equal(

@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
 import { recordAccess } from '../../app/module-records.ts';
-import { changingRecords, commandCaller, type ModuleCode, Rejection } from '../../engine/records/index.ts';
+import {
+  changingRecords,
+  commandCaller,
+  type HookRecords,
+  type ModuleCode,
+  Rejection,
+} from '../../engine/records/index.ts';
 import { administratorOf, signIn } from '../support/forms.ts';
 import { type HookCall, hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -52,6 +58,8 @@ filters: [name]
 `,
   },
 );
+/** Access to records that a hook has kept beyond its call. */
+let kept: HookRecords | undefined;
 const modules = [
   ...hookedModules(calls),
   {
@@ -59,6 +67,7 @@ const modules = [
     hooks: {
       contacts: {
         beforeWrite: async ({ input, records }) => {
+          if (input?.last_name === 'kept') kept = records;
           if (input?.last_name === 'nested') await records.create('contacts', { last_name: 'nested' });
           if (input?.last_name === 'list') return [] as never;
           return input?.last_name === 'text' ? ('text' as never) : undefined;
@@ -130,6 +139,19 @@ const modules = [
         },
         afterWrite: async ({ action, records }) => {
           await records.create('labels', { name: 'after', custom: { place: action } });
+        },
+      },
+    },
+    actions: {
+      cabinets: {
+        furnish: {
+          description: 'Adds a drawer and a label.',
+          ofCollection: true,
+          run: async ({ records }) => {
+            await records.create('labels', { name: 'action', custom: { place: 'furnish' } });
+            await records.create('drawers', { name: 'furnished' });
+            return undefined;
+          },
         },
       },
     },
@@ -624,6 +646,11 @@ onBothDrivers(
       assert.equal(answer.status, 201, answer.text);
       const { data } = (await succeed('GET projects')) as { data: readonly { name: string }[] };
       assert.equal(data.filter(({ name }) => name === 'not awaited').length, 1);
+      const { id } = await succeed('POST contacts', { last_name: 'kept' });
+      const late = kept?.create('contacts', { last_name: 'late' }) ?? assert.fail();
+      await assert.rejects(late, /The hook has ended/);
+      await succeed(`DELETE contacts/${id}`);
+      assert.deepEqual((await succeed('GET contacts')).data, []);
     });
 
     test('errors of calls with system access do not reach the caller', async () => {
@@ -704,6 +731,8 @@ onBothDrivers(
       const { confirm } = await succeed(path, undefined, acme.key, { prefer: 'bulk' });
       await succeed(`${path}&confirm=${confirm}`, undefined, acme.key, { prefer: 'bulk' });
       assert.deepEqual(await labels(), ['before delete', 'after delete']);
+      await succeed('POST cabinets/actions/furnish');
+      assert.deepEqual(await labels(), ['action furnish', 'before create', 'after create']);
       // A PUT request without custom fields keeps them.
       const color = { name: 'color', type: 'string' };
       assert.equal(
@@ -802,12 +831,24 @@ onBothDrivers(
       assert.deepEqual([title, margin], ['b', undefined]);
       assert.equal(given('before', 'previous').margin, 5n);
       assert.equal((await get(id)).margin, 5);
+      await succeed(`PATCH tasks/${id}`, { title: 'with a margin' }, key);
+      assert.equal((await get(id)).margin, 9);
     });
 
     test('records accessed by hooks are limited to the caller', async () => {
       const key = await acme.keyWith([{ object: 'tasks', actions: ['create'] }]);
       const answer = await send('POST tasks', { title: 'hidden project' }, key);
       assert.deepEqual([answer.status, errorOf(answer).code], [403, 'forbidden']);
+      const id = await create({ title: 'a', margin: 5 });
+      const limited = await acme.keyWith([{ object: 'tasks', actions: ['read', 'update'] }]);
+      for (const [caller, isVisible] of [
+        [limited, false],
+        [acme.key, true],
+      ] as const) {
+        calls.length = 0;
+        await succeed(`PATCH tasks/${id}`, { title: 'read again' }, caller);
+        assert.equal('margin' in given('read again', 'record'), isVisible);
+      }
     });
 
     test('strict requests are validated before hooks run', async () => {

@@ -75,6 +75,8 @@ export function hookedModules(calls: HookCall[]): readonly ModuleCode[] {
               });
             if (title === 'numbered')
               throw Object.assign(new RangeError('a secret of the hook'), { field: 7 });
+            if (action === 'update' && title === 'read again')
+              note('read again', action, { record: await records.get('tasks', previous?.id as bigint) });
             if (title === 'hidden project') await records.get('projects', 1n);
             if (action === 'create' && (title === 'project' || title === 'project, then rejection'))
               await records.create('projects', { name: `made for ${title}` });
@@ -91,7 +93,7 @@ export function hookedModules(calls: HookCall[]): readonly ModuleCode[] {
             if (title === 'slow') await new Promise((resolve) => setTimeout(resolve, 60_000).unref());
             if (input === undefined) return undefined;
             const points = (input.points ?? previous?.points ?? 0n) as bigint;
-            return { ...input, score: points * 2n };
+            return { ...input, score: points * 2n, ...(title === 'with a margin' && { margin: 9n }) };
           },
           afterWrites: async ({ writes, records }) => {
             for (const { action, record, previous } of writes) note('after', action, { record, previous });

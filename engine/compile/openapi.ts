@@ -447,6 +447,10 @@ function describeAction(
 ): Readonly<Record<string, JsonSchema>> {
   const { name, description, grant, input, output = { type: 'object' }, ofCollection, job } = action;
   const operationId = `${camel(name)}${ofCollection ? pluralName : recordName}`;
+  const addedErrors: Readonly<Record<number, JsonSchema>> = Object.assign(
+    {},
+    ...added.map(({ errors }) => errors),
+  );
   return {
     post: {
       operationId: isFormer ? `${operationId}Formerly` : operationId,
@@ -466,7 +470,6 @@ function describeAction(
                 headers: { Location: jobLocation, ...preferenceHeader, ...replayedHeader, ...headers },
                 content: content(ref('schemas', 'Job')),
               },
-              429: ref('responses', 'TooManyJobs'),
             }
           : {
               200: {
@@ -484,11 +487,22 @@ function describeAction(
         422: ref('responses', 'KeyReused'),
         500: ref('responses', 'FailureOfModule'),
         503: ref('responses', 'Unavailable'),
-        ...Object.assign({}, ...added.map(({ errors }) => errors)),
+        ...addedErrors,
+        ...(job && { 429: tooManyJobs(addedErrors[429]) }),
       },
     },
   };
 }
+
+/** Returns the response to an action whose job cannot be queued. @param added the response that modules add for the same status */
+const tooManyJobs = (added: JsonSchema | undefined): JsonSchema =>
+  added === undefined
+    ? ref('responses', 'TooManyJobs')
+    : {
+        ...added,
+        description: `${added.description} Or too many jobs of the organization are waiting.`,
+        headers: { ...preferenceHeader, ...(added.headers as JsonSchema) },
+      };
 
 /** Converts a name with hyphens to camel case. */
 const camel = (name: string): string => name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());

@@ -509,27 +509,28 @@ test('actions of modules are described with their input, output and statuses', (
     run: () => undefined,
     ...more,
   });
-  const { paths = {} } = fragmentOf(
-    [],
-    [
-      {
-        name: 'acme',
-        actions: {
-          things: {
-            'call-back': action({ output: { type: 'string' }, input: { type: 'object', required: ['at'] } }),
-            'clean-up': action({
-              ofCollection: true,
-              job: true,
-              permission: 'own',
-              input: { type: 'object' },
-            } as Partial<ResourceAction>),
-          },
+  const modules = [
+    {
+      name: 'acme',
+      actions: {
+        things: {
+          'call-back': action({ output: { type: 'string' }, input: { type: 'object', required: ['at'] } }),
+          'clean-up': action({
+            ofCollection: true,
+            job: true,
+            permission: 'own',
+            input: { type: 'object' },
+          } as Partial<ResourceAction>),
         },
       },
-    ],
-    [{ headers: { 'X-Added': { schema: { type: 'string' } } }, errors: { 418: { description: 'Teapot.' } } }],
-  );
-  const post = (path: string) => {
+    },
+  ];
+  const added = {
+    headers: { 'X-Added': { schema: { type: 'string' } } },
+    errors: { 418: { description: 'Teapot.' } },
+  };
+  const post = (path: string, more: AddedResponses = added) => {
+    const { paths = {} } = fragmentOf([], modules, [more]);
     const { post: operation } = paths[`/api/v1/things${path}`] ?? assert.fail(path);
     const { responses, ...rest } = operation as {
       readonly operationId: string;
@@ -564,4 +565,13 @@ test('actions of modules are described with their input, output and statuses', (
     assert.ok(Object.hasOwn(job.responses[202]?.headers as Json, name), name);
   assert.ok(Object.hasOwn(one.responses[200]?.headers as Json, 'X-Added'));
   assert.deepEqual(job.responses[429], { $ref: '#/components/responses/TooManyJobs' });
+  const limit = { description: 'Too fast.', headers: { RateLimit: { schema: { type: 'string' } } } };
+  const limited =
+    post('/actions/clean-up', { ...added, errors: { 429: limit } }).responses[429] ?? assert.fail();
+  assert.equal(limited.description, 'Too fast. Or too many jobs of the organization are waiting.');
+  assert.deepEqual(Object.keys(limited.headers as Json), ['Preference-Applied', 'RateLimit']);
+  assert.deepEqual(
+    post('/{id}/actions/call-back', { ...added, errors: { 429: limit } }).responses[429],
+    limit,
+  );
 });

@@ -16,6 +16,7 @@ import { send, temporaryFolder } from '../support/instance.ts';
 import { samplesOf, sumOf } from '../support/metrics.ts';
 import { type Added, deliver, integrate, onStored, settingsFile } from '../support/partners.ts';
 import {
+  apart,
   assertRefused,
   childrenOf,
   commandLine,
@@ -53,6 +54,7 @@ test('treats a worker as hung after five missed heartbeats, and later while it s
     for (const worker of pulse.beat().hung) hungAt[worker] = beat;
     // One response resets the missed heartbeats.
     if (beat === 4) pulse.responded('serving');
+    if (beat === 11) assert.equal(pulse.problem(), undefined, 'the worker has just been killed');
     if (beat === 12) pulse.remove('serving');
     if (beat === 14) assert.equal(pulse.problem(), undefined);
     if (beat === 15) assert.equal(pulse.problem(), 'no worker responds');
@@ -320,6 +322,12 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     }, 'be ready');
   });
 
+  test('do not start without the admin port', async () => {
+    const port = new URL(String(service.printed.admin)).port;
+    const refused = await crm(['serve', '--json'], { ...environment, PORT: '0', ADMIN_PORT: port }, apart);
+    assertRefused(refused, `port ${port} on 127.0.0.1 is already in use. Choose another with ADMIN_PORT`);
+  });
+
   test('add up in /metrics, with metrics of the instance reported once', async () => {
     // Connections are distributed in turn.
     for (let count = 0; count < 10; count++)
@@ -350,6 +358,20 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     const statuses: number[] = [];
     for (let count = 0; count < 22; count++) statuses.push((await attempt()).status);
     assert.deepEqual(statuses, [...Array<number>(20).fill(401), 429, 429]);
+  });
+
+  test('both report a missing migration', async () => {
+    const rename = (from: string, to: string) =>
+      connected(String(environment.DATABASE_URL), (client) =>
+        client.query(`update crm_migrations set name = replace(name, '${from}', '${to}')`),
+      );
+    await rename('Migration', 'Another');
+    await until(async () => {
+      const { status, json } = await readyz();
+      return status === 503 && /^missing: Migration\d+/.test((json.checks as typeof fine).migrations);
+    }, 'not ready');
+    await rename('Another', 'Migration');
+    await until(areReady, 'ready again');
   });
 
   test('both follow config.yaml and report its errors', async () => {

@@ -4,13 +4,25 @@ import { after, before, test } from 'node:test';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
+import { sourcesWith } from '../support/sources.ts';
+
+/** A resource with the operators of lists. */
+const plots = {
+  file: 'plots.yaml',
+  text: `fields:
+  id: { type: int64, read_only: true, set: id }
+  organization_id: { type: int64, read_only: true, set: organization }
+  features: { type: list }
+filters: [{ field: features, operators: [any, all] }]
+`,
+};
 
 let instance: Instance;
 let acme: Organization;
 let admin: Visitor;
 let account: string;
 before(async () => {
-  instance = await startInstance('postgresql');
+  instance = await startInstance('postgresql', { sources: await sourcesWith(plots) });
   acme = await instance.organization('acme');
   admin = await signIn(instance, administratorOf(acme));
   account = await make('accounts', { name: 'Initech' });
@@ -110,6 +122,69 @@ test('values are accepted as users enter them', async () => {
   const [exact, chip = ''] = await entered('leads', 'created_at[lt]', '2026-03-01 09:30');
   assert.equal(exact, 'created_at[lt]=2026-03-01T09:30:00Z');
   assert.match(chip, /^Created at is before Mar 1, 2026, 9:30\sAM$/);
+});
+
+test('operators and ranges of days are named in both languages', async () => {
+  const compared = ['gt', 'gte', 'lt', 'lte'].map((operator) => `[${operator}]`);
+  const ranges = [
+    ...['today', 'last_7_days', 'last_30_days', 'this_month', 'last_month', 'this_year'],
+    ...['next_7_days', 'next_30_days', 'past'],
+  ].map((range) => `[within]=${range}`);
+  const nulls = ['[is_null]=true', '[is_null]=false'];
+  const cases: readonly (readonly [
+    string,
+    readonly string[],
+    en: readonly string[],
+    de: readonly string[],
+  ])[] = [
+    ['leads/rating', ['[eq]', '[ne]'], ['is', 'is not'], ['ist', 'ist nicht']],
+    [
+      'leads/company',
+      ['[in]', '[starts_with]', '[contains]'],
+      ['is one of', 'starts with', 'contains'],
+      ['ist einer von', 'beginnt mit', 'enthält'],
+    ],
+    [
+      'leads/lead_score',
+      compared,
+      ['is greater than', 'is at least', 'is less than', 'is at most'],
+      ['ist größer als', 'ist mindestens', 'ist kleiner als', 'ist höchstens'],
+    ],
+    [
+      'opportunities/close_date',
+      [...compared, ...nulls, ...ranges],
+      [
+        ...['is after', 'is on or after', 'is before', 'is on or before', 'is empty', 'is not empty'],
+        ...['is today', 'is in the last 7 days', 'is in the last 30 days', 'is this month', 'was last month'],
+        ...['is this year', 'is in the next 7 days', 'is in the next 30 days', 'is before today'],
+      ],
+      [
+        ...['liegt nach dem', 'liegt am oder nach dem', 'liegt vor dem', 'liegt am oder vor dem'],
+        ...['ist leer', 'ist nicht leer', 'ist heute', 'liegt in den letzten 7 Tagen'],
+        ...['liegt in den letzten 30 Tagen', 'liegt in diesem Monat', 'liegt im letzten Monat'],
+        ...['liegt in diesem Jahr', 'liegt in den nächsten 7 Tagen', 'liegt in den nächsten 30 Tagen'],
+        'liegt vor heute',
+      ],
+    ],
+    [
+      'plots/features',
+      ['[any]', '[all]'],
+      ['contains any of', 'contains all of'],
+      ['enthält mindestens einen von', 'enthält alle von'],
+    ],
+  ];
+  for (const [path, operators, ...labels] of cases) {
+    const [resource, field = ''] = path.split('/');
+    for (const [index, language] of ['en', 'de'].entries()) {
+      const page = await admin.get(`${data}/${resource}?by=${field}`, { 'accept-language': language });
+      const [, options = ''] = /<select id="filter-by"[^>]*>([\s\S]*?)<\/select>/.exec(page.text) ?? [];
+      const named = [...options.matchAll(/<option value="([^"]*)"[^>]*>([^<]*)</g)];
+      assert.deepEqual(
+        named.map(([, value = '', label = '']) => [readable(value), readable(label).trim()]),
+        operators.map((operator, position) => [`${field}${operator}`, labels[index]?.[position]]),
+      );
+    }
+  }
 });
 
 test('a filter for a record that does not exist names its ID, as for a record of another organization', async () => {

@@ -123,6 +123,69 @@ describe('catalogues', () => {
   }
 });
 
+/** Texts whose different English words have the same translation. */
+const synonyms = ['api-keys: revoked, revoke', 'queue: state, status', 'subscriptions: changed, whenUpdated'];
+
+test('texts with different words in English also differ in each translation', () => {
+  // Articles, prepositions and plurals do not make a difference.
+  const wordsOf = (text: Catalogue[string] | undefined) =>
+    JSON.stringify(text)
+      .toLowerCase()
+      .replace(/\b(?:an?|of|the|your|for) |s\b/g, '');
+  const translatedAlike = [...catalogues].flatMap(([module, texts]) =>
+    languages.flatMap((language) => {
+      const keysByText = new Map<string, string[]>();
+      for (const [key, text] of Object.entries(texts[language])) {
+        const form = JSON.stringify(text);
+        keysByText.set(form, [...(keysByText.get(form) ?? []), key]);
+      }
+      return [...keysByText.values()]
+        .filter((keys) => new Set(keys.map((key) => wordsOf(texts.en[key]))).size > 1)
+        .map((keys) => `${module}: ${keys.join(', ')}`);
+    }),
+  );
+  assert.deepEqual(translatedAlike.toSorted(), synonyms);
+});
+
+/** English words whose confusion would reverse a text's meaning, and their German counterparts. */
+const counterparts: readonly (readonly [en: RegExp, de: RegExp])[] = [
+  [/\bat least\b/, /mindestens/],
+  [/\b(?:at most|up to)\b(?! continue)/, /höchstens|bis zu/],
+  [/\b(?:greater|more) than\b/, /größer|mehr/],
+  [/\b(?:less|fewer) than\b/, /kleiner|weniger/],
+  [/\bafter\b/, /nach/],
+  [/\b(?:before|previous|former)\b/, /vor|bisher|früher|ehemal/],
+  [/\bnext\b/, /nächst|weiter/],
+  [/\blast\b/, /letzt/],
+  [/\bfirst\b/, /erst(?!ell)/],
+  [/\bascending\b/, /aufsteigend/],
+  [/\bdescending\b/, /absteigend/],
+  [/\benable/, /(?<!de)aktiv|(?<!nicht )möglich/],
+  [/\bdisable/, /deaktiv|nicht möglich/],
+  [/\bdelete/, /lösch/],
+  [/\brestore/, /wiederher|stell.* wieder her/],
+  [/\brevoke/, /widerruf/],
+  [/\b(?:no|not|cannot|without)\b/, /nicht|kein|ohne|weder|niemand|\bun(?!d|ter)/],
+];
+/** Translations without these counterparts. */
+const rephrased = ['errors.list', 'errors.stillRunning', 'records.trashPeriod'];
+
+test('words that would reverse the meaning have their counterparts in German', () => {
+  const formOf = (text: Catalogue[string] | undefined) =>
+    JSON.stringify(text)
+      .toLowerCase()
+      .replace(/\{\w+\}/g, '');
+  const withoutCounterpart = [...catalogues].flatMap(([module, texts]) =>
+    Object.keys(texts.en)
+      .filter((key) => {
+        const [en, de] = [formOf(texts.en[key]), formOf(texts.de[key])];
+        return counterparts.some(([word, counterpart]) => word.test(en) && !counterpart.test(de));
+      })
+      .map((key) => `${module}.${key}`),
+  );
+  assert.deepEqual(withoutCounterpart.toSorted(), rephrased);
+});
+
 describe('templates', () => {
   test('the words outside catalogues are found', () => {
     assert.deepEqual(

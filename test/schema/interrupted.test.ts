@@ -365,6 +365,34 @@ export class ${name} extends Migration {
     assert.deepEqual(await model.drift(), []);
   });
 
+  test('names a view on a column that a type change drops, before the migration and before its last step', async () => {
+    const sold = (type: string) =>
+      model.write({
+        wares: `common: all\nfields:\n  code: { type: string }\n  sold_at: { type: ${type}, nullable: true }\n`,
+      });
+    sold('timestamp');
+    await model.create({ drop: ['wares.telefax'] });
+    await migrate();
+    sold('string');
+    await model.create();
+    const createView = () => model.sql('create view offsets as select sold_at_offset from wares');
+    const dropView = () => model.sql('drop view offsets');
+    const isRejected = (progress: string) =>
+      assert.rejects(migrate(), {
+        name: 'UserError',
+        message: `the type of wares.sold_at, wares.sold_at_offset cannot change, because the migration would drop objects that no migration created: view offsets. ${progress} Drop it, migrate, then create it again.`,
+      });
+    await createView();
+    await isRejected('Nothing was migrated.');
+    await dropView();
+    await interruptedAt('[{"swap"%');
+    await createView();
+    await isRejected('Everything else has been applied; the next run continues from here.');
+    await dropView();
+    assert.equal((await migrate()).length, 1);
+    assert.deepEqual(await model.drift(), []);
+  });
+
   const coded = (type: string) =>
     model.write({ wares: `common: all\nfields:\n  code: { type: ${type}, nullable: true }\n` });
 
@@ -375,7 +403,7 @@ export class ${name} extends Migration {
         [name]: `common: all\n${more}fields:\n  name: { type: string }\n`,
       });
     shelved('string', 'shelves');
-    await model.create({ drop: ['wares.telefax'] });
+    await model.create({ drop: ['wares.sold_at'] });
     await migrate();
     await model.sql(
       `insert into shelves (organization_id, id, created_at, updated_at) values (1, 7, now(), now())`,

@@ -315,7 +315,10 @@ onBothDrivers(
           records: [
             { name: 'F1', custom: { score: 10, note: 'red apple', since: '2026-01-01', open: true } },
             { name: 'F2', custom: { score: 20, note: 'red', visited: '2026-03-01T00:30:00+02:00' } },
-            { name: 'F3', custom: { score: 30, price: 1.5, kind: 'new' } },
+            {
+              name: 'F3',
+              custom: { score: 30, price: 1.5, kind: 'new', visited: '2026-02-28T23:30:00-08:00' },
+            },
             { name: 'F4', size: 99 },
           ],
         },
@@ -334,6 +337,7 @@ onBothDrivers(
         ['custom.note=red', ['F2']],
         ['custom.since[lte]=2026-01-01', ['F1']],
         ['custom.visited[gte]=2026-02-28&custom.visited[lt]=2026-03-01', ['F2']],
+        ['custom.visited=2026-03-01T07:30:00Z', ['F3']],
         ['custom.open=true', ['F1']],
         ['custom.price[gt]=1', ['F3']],
         ['custom.kind[in]=new&custom.score[gt]=20', ['F3']],

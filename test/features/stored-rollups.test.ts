@@ -116,6 +116,14 @@ onBothDrivers(
       assert.equal(await total(), 114.5);
       await succeeds(`PATCH /tasks/${first}`, { quantity: 4 });
       assert.equal(await total(), 117);
+      // A record can stop matching a rollup's condition without any other change.
+      for (const [status, count] of [
+        ['done', 1],
+        ['open', 2],
+      ] as const) {
+        await succeeds(`PATCH /tasks/${first}`, { status });
+        assert.equal((await read(id)).json.open_tasks, count);
+      }
       const other = await create('/projects', { name: 'Other' });
       await succeeds(`PATCH /tasks/${first}`, { project_id: other });
       assert.deepEqual([await total(), await total(other)], [107, 10]);

@@ -165,6 +165,21 @@ for (const driver of drivers)
       assert.deepEqual(await totals(), sums(110));
     });
 
+    test("a field of a rollup's condition gets another type", async () => {
+      const heavy = stored('sum: amount, where: weight > 5');
+      const weight = (type: string) => `  amount: { type: number }\n  weight: { type: ${type} }\n`;
+      await change(boxes(heavy, weight('number')));
+      assert.deepEqual(await totals(), sums(0));
+      await model.sql('update parts set weight = case when box_id = 1 then 5.5 else 10 end');
+      assert.deepEqual(await totals(), sums(110));
+      model.write(boxes(heavy, weight('integer')));
+      await model.create({ using: new Map([['parts.weight', "'5'"]]) });
+      await migrate();
+      assert.deepEqual(await totals(), ['0', ...sums(110).slice(1)]);
+      await change(boxes(stored('sum: amount')), ['parts.weight']);
+      assert.deepEqual(await totals(), sums(110));
+    });
+
     test('names change', async () => {
       const price = '  price: { type: number, renamed_from: amount }\n';
       await change(boxes(stored('sum: price'), price));

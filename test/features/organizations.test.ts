@@ -519,7 +519,8 @@ onBothDrivers(
         });
         const { id: actorId, ...caller } = actor as Record<string, unknown>;
         assert.deepEqual([typeof actorId, caller], ['number', { kind: 'key', name: 'admin' }]);
-        assert.deepEqual([before, (after as { readonly amount: unknown }).amount], [null, 0.2]);
+        const { name, amount } = after as Record<string, unknown>;
+        assert.deepEqual([before, name, amount], [null, 'Zoë\n☃', 0.2]);
         const { text: recordText } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
           key: acme.key,
         });
@@ -551,7 +552,7 @@ onBothDrivers(
         const long = await instance().organization('long');
         // More rows than one statement reads, and changes that are together larger than one statement reads.
         await sql`insert into crm_ledger (organization_id, actor_kind, action, object, object_id, version, record)
-          select ${long.id}, 'command', 'create', 'leads', n, 1, case when n <= 3 then json_build_object('x', repeat('x', 2000000))::text when n = 4 then E'{"x":\\n1}' end
+          select ${long.id}, 'command', 'create', 'leads', n, 1, case when n <= 3 then json_build_object('x', repeat('x', 2000000))::text end
           from generate_series(1, 1003) n`.execute(tables());
         await sql`insert into crm_notes (organization_id, resource, record_id, author_id, text)
           select ${long.id}::bigint, 'leads', n, ${long.user}::bigint, n::text from generate_series(1, 1001) n`.execute(

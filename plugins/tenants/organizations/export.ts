@@ -110,8 +110,7 @@ async function* changesIn(database: Database, organization: string): AsyncGenera
       ) _rows
       where "_before" < ${sql.lit(maxBytes)}
       order by _rows."transaction", _rows."id"`.execute(tables);
-    // PostgreSQL preserves the formatting of json values, including line breaks.
-    for (const { change } of rows) yield `{"kind":"change","change":${change.replaceAll('\n', ' ')}}\n`;
+    for (const { change } of rows) yield `{"kind":"change","change":${change}}\n`;
     after = rows.at(-1);
   }
 }

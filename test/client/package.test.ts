@@ -124,7 +124,7 @@ describe('an untrusted API description', () => {
       ],
     ] as const)
       assert.throws(() => clientSource(documentOf({}, more)), message);
-    const text = "x' | never;\n'; globalThis.pwned = 1; */";
+    const text = "*/ x' | never;\n'; globalThis.pwned = 1; */";
     const source = clientSource(
       documentOf(property('a', { type: 'string', description: text, 'x-extensible-enum': [text] })),
     );

@@ -27,7 +27,7 @@ const things = {
 singular: thing
 common: all
 fields:
-  name: { type: string, required: true, description: The name without */ in it. }
+  name: { type: string, required: true, description: The name without */ or */ in it. }
   level: { type: string, enum: [low, high], closed: true }
   color: { type: string, suggested: [red] }
   margin: { type: money, currency: any, nullable: true, group: finance }
@@ -199,7 +199,7 @@ onBothDrivers(
         assert.ok(name in record, name);
         assert.ok(!(name in input) && !(`${name}?` in input), `the server sets or calculates ${name}`);
       }
-      assert.ok(source.includes('/** The name without *\\/ in it. */'));
+      assert.ok(source.includes('/** The name without *\\/ or *\\/ in it. */'));
       assert.doesNotMatch(source, /former/, 'retired resources are omitted');
       assert.equal(membersOf(source, 'Item').size, 'number');
       assert.deepEqual(

@@ -298,13 +298,13 @@ onBothDrivers(
     });
 
     test("editing writes only changed fields and does not overwrite another user's changes", async () => {
-      const id = await make('leads', { last_name: 'Ames', description: 'one\r\ntwo', company: 'A' });
+      const id = await make('leads', { last_name: 'Ames', description: 'one\r\ntwo\r\nthree', company: 'A' });
       const page = `${data}/leads/${id}/edit`;
       const open = formOf(await admin.get(page));
-      const typed = { ...open.values, last_name: 'Bond', description: 'one\r\ntwo' };
+      const typed = { ...open.values, last_name: 'Bond', description: 'one\r\ntwo\r\nthree' };
       const saved = await follow(admin, await admin.post(open.action, typed));
       assert.equal(messageOf(saved), 'Bond saved.');
-      assert.equal((await read('leads', id)).description, 'one\r\ntwo', 'unchanged to the byte');
+      assert.equal((await read('leads', id)).description, 'one\r\ntwo\r\nthree', 'unchanged to the byte');
       assert.match(
         saved.text,
         /<strong>Last name<\/strong> <del>Ames<\/del> <span class="hidden">to<\/span> <ins>Bond<\/ins>/,
@@ -314,7 +314,7 @@ onBothDrivers(
         1,
         'neither the last change nor initial values',
       );
-      const same = await fill(admin, page, { description: 'one\r\ntwo' });
+      const same = await fill(admin, page, { description: 'one\r\ntwo\r\nthree' });
       assert.equal(messageOf(await follow(admin, same)), 'No changes to Bond.');
 
       const late = formOf(await admin.get(page));
@@ -345,8 +345,8 @@ onBothDrivers(
     });
 
     test('a conflict shows only the values that another user changed, whatever line breaks the browser sends', async () => {
-      for (const stored of ['one\ntwo', 'one\r\ntwo'])
-        for (const description of ['one\ntwo', 'one\r\ntwo']) {
+      for (const stored of ['one\ntwo\nthree', 'one\r\ntwo\r\nthree'])
+        for (const description of ['one\ntwo\nthree', 'one\r\ntwo\r\nthree']) {
           const id = await make('leads', { last_name: 'Ames', description: stored, company: 'A' });
           const late = formOf(await admin.get(`${data}/leads/${id}/edit`));
           const body = { company: 'Theirs' };

@@ -333,7 +333,7 @@ describe('host names', () => {
   test('the start of a text is kept, other content only as its size', async () => {
     const bodies: readonly (readonly [sent: string | Buffer, kept: string])[] = [
       ['', ''],
-      ['{"error":"schön"}\r\n', '{"error":"schön"}\n'],
+      ['{\r\n"error":"schön"}\r\n', '{\n"error":"schön"}\n'],
       ['a\u001bb', 'a\ufffdb'],
       ['a\0b', ''],
       [Buffer.from([0xff, 0xd8, 0xff]), ''],

@@ -155,7 +155,7 @@ onBothDrivers(
       ],
       [
         'U+0000 and lone surrogates are removed',
-        { first_name: 'A\u0000nn\ud800' },
+        { first_name: 'A\u0000n\u0000n\ud800' },
         { first_name: 'Ann\ufffd' },
       ],
       [

@@ -172,7 +172,7 @@ onBothDrivers(
       for (const id of [
         "'; drop table leads; --",
         '{{constructor}}',
-        '\u0000',
+        '\u0000\u0000',
         '😀'.repeat(600),
         '\ud800',
         { a: 1 },

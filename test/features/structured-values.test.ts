@@ -198,10 +198,10 @@ onBothDrivers(
 
     test('values are exact, also after a PUT, in batches and in the history', async () => {
       const body =
-        '{"tags":["b","a, \\"q\\" \\\\ {x}","b"],"rooms":[3,-2147483648],"ratios":[0.1,12345678901234567890.25],"kinds":["rent"],"price":{"amount":12345.678901234567890123,"currency":"EUR"},"deposit":{"amount":-0.5,"currency":"JPY"},"details":{"n":12345678901234567890.25,"a":[true,null,"ü\\n"]}}';
+        '{"tags":["b","a, \\"q\\" \\\\ {x} \\\\","b"],"rooms":[3,-2147483648],"ratios":[0.1,12345678901234567890.25],"kinds":["rent"],"price":{"amount":12345.678901234567890123,"currency":"EUR"},"deposit":{"amount":-0.5,"currency":"JPY"},"details":{"n":12345678901234567890.25,"a":[true,null,"ü\\n"]}}';
       const { id, text } = await create(body);
       for (const part of [
-        '"tags":["b","a, \\"q\\" \\\\ {x}","b"]',
+        '"tags":["b","a, \\"q\\" \\\\ {x} \\\\","b"]',
         '"rooms":[3,-2147483648]',
         '"ratios":[0.1,12345678901234567890.25]',
         '"price":{"amount":12345.678901234567890123,"currency":"EUR"}',

@@ -43,7 +43,7 @@ fields:
     nullable: true
     schema: { type: object, unevaluatedProperties: false, properties: { size: { type: [integer, string] }, none: { type: "null" }, count: { type: integer, maximum: 5 } } }
   fee: { type: money, currency: any, default: { amount: 12.5, currency: EUR } }
-  options: { type: json, default: { rooms: [1, 2], note: "it's \\"new\\"" } }
+  options: { type: json, default: { rooms: [1, 2], note: "it's Ann's \\"new\\"" } }
   bonus: { type: money, currency: any, nullable: true, group: finance }
 filters:
   - { field: bonus.currency, operators: [eq] }
@@ -455,7 +455,7 @@ onBothDrivers(
     });
 
     test('absent values get their defaults, also in the database and in forms', async () => {
-      const defaults = { fee: money(12.5), options: { note: 'it\'s "new"', rooms: [1, 2] } };
+      const defaults = { fee: money(12.5), options: { note: 'it\'s Ann\'s "new"', rooms: [1, 2] } };
       const valuesOf = ({ fee, options }: Readonly<Record<string, unknown>>) => ({ fee, options });
       const { id, json } = await create({ name: 'Default', fee: null });
       assert.deepEqual(valuesOf(json), defaults);

@@ -12,7 +12,7 @@ import { maxResult } from '../../plugins/jobs/index.ts';
 import { jobMetrics } from '../../plugins/jobs/metrics.ts';
 import { claimJob, finishJob, renewLease, requeueJob } from '../../plugins/jobs/queue.ts';
 import { jobsRetention } from '../../plugins/jobs/retention.ts';
-import { scheduler } from '../../plugins/jobs/schedule.ts';
+import { nextRun, scheduler } from '../../plugins/jobs/schedule.ts';
 import { createErasure } from '../../plugins/tenants/erasure/erase-person.ts';
 import { hookedSources } from '../support/hooked.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -22,6 +22,7 @@ import { command, logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
+import { inTimeZone } from '../support/time-zone.ts';
 import { whileUncommitted } from '../support/uncommitted.ts';
 
 const file = settingsFile({});
@@ -684,6 +685,23 @@ onBothDrivers(
       assert.deepEqual(data[0]?.actor, {
         ...{ kind: 'command', id: null, name: 'schedule of leap (chores)' },
       });
+    });
+
+    test('a schedule without a time zone is in UTC, whatever the time zone of the machine', async () => {
+      modes.set('undefined', async () => ({}));
+      const action = { name: 'leap', schedule: '30 2 29 2 *' };
+      const due = later(leapDay, 3600);
+      for (const zone of ['Pacific/Kiritimati', 'Pacific/Pago_Pago'])
+        assert.match(inTimeZone(zone, () => nextRun(action))?.toISOString() ?? '', /-02-29T02:30:00\.000Z$/);
+      const queue = scheduler([{ resource: { name: 'projects' }, action }], later(due, -60));
+      const check = (time: Date) =>
+        inTimeZone('Pacific/Kiritimati', () => queue(tablesOf(instance().database), time));
+      await check(later(due, -1));
+      assert.deepEqual(await scheduledJobs(), []);
+      await check(later(due, 1));
+      const [job, ...others] = await scheduledJobs();
+      assert.deepEqual([job?.at, others], [due.toISOString(), []]);
+      assert.equal((await finished(Number(job?.id))).state, 'completed');
     });
 
     test('a missed time is made up for only if the job had a schedule before', async () => {

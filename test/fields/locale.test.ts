@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { localDate, localMoment, localNumber } from '../../engine/fields/locale.ts';
+import { inTimeZone } from '../support/time-zone.ts';
 
 /** Replaces the spaces of all widths that formats contain. */
 const plain = (text: string): string => text.replace(/\s/g, ' ');
@@ -41,4 +42,27 @@ test('times are in their own UTC offset, and midnight is a date', () => {
     ['294276-12-31T00:00:00Z', 'en', '294276-12-31T00:00:00Z'],
   ] as const)
     assert.equal(plain(localMoment(text, locale)), expected, text);
+});
+
+test('dates and times do not depend on the time zone of the machine', () => {
+  // Each locale's formatters are created only once, so these locales are not used elsewhere.
+  for (const [zone, locale] of [
+    ['Pacific/Kiritimati', 'en-NZ'],
+    ['Pacific/Pago_Pago', 'en-IE'],
+  ] as const)
+    inTimeZone(zone, () => {
+      assert.equal(new Date('2026-03-01T12:00:00Z').getHours(), zone === 'Pacific/Kiritimati' ? 2 : 1);
+      assert.equal(plain(localDate('2026-03-01', locale)), '1 Mar 2026', zone);
+      assert.equal(plain(localMoment('2026-03-01T00:00:00+02:00', locale)), '1 Mar 2026', zone);
+      assert.match(
+        plain(localMoment('2026-03-01T23:30:00Z', locale)),
+        /^1 Mar 2026, (11:30 pm|23:30)$/,
+        zone,
+      );
+      assert.match(
+        plain(localMoment('2026-03-01T00:30:00Z', locale)),
+        /^1 Mar 2026, (12:30 am|0?0:30)$/,
+        zone,
+      );
+    });
 });

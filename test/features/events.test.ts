@@ -443,8 +443,7 @@ onBothDrivers(
         return isGranted;
       }, 'a change to an account');
       assert.equal((JSON.parse((await change).data ?? '') as Change).resource, 'accounts');
-      // The stream also ends if the caller loses what it could not list when the stream started.
-      await changeProfile(tables, actor, acme.id, profile, [grant('leads')]);
+      await changeProfile(tables, actor, acme.id, profile, [grant('accounts')]);
       let isOver = false;
       const rest = restOf(stream).finally(() => {
         isOver = true;

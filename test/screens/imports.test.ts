@@ -8,7 +8,7 @@ import { sql } from 'kysely';
 import { guessColumns, previewCsv } from '../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
-import { safeCell, unescapeFormulas } from '../../plugins/admin-ui/records/csv-cells.ts';
+import { escapeFormulas, safeCell, unescapeFormulas } from '../../plugins/admin-ui/records/csv-cells.ts';
 import { countRecords, slicesOf } from '../../plugins/admin-ui/records/import-file.ts';
 import { defaultImportWaitMs } from '../../plugins/admin-ui/records/import-job.ts';
 import {
@@ -32,8 +32,8 @@ const longLines = 300_000;
 const longFile = `last_name\n${'a\n'.repeat(longLines)}`;
 
 test('records are counted in files with line breaks in cells, and with quotation marks that are text', () => {
-  const file = 'last_name;description\r\nA;5" pipe\r\n"B\r\n""C""";x\r\n\r\nD;"6"""\r\nE;=';
-  assert.equal(countRecords(Buffer.from(file), ';'), 4);
+  const file = 'last_name;description\r\nA;5" pipe\r\n"B\r\n""C""";x\r\n\r\nD;"6"""\r\nE;=\r\n"F""\r\nG";x';
+  assert.equal(countRecords(Buffer.from(file), ';'), 5);
 });
 
 test('the delimiter of a file is the one with which its header has the most cells', () => {
@@ -106,13 +106,19 @@ test('a column contains the field with its name, with its other name, or else wi
 });
 
 test('the apostrophes of exported files are removed at the start of every cell', async () => {
-  const file = `a,b\n5" pipe,'=1\n'=2,x\n"'=3","4""'="\r\n,'=5\r\n"",'@6\n'x,''=7\n","`;
-  const restored = `a,b\n5" pipe,=1\n=2,x\n"=3","4""'="\r\n,=5\r\n"",@6\n'x,'=7\n","`;
+  const file = `a,b\n5" pipe,'=1\n'=2,x\n"'=3","4""'="\r\n,'=5\r\n"",'@6\n'x,''=7\n"8""\n'=9"",'=10"\n","`;
+  const restored = `a,b\n5" pipe,=1\n=2,x\n"=3","4""'="\r\n,=5\r\n"",@6\n'x,'=7\n"8""\n'=9"",'=10"\n","`;
   const importedFrom = (chunks: readonly Buffer[]) =>
     text(Readable.from(chunks).pipe(unescapeFormulas('comma')));
   assert.equal(await importedFrom([Buffer.from(file)]), restored);
   assert.equal(await importedFrom([...file].map((byte) => Buffer.from(byte))), restored, 'byte by byte');
   assert.equal(await importedFrom([Buffer.from("a\n'")]), "a\n'", 'at the end of the file');
+});
+
+test('formulas in exported files get an apostrophe only at the start of cells', async () => {
+  const file = `a,=b\n=1,"=2"\n"3"",=4""\n=5","6""=7"\n"",@8\n`;
+  const escaped = `a,=b\n'=1,"'=2"\n"3"",=4""\n=5","6""=7"\n"",'@8\n`;
+  assert.equal(await text(Readable.from([Buffer.from(file)]).pipe(escapeFormulas(() => true))), escaped);
 });
 
 test('an error in a CSV file is one cell, which is never a formula', () => {

@@ -165,6 +165,12 @@ const counterparts: readonly (readonly [en: RegExp, de: RegExp])[] = [
   [/\bdelete/, /lösch/],
   [/\brestore/, /wiederher|stell.* wieder her/],
   [/\brevoke/, /widerruf/],
+  [/\bonly\b/, /\bnur\b|erst(?!ell)|schreibgeschützt/],
+  [/\bboth\b/, /beide|sowohl/],
+  [/\b(?:all|every|each)\b/, /\balle|\bjede|gegenseitig/],
+  [/\boptional\b/, /optional/],
+  [/\bnever\b/, /\bnie\b/],
+  [/\buntil\b/, /\bbis\b/],
   [/\b(?:no|not|cannot|without)\b/, /nicht|kein|ohne|weder|niemand|\bun(?!d|ter)/],
 ];
 /** Translations without these counterparts. */

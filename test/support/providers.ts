@@ -11,6 +11,8 @@ export type Behaviour =
   | 'huge'
   | 'endless'
   | 'redirect'
+  | 'closed'
+  | 'reset'
   | 'no json'
   | 'other json';
 
@@ -85,6 +87,8 @@ export async function startProvider(): Promise<Provider> {
     endless: (_, response) => pour(response),
     redirect: ({ path }, response) =>
       response.writeHead(307, { location: `${elsewhereUrl}${path}` }).end('{"messages":[{"id":"moved"}]}'),
+    closed: (_, response) => response.socket?.destroy(),
+    reset: (_, response) => response.socket?.resetAndDestroy(),
     'no json': (_, response) =>
       response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Hello</h1>'),
     'other json': (_, response) => answer(response, 200, { messages: [{ id: 7 }], field_data: 'none' }),

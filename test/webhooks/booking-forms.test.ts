@@ -1,5 +1,6 @@
 // Messages for booking forms: authentication, validation, requests to the sender, and failures.
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -262,6 +263,8 @@ onBothDrivers(
       ['huge', /^the response is too large$/],
       ['endless', /^the response is too large$/],
       ['redirect', /^WhatsApp responded with 307$/],
+      ['closed', /^connection failed$/],
+      ['reset', /^connection failed$/],
       ['no json', /^WhatsApp responded with 200$/],
       ['other json', /^WhatsApp responded with 200$/],
     ];
@@ -285,17 +288,26 @@ onBothDrivers(
         });
       }
 
-      test('refused connections, then available again', async () => {
+      test('refused connections, each retried once, then available again', async () => {
         await provider.shut();
+        // Node publishes each failure to connect that fetch encounters.
+        let refused = 0;
+        const count = (message: unknown) => {
+          const { connectParams } = message as { connectParams: { port: string } };
+          if (connectParams.port === new URL(provider.url).port) refused++;
+        };
+        subscribe('undici:client:connectError', count);
         try {
           const answer = await post({ ...good, message: 'not delivered' });
           assert.equal(answer.status, 502, answer.text);
+          assert.equal(refused, 2);
           const [message] = await messages();
           assert.deepEqual(
             [message?.body, message?.status, message?.error],
             ['not delivered', 'failed', 'connection failed'],
           );
         } finally {
+          unsubscribe('undici:client:connectError', count);
           await provider.open();
         }
         assert.equal((await post(good)).status, 200);

@@ -250,6 +250,7 @@ onBothDrivers(
     const failures: readonly [Behaviour, RegExp][] = [
       ['failing', /^the Graph API responded with 500$/],
       ['redirect', /^the Graph API responded with 307$/],
+      ['reset', /^the Graph API is unavailable: connection failed$/],
       ['slow', /^the Graph API is unavailable: no response in time$/],
       ['endless', /^the Graph API is unavailable: the response is too large$/],
       ['no json', /^the Graph API did not return a lead$/],

@@ -655,11 +655,21 @@ onBothDrivers(
 
     test('errors of calls with system access do not reach the caller', async () => {
       const key = await acme.keyWith([{ object: 'tasks', actions: ['create'] }]);
-      const answer = await send('POST tasks', { title: 'system error' }, key);
-      assert.deepEqual(errorOf(answer), {
-        error: 'The module scores failed in beforeWrite of tasks: it threw an error',
-        code: 'module_failed',
-      });
+      await create({ title: 'unique', code: 'S1' });
+      for (const title of ['system error', 'system error: not found', 'system error: duplicate']) {
+        const answer = await send('POST tasks', { title }, key);
+        assert.deepEqual(
+          [answer.status, errorOf(answer)],
+          [
+            500,
+            {
+              error: 'The module scores failed in beforeWrite of tasks: it threw an error',
+              code: 'module_failed',
+            },
+          ],
+          title,
+        );
+      }
     });
 
     test('numbers in documents that JavaScript would round are kept', async () => {

@@ -88,8 +88,22 @@ common: [id, organization_id]
 fields:
   closed: { type: boolean, default: false }
   step: { type: string, enum: [packed, sent], closed: true, nullable: true, initial: [packed], transitions: { packed: [sent], sent: [] } }
+  receipt: { type: string, enum: [signed], closed: true, nullable: true, initial: [signed], transitions: { signed: [] } }
 locked: { when: closed, message: Closed orders cannot be changed. }
-children: { items: { of: items, by: order_id, writable: true } }
+children: { items: { of: items, by: order_id, writable: true }, parcels: { of: parcels, by: order_id, writable: true } }
+`,
+  },
+  {
+    file: 'parcels.yaml',
+    text: `
+singular: parcel
+common: [id, organization_id]
+fields:
+  order_id: { type: reference, to: orders, nullable: true }
+  closed: { type: boolean, default: false }
+  step: { type: string, enum: [packed, sent], closed: true, nullable: true, initial: [packed], transitions: { packed: [sent], sent: [] } }
+  receipt: { type: string, enum: [signed], closed: true, nullable: true, initial: [signed], transitions: { signed: [] } }
+locked: { when: closed, message: Closed parcels cannot be changed. }
 `,
   },
   {
@@ -435,15 +449,27 @@ onBothDrivers(
       // A field can change only if its transitions lead somewhere, and never in a child of a locked record.
       const order = await create('orders', {});
       const item = await create('items', { order_id: order });
-      assert.equal((await send(`PATCH /orders/${order}`, { closed: true })).status, 200);
-      const writable = async () => (await permissionsOn('orders', order))?.fields.writable;
-      assert.deepEqual(await writable(), ['step']);
-      for (const [step, names] of [
-        ['packed', ['step']],
-        ['sent', []],
+      // A child can be locked even if the record to which it belongs is not.
+      const parcel = await create('parcels', { order_id: await create('orders', {}) });
+      for (const [resource, record] of [
+        ['orders', order],
+        ['parcels', parcel],
       ] as const) {
-        assert.equal((await send(`PATCH /orders/${order}`, { step })).status, 200);
-        assert.deepEqual(await writable(), names);
+        const set = async (body: object) => {
+          const answer = await send(`PATCH /${resource}/${record}`, body);
+          assert.equal(answer.status, 200, answer.text);
+        };
+        const writable = async () => (await permissionsOn(resource, record))?.fields.writable;
+        await set({ closed: true });
+        assert.deepEqual(await writable(), ['step', 'receipt'], resource);
+        for (const [change, names] of [
+          [{ step: 'packed' }, ['step', 'receipt']],
+          [{ step: 'sent' }, ['receipt']],
+          [{ receipt: 'signed' }, []],
+        ] as const) {
+          await set(change);
+          assert.deepEqual(await writable(), names, resource);
+        }
       }
       assert.deepEqual((await permissionsOn('items', item))?.fields.writable, []);
     });

@@ -588,6 +588,68 @@ onBothDrivers(
       assert.equal((await read(`people/${from}`)).email, email);
     });
 
+    test('merges of the same record, or of records with the same IDs, are undone separately', async () => {
+      const id = await firm();
+      const [first, second] = [
+        await firm({ name: 'First', size: 1 }),
+        await firm({ name: 'Second', region: 'south', margin: 2 }),
+      ];
+      const visits = [
+        await create('visits', { firm_id: first }),
+        await create('visits', { firm_id: second }),
+      ];
+      const state = async () => {
+        const { name, size, region, margin } = await read(`firms/${id}`);
+        const records = await Promise.all(visits.map((visit) => read(`visits/${visit}`)));
+        return [name, size, region, margin, ...records.map(({ firm_id }) => firm_id)];
+      };
+      const rows = async (text: string) => instance().database.run({ name: '', values: [], text });
+      // Records of another resource can have the same IDs.
+      await rows(
+        `insert into crm_merges (organization_id, resource, record_id, from_id, before) select ${acme.id}, 'people', ${id}, _id, 'people' from unnest(array[${first}, ${second}]) _id`,
+      );
+      await merged(`firms/${id}`, first);
+      await merged(`firms/${id}`, second);
+      assert.deepEqual(await state(), ['First', 1, 'south', 2, id, id]);
+      assertError(await undo(`firms/${id}`, 999_999), [
+        ...([409, 'merge_not_undoable'] as const),
+        'The merge cannot be undone: the records were not merged in the last 30 days',
+      ]);
+      for (const [from, name, expected] of [
+        [first, 'First', ['', null, 'south', 2, first, id]],
+        [second, 'Second', ['', null, '', null, first, second]],
+      ] as const) {
+        const answer = await undo(`firms/${id}`, from);
+        assert.equal(answer.status, 200, answer.text);
+        assert.deepEqual(await state(), expected);
+        assert.equal((await read(`firms/${from}`)).name, name);
+      }
+      const kept = `select before, after, moved::text from crm_merges where resource = 'people' and record_id = ${id}`;
+      assert.deepEqual(await rows(`${kept} and from_id in (${first}, ${second})`), [
+        ['people', '', '{}'],
+        ['people', '', '{}'],
+      ]);
+      // A record that was restored can also be merged into another record.
+      const [one, two] = [await create('people'), await create('people')];
+      const from = await create('people', { name: 'Ada' });
+      await merged(`people/${one}`, from);
+      await ok(`POST /people/${from}/restore`);
+      await merged(`people/${two}`, from);
+      for (const [target, names] of [
+        [two, ['Ada', '']],
+        [one, ['', '']],
+      ] as const) {
+        const answer = await undo(`people/${target}`, from);
+        assert.equal(answer.status, 200, answer.text);
+        const people = [await read(`people/${one}`), await read(`people/${two}`)];
+        assert.deepEqual(
+          people.map(({ name }) => name),
+          names,
+        );
+        await ok(`DELETE /people/${from}`);
+      }
+    });
+
     test('a merge can be undone for 30 days', async () => {
       const [id, from] = [await firm(), await firm({ name: 'Other' })];
       await merged(`firms/${id}`, from);

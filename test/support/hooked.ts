@@ -88,6 +88,9 @@ export function hookedModules(calls: HookCall[]): readonly ModuleCode[] {
             }
             if (title === 'system error')
               await records.asSystem('test').create('tasks', { title: 'forbidden' });
+            if (title === 'system error: not found') await records.asSystem('test').delete('projects', 0n);
+            if (title === 'system error: duplicate')
+              await records.asSystem('test').create('tasks', { title: 'again', code: 'S1' });
             if (title === 'unknown field') return { nonsense: 1 };
             if (title === 'many queries') await Promise.all([1, 2, 3].map(() => records.find('projects')));
             if (title === 'slow') await new Promise((resolve) => setTimeout(resolve, 60_000).unref());

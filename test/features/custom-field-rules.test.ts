@@ -576,6 +576,18 @@ onBothDrivers(
       const [created] = data as { custom: Json }[];
       assert.equal(created?.custom.cost, 7, 'the default of a hidden field');
       const writer = await limitedKey(instance(), beta, ['shops:*', 'shops.quality:*']);
+      const describedFields = async (as: string) => {
+        const { json } = await call('GET /docs/openapi.json?org=beta', { key: as });
+        const { schemas } = json.components as {
+          schemas: Record<string, { properties: { custom: { properties: Json } } }>;
+        };
+        return ['Shop', 'ShopProjection', 'ShopInput', 'ShopPatch'].map((name) =>
+          Object.keys(schemas[name]?.properties.custom.properties ?? {}).sort(),
+        );
+      };
+      const [all, withoutStars] = [['seen', 'stars'], ['seen']];
+      assert.deepEqual(await describedFields(key), [all, all, withoutStars, withoutStars]);
+      assert.deepEqual(await describedFields(writer.key), [all, all, all, all]);
       await succeeds(`PATCH /shops/${id}`, { key: writer.key, body: { custom: { stars: 9 } } });
       assert.deepEqual(await custom(`GET /shops/${id}`, undefined, beta.key), { cost: 1, stars: 9 });
     });

@@ -26,6 +26,7 @@ fields:
   mother_id: { type: reference, to: family, nullable: true, description: The mother. }
   father_id: { type: reference, to: family, nullable: true, description: The father. }
   guardian_id: { type: reference, to: family, nullable: true, on_delete: restrict, retired: true }
+  sitter_ids: { type: references, to: family, on_delete: restrict, retired: true }
   mother_name: { type: joined, through: mother_id, show: [name], description: The mother's name. }
 sort: { by: created_at, direction: desc }
 unique: [name]
@@ -455,25 +456,26 @@ onBothDrivers(
       });
     }
 
-    test('a retired reference does not block a delete', async () => {
-      const guardian = await make('family', { name: 'guardian' });
-      const ward = await make('family', { name: 'ward' });
-      const run = (text: string, ...values: readonly number[]) =>
-        instance().database.run({ name: '', text, values: values.map(String) });
-      await run(
-        'update family set guardian_id = $1::bigint where id = $2::bigint returning 1',
-        guardian,
-        ward,
-      );
-      await call(`DELETE family/${guardian}`);
-      assert.deepEqual(await run('select guardian_id::text from family where id = $1::bigint', ward), [
-        [null],
-      ]);
-      assert.deepEqual(summaries(await changesOf('family', ward)), [
-        ['update', 3, 'ward', 'ward'],
-        ['create', 1, null, 'ward'],
-      ]);
-    });
+    for (const [column, value, cleared] of [
+      ['guardian_id', '$1::bigint', null],
+      ['sitter_ids', 'array[$1::bigint]', '{}'],
+    ] as const)
+      test(`a reference in the retired field ${column} does not block a delete`, async () => {
+        const guardian = await make('family', { name: `guardian in ${column}` });
+        const name = `ward with ${column}`;
+        const ward = await make('family', { name });
+        const run = (text: string, ...values: readonly number[]) =>
+          instance().database.run({ name: '', text, values: values.map(String) });
+        await run(`update family set ${column} = ${value} where id = $2::bigint returning 1`, guardian, ward);
+        await call(`DELETE family/${guardian}`);
+        assert.deepEqual(await run(`select ${column}::text from family where id = $1::bigint`, ward), [
+          [cleared],
+        ]);
+        assert.deepEqual(summaries(await changesOf('family', ward)), [
+          ['update', 3, name, name],
+          ['create', 1, null, name],
+        ]);
+      });
 
     test('retention deletes old changes and keeps the previous record of each remaining change', async () => {
       const id = await make('family', { name: 'v1' });

@@ -225,6 +225,27 @@ onBothDrivers(
       assert.match(readable(response.text), /limit of 1/);
     });
 
+    test('a quota for the current slug precedes one for a former slug', async () => {
+      const renamed = await instance().organization('before');
+      await run('org', 'rename', 'before', '--slug', 'after');
+      const organizations = { before: { records: 1, keys: 1 }, after: { records: 3, keys: 3 } };
+      await set({ ...naming, quotas: { organizations } });
+      for (const last_name of ['First', 'Second']) {
+        const call = { key: renamed.key, body: { last_name } };
+        const { status, text } = await instance().call('POST /api/v1/leads', call);
+        assert.equal(status, 201, text);
+      }
+      const admin = await signIn(instance(), administratorOf(renamed));
+      const home = readable((await admin.get('/setup/o/after')).text);
+      assert.match(home, /Records: \d of 3\./);
+      assert.match(home, /API keys: 1 of 3\./);
+      const create = '/setup/o/after/keys/create';
+      const profile = (await run('profile', 'list', '--org', 'after')).json.profiles as { id: string }[];
+      const values = { name: 'Second', profile: profile[0]?.id ?? '', expires: 'never' };
+      const response = await admin.submit(create, create, values);
+      assert.equal(response.status, 200, problemOf(response));
+    });
+
     test('a slug named in config.yaml can be neither changed nor claimed', async () => {
       const [named, wanted] = ['named', 'wanted'];
       await instance().organization(named);

@@ -127,6 +127,28 @@ for (const driver of drivers) {
       }
     });
 
+    test('a retired field keeps its references and its link table', async () => {
+      const text = own.text('pages');
+      own.add(
+        'pages',
+        text.replace('to: tags,', 'to: tags, retired: true,').replace('filters: [tag_ids]\n', ''),
+      );
+      const retired = await migrate('retire');
+      await rows(environment, `update pages set tag_ids = '{1}' where id = 3`);
+      own.add('pages', text);
+      // Only the index for the filter is dropped and created again.
+      for (const statement of [...retired, ...(await migrate('restore'))])
+        assert.doesNotMatch(statement, /links/i);
+      assert.deepEqual(await linksIn('pages_Links_tag_ids'), [
+        ['1', '1'],
+        ['1', '2'],
+        ['2', '2'],
+        ['2', '3'],
+        ['3', '1'],
+      ]);
+      assert.equal((await crm(['check'], environment)).code, 0);
+    });
+
     test('dropping the field counts its values and drops the link table', async () => {
       own.edit('pages', /\n {2}tag_ids: .*\nfilters: \[tag_ids\]/, '');
       const undecided = await crm(['migrate', '--create', 'drop'], environment);

@@ -159,6 +159,7 @@ export function openApiFragment(
     return ref('parameters', key);
   };
   const isDeprecated = (isFormer: boolean) => deprecationOf(definition, isFormer) !== undefined;
+  const errors: Readonly<Record<number, JsonSchema>> = Object.assign({}, ...added.map((each) => each.errors));
   const operationsAt = (path: string, isFormer: boolean) =>
     Object.fromEntries(
       allOperations
@@ -168,7 +169,7 @@ export function openApiFragment(
           describeOperation(resource, operation, {
             shareParameter,
             headers: { ...addedHeaders, ...(isDeprecated(isFormer) && deprecationHeaders) },
-            errors: Object.assign({}, ...added.map(({ errors }) => errors)),
+            errors,
             isFormer,
             isLimited: hasLimits(definitions),
             hasHooks,
@@ -196,7 +197,7 @@ export function openApiFragment(
           (action) =>
             [
               actionPath(action),
-              describeAction(resource, action, { isFormer, headers: addedHeaders, added }),
+              describeAction(resource, action, { isFormer, headers: addedHeaders, errors }),
             ] as const,
         );
         return [...operationPaths, ...actionPaths].map(([suffix, described]) => [
@@ -439,18 +440,10 @@ const jobLocation = { description: 'Path of the job.', schema: { type: 'string' 
 function describeAction(
   { definition, recordName, pluralName }: DescribedResource,
   action: ModuleAction,
-  {
-    isFormer,
-    headers,
-    added,
-  }: { readonly isFormer: boolean } & Pick<OpenApiContext, 'added'> & Pick<DescriptionContext, 'headers'>,
+  { isFormer, headers, errors }: Pick<DescriptionContext, 'isFormer' | 'headers' | 'errors'>,
 ): Readonly<Record<string, JsonSchema>> {
   const { name, description, grant, input, output = { type: 'object' }, ofCollection, job } = action;
   const operationId = `${camel(name)}${ofCollection ? pluralName : recordName}`;
-  const addedErrors: Readonly<Record<number, JsonSchema>> = Object.assign(
-    {},
-    ...added.map(({ errors }) => errors),
-  );
   return {
     post: {
       operationId: isFormer ? `${operationId}Formerly` : operationId,
@@ -487,8 +480,8 @@ function describeAction(
         422: ref('responses', 'KeyReused'),
         500: ref('responses', 'FailureOfModule'),
         503: ref('responses', 'Unavailable'),
-        ...addedErrors,
-        ...(job && { 429: tooManyJobs(addedErrors[429]) }),
+        ...errors,
+        ...(job && { 429: tooManyJobs(errors[429]) }),
       },
     },
   };

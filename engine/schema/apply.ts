@@ -71,9 +71,8 @@ export async function applyPending(
   for (let tries = 1; ; tries++) {
     try {
       await withAdvisoryLock(orm, migrationLock, (em) => ensureTable(database, em));
-      let hasProgressed: boolean;
       record(await finishMigrations(database, config));
-      do {
+      for (;;) {
         const hasApplied = record(
           await withAdvisoryLock(orm, migrationLock, async (em) => {
             await allowLongStatements(em);
@@ -81,9 +80,8 @@ export async function applyPending(
           }),
         );
         const hasFinished = record(await finishMigrations(database, config));
-        hasProgressed = hasApplied || hasFinished;
-      } while (hasProgressed);
-      return [...applied];
+        if (!hasApplied && !hasFinished) return [...applied];
+      }
     } catch (cause) {
       if (tries === lockTries || sqlState((cause as Error).cause) !== lockTimedOut) throw cause;
       await delay(lockPauseMs);

@@ -27,8 +27,8 @@ import { stepJson } from './steps.ts';
 export interface ContractProgress {
   /** The reason a migration has to wait. Undefined if none has to. */
   readonly blocker?: string;
-  /** Whether a contract has remaining steps, which have to finish before other changes. */
-  readonly isUnfinished: boolean;
+  /** Whether a contract that has run has remaining steps, which have to finish before other changes. */
+  readonly isUnfinished?: boolean;
 }
 
 /** Runs the contract statements of migrations that every running node knows, up to the first one with remaining steps. */
@@ -43,15 +43,10 @@ export async function contractIn(
     `select "name", "contract", "remaining" from ${table} where "contract" is not null order by "id"`,
   );
   for (const { name = '', contract, remaining: remainingSteps } of rows) {
-    if (remainingSteps !== null)
-      return { blocker: `${migrationName(name)} is not finished yet`, isUnfinished: true };
+    if (remainingSteps !== null) return { blocker: `${migrationName(name)} is not finished yet` };
     const [outdatedNode] = nodesWithoutMigration(nodes, migrationName(name));
-    if (outdatedNode !== undefined) {
-      return {
-        blocker: `${migrationName(name)} is waiting for ${outdatedNode.description}`,
-        isUnfinished: false,
-      };
-    }
+    if (outdatedNode !== undefined)
+      return { blocker: `${migrationName(name)} is waiting for ${outdatedNode.description}` };
     await dropViews(execute, nodes);
     const changes = contractChanges(contract ?? '[]');
     const remaining = await runChanges(database, config, execute, name, { changes });
@@ -60,7 +55,7 @@ export async function contractIn(
     );
     if (remaining.length > 0) return { isUnfinished: true };
   }
-  return { isUnfinished: false };
+  return {};
 }
 
 /**

@@ -76,6 +76,33 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
       assert.deepEqual(used, { clicks: 0, keys: 2 });
     });
 
+  /** Counts the requests of a page whose URL matches a pattern. */
+  const countRequests = (page: Page, pattern: RegExp) => {
+    const requested: string[] = [];
+    page.on('request', (request) => {
+      if (pattern.test(request.url())) requested.push(request.url());
+    });
+    return requested;
+  };
+  /** Counts the forms that a page submits from now on. */
+  const countSubmissions = async (page: Page) => {
+    await page.evaluate(
+      "window.submitted = 0; document.addEventListener('submit', () => window.submitted++, { capture: true })",
+    );
+    return () => page.evaluate('window.submitted');
+  };
+  /** Returns the types of the dialogs that a page shows from now on. The user stays on the page unless they are accepted. */
+  const dialogsOf = (page: Page, isAccepted = () => false) => {
+    const types: string[] = [];
+    answering.add(page);
+    page.on('dialog', (dialog) => {
+      types.push(dialog.type());
+      return isAccepted() ? dialog.accept() : dialog.dismiss();
+    });
+    return types;
+  };
+  const focused = (page: Page) => page.evaluate('document.activeElement.textContent.trim()');
+
   test('open one of several leads from the command palette: its keys, and arrows', async () => {
     const { acme, page } = await enter();
     await create(acme, 'leads', { first_name: 'Ada', last_name: 'Palette', email: 'ada@palette.example' });
@@ -160,12 +187,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     assert.equal(await note.inputValue(), 'A draft');
     await valueNextTo(page, 'Company').click();
     await company.fill('Newer');
-    const asked: string[] = [];
-    answering.add(page);
-    page.on('dialog', (dialog) => {
-      asked.push(dialog.message());
-      return dialog.dismiss();
-    });
+    const asked = dialogsOf(page);
     await page.getByRole('button', { name: 'Add note' }).click({ noWaitAfter: true });
     await until(() => asked.length > 0, 'the page asks');
     assert.deepEqual(
@@ -483,13 +505,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
   test('a form with unsaved changes asks before it is left', async () => {
     const { acme, page } = await enter();
     const form = `/setup/o/${acme.slug}/data/accounts/new`;
-    const dialogs: string[] = [];
-    answering.add(page);
-    page.on('dialog', (dialog) => {
-      dialogs.push(dialog.type());
-      // The user stays on the page.
-      dialog.dismiss();
-    });
+    const dialogs = dialogsOf(page);
     const home = page.getByRole('link', { name: 'Home', exact: true });
     await page.goto(form);
     await home.click();
@@ -615,16 +631,6 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await plain.getByRole('region', { name: 'Closed Won' }).getByText('Printers').waitFor();
   });
 
-  /** Counts the requests of a page whose URL matches a pattern. */
-  const countRequests = (page: Page, pattern: RegExp) => {
-    const requested: string[] = [];
-    page.on('request', (request) => {
-      if (pattern.test(request.url())) requested.push(request.url());
-    });
-    return requested;
-  };
-  const focused = (page: Page) => page.evaluate('document.activeElement.textContent.trim()');
-
   test('keys have their effect only outside fields and without other keys', async () => {
     const { acme, page } = await enter();
     for (const last_name of ['One', 'Two', 'Three']) await create(acme, 'leads', { last_name });
@@ -692,13 +698,11 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     const { acme, page } = await enter();
     const id = await create(acme, 'leads', { last_name: 'Ames', rating: 'Hot' });
     await go(page, acme, `data/leads/${id}?edit=rating`);
-    await page.evaluate(
-      "window.submitted = 0; document.addEventListener('submit', () => window.submitted++, { capture: true })",
-    );
+    const submissions = await countSubmissions(page);
     const rating = page.getByLabel('Rating', { exact: true });
     await rating.focus();
     await page.keyboard.press('ArrowDown');
-    assert.deepEqual([await rating.inputValue(), await page.evaluate('window.submitted')], ['Warm', 0]);
+    assert.deepEqual([await rating.inputValue(), await submissions()], ['Warm', 0]);
     await rating.dispatchEvent('pointerdown');
     await rating.selectOption('Cold');
     await page.getByRole('status').getByText('Ames saved.').waitFor();
@@ -749,14 +753,9 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await page.locator('main').getByRole('textbox').first().fill('not the name');
     await home.click();
     await page.waitForURL(`**/setup/o/${acme.slug}`);
-    const dialogs: string[] = [];
     let isLeaving = false;
-    answering.add(page);
+    const dialogs = dialogsOf(page, () => isLeaving);
     failing.add(page);
-    page.on('dialog', (dialog) => {
-      dialogs.push(dialog.type());
-      return isLeaving ? dialog.accept() : dialog.dismiss();
-    });
     await go(page, acme, `data/leads/${id}`);
     const note = page.getByLabel('Note', { exact: true });
     await note.fill('A draft');
@@ -800,12 +799,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
       assert.deepEqual([await problem.count(), await company.inputValue()], [1, 'New'], attempt);
     }
     await page.context().setOffline(false);
-    const dialogs: string[] = [];
-    answering.add(page);
-    page.on('dialog', (dialog) => {
-      dialogs.push(dialog.type());
-      return dialog.dismiss();
-    });
+    const dialogs = dialogsOf(page);
     await page.getByRole('link', { name: 'Home', exact: true }).click({ noWaitAfter: true });
     await until(() => dialogs.length === 1, 'the page asks');
     await company.press('Enter');
@@ -880,12 +874,10 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
       .setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer });
     const column = page.getByLabel('Column “unknown”');
     await column.focus();
-    await page.evaluate(
-      "window.submitted = 0; document.addEventListener('submit', () => window.submitted++, { capture: true })",
-    );
+    const submissions = await countSubmissions(page);
     await page.keyboard.press('ArrowDown');
     assert.notEqual(await column.inputValue(), '');
-    assert.equal(await page.evaluate('window.submitted'), 0);
+    assert.equal(await submissions(), 0);
     await column.selectOption({ index: 0 });
     await page.evaluate('scrollTo(0, 200)');
     assert.ok(Number(await page.evaluate('scrollY')) > 0);

@@ -99,10 +99,10 @@ suite('a pooled connection', { concurrency: 1 }, () => {
   });
 
   /** Sends a list that waits for the lock on the table, for a client that can disconnect. */
-  const list = (scope: RequestScope, column = 'count') =>
+  const list = (scope: RequestScope, column = 'count', lane: 'list' | 'export' = 'list') =>
     runInRequest(scope, () =>
       database.run(
-        { lane: 'list', name: '', text: `select count(*)::text as "${column}" from held`, values: [] },
+        { lane, name: '', text: `select count(*)::text as "${column}" from held`, values: [] },
         { organization: '1', access: 'read' },
       ),
     );
@@ -135,6 +135,17 @@ suite('a pooled connection', { concurrency: 1 }, () => {
     return pid ?? assert.fail();
   }
 
+  /** Starts a read that waits for the lock, disconnects its client, and checks that the read is cancelled. */
+  const assertCancelled = (reader: RequestScope, read: () => Promise<unknown>) =>
+    holding(async () => {
+      const cancelled = assert.rejects(read(), { code: '57014' });
+      await waitingPid();
+      reader.disconnect();
+      await until(() => network.pending() === 1, 'the cancel request');
+      await network.deliver();
+      await cancelled;
+    });
+
   test('does not run the list of a client that disconnected while the list waited for it', async () => {
     const waiting = client();
     let list2: Promise<unknown> = Promise.resolve();
@@ -159,14 +170,7 @@ suite('a pooled connection', { concurrency: 1 }, () => {
 
   test('has its read cancelled when the client disconnects, also if a column is named like a statement that writes', async () => {
     const reader = client();
-    await holding(async () => {
-      const cancelled = assert.rejects(list(reader, 'update'), { code: '57014' });
-      await waitingPid();
-      reader.disconnect();
-      await until(() => network.pending() === 1, 'the cancel request');
-      await network.deliver();
-      await cancelled;
-    });
+    await assertCancelled(reader, () => list(reader, 'update'));
   });
 
   test('completes a read in a transaction that can write, although the client disconnects', async () => {
@@ -207,21 +211,8 @@ suite('a pooled connection', { concurrency: 1 }, () => {
       lane: 'batch',
     });
     await assert.rejects(failing, /on purpose/);
-    await holding(async () => {
-      // The pool reuses the connection of the transaction, which was returned last.
-      const running = runInRequest(reader, () =>
-        database.run(
-          { lane: 'export', name: '', text: 'select count(*)::text from held', values: [] },
-          { organization: '1', access: 'read' },
-        ),
-      );
-      const cancelled = assert.rejects(running, { code: '57014' });
-      await waitingPid();
-      reader.disconnect();
-      await until(() => network.pending() === 1, 'the cancel request');
-      await network.deliver();
-      await cancelled;
-    });
+    // The pool reuses the connection of the transaction, which was returned last.
+    await assertCancelled(reader, () => list(reader, 'count', 'export'));
   });
 
   test('is given up if it is lost during a transaction, which fails with its own error', async () => {

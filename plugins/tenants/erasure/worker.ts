@@ -47,8 +47,11 @@ interface ErasureServices {
 export function runErasures(app: FastifyInstance, services: ErasureServices): PeriodicTask {
   const { database } = services;
   let isStopping = false;
+  /** Workers that still have erasures. A run does not wait for them, so that the next one can start the others again. */
+  const workers = new Set<Promise<void>>();
   app.addHook('preClose', async () => {
     isStopping = true;
+    await Promise.all(workers);
   });
   const isPaused = () => isStopping || app.isReadOnly?.() === true;
   const work = async () => {
@@ -63,17 +66,12 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
       });
     }
   };
-  /** Workers that still have erasures. A run does not wait for them, so that the next one can start the others again. */
-  const workers = new Set<Promise<void>>();
   const startWorker = () => {
     const worker = work()
       .catch(() => {})
       .finally(() => workers.delete(worker));
     workers.add(worker);
   };
-  app.addHook('preClose', async () => {
-    await Promise.all(workers);
-  });
   return app.background.every(app, 'erasures', intervalMs, async () => {
     while (workers.size < maxConcurrent) startWorker();
     await removeExpired(tablesOf(database)).catch(() => {});

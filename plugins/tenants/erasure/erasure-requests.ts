@@ -41,6 +41,8 @@ const maxActive = 3;
 const [confirmMinutes, erasedMinutes] = [60, 24 * 60];
 /** How long a claim lasts unless it is renewed, in seconds. */
 const claimSeconds = 60;
+/** Delay before a failed erasure is repeated, in seconds. */
+const retrySeconds = 10;
 
 /** States in which a process is working on an erasure. */
 const active = ['searching', 'erasing'] as const;
@@ -155,6 +157,22 @@ export const releaseClaim = async (tables: Tables, { organization, id }: Claimed
   await tables
     .updateTable('crm_erasures')
     .set({ claimed_until: null })
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .execute();
+};
+
+/** Schedules another attempt at a failed erasure, after all others in the queue so that it does not block them. */
+export const postponeErasure = async (
+  tables: Tables,
+  { organization, id }: ClaimedErasure,
+): Promise<void> => {
+  await tables
+    .updateTable('crm_erasures')
+    .set({
+      claimed_until: sql<Date>`now() + ${sql.lit(retrySeconds)} * interval '1 second'`,
+      changed_at: sql<Date>`now()`,
+    })
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .execute();

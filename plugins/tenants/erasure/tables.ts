@@ -26,7 +26,10 @@ declare module '../../../engine/tables/index.ts' {
       error: string;
       /** Number of rows searched so far. */
       searched: string;
-      /** Time at which a process's claim expires, after which another process can continue. */
+      /**
+       * Time at which a process's claim expires, after which another process can continue. After a failure, the
+       * time of the next attempt.
+       */
       claimed_until: Date | null;
       created_at: Generated<Date>;
       changed_at: Generated<Date>;

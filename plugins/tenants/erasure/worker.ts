@@ -11,6 +11,7 @@ import {
   changeState,
   claimErasure,
   describeTraces,
+  postponeErasure,
   releaseClaim,
   removeExpired,
   renewClaim,
@@ -59,10 +60,10 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
       const claim = await claimErasure(tablesOf(database));
       if (claim === undefined) return;
       await perform(services, claim, isPaused).catch(async (cause: { code?: string; name: string }) => {
-        await releaseClaim(tablesOf(database), claim).catch(() => {});
+        const end = cause instanceof Stopped ? releaseClaim : postponeErasure;
+        await end(tablesOf(database), claim).catch(() => {});
         if (cause instanceof Stopped) return;
         app.log.warn({ code: cause.code, error: cause.name }, 'erasure failed; it will be retried');
-        throw cause;
       });
     }
   };

@@ -497,10 +497,7 @@ export const errorEntries = {
     code: 'items_refused',
     meaning:
       'Records in a batch are invalid, so nothing was written; `fields` lists them by index, or by ID in bulk changes.',
-    detail: (
-      items: ReadonlyMap<string, { readonly message: string; readonly extra: ErrorExtra }>,
-      cause?: unknown,
-    ) => {
+    detail: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
       const fields = [...items].flatMap(
         ([location, { message, extra }]) =>
           extra.fields?.map((issue) => ({

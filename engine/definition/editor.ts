@@ -280,7 +280,9 @@ const screenSchema = (fields: readonly FileField[]): JsonSchema => ({
       ),
     },
     columns: { items: oneOfSchema(namesOf(fields)) },
-    board: oneOfSchema(namesOf(fields.filter(({ raw }) => raw.enum !== undefined))),
+    board: oneOfSchema(
+      namesOf(fields.filter(({ type, raw }) => raw.enum !== undefined && type.element === undefined)),
+    ),
   },
 });
 

@@ -102,9 +102,13 @@ export function readField(
     report('pattern', `"pattern" is not a valid RE2 regular expression: ${patternIssue}`);
   }
   if (type.joins === true) {
-    for (const key of ['nullable', 'default', 'required', 'set'] as const) {
-      if (raw[key] !== undefined) report(key, `${withArticle(raw.type)} field cannot have "${key}"`);
-    }
+    const others = [
+      ...(['nullable', 'default', 'default_from', 'required', 'set'] as const).filter(
+        (key) => raw[key] !== undefined,
+      ),
+      ...(['unique', 'assignable'] as const).filter((key) => raw[key] === true),
+    ];
+    for (const key of others) report(key, `${withArticle(raw.type)} field cannot have "${key}"`);
   } else if (hasValues) {
     checkValue(raw, type, readOnly, report);
   }

@@ -36,7 +36,12 @@ export function readScreen({ screen = {} }: RawResource, { fields, filters, repo
     const isFiltered = filters.some(
       ({ field, operators }) => field.name === boardField.name && operators.includes('eq'),
     );
-    if (boardField.values?.isSuggestion !== false)
+    if (boardField.type.element !== undefined)
+      report(
+        ['screen', 'board'],
+        `"${board}" is a list, but a record can only be in one column of the board. Choose a string field with "enum".`,
+      );
+    else if (boardField.values?.isSuggestion !== false)
       report(['screen', 'board'], `"${board}" needs "enum", because each value is a column of the board`);
     else if (!isFiltered)
       report(['screen', 'board'], `the board needs "${board}" in "filters", with the operator "eq"`);

@@ -404,11 +404,21 @@ function conversion(
   const dropped = names.columns.slice(1).filter((name) => target.columns[name] === undefined);
   // The text in the first column now includes the value of the dropped column.
   if (dropped.length > 0) changes.push({ kind: 'dropColumns', table, columns: dropped });
-  const check = checkOf(context, says, lostCondition(replacement), true, suffixes);
+  const checks: ConversionCheck[] = [
+    checkOf(context, says, lostCondition(replacement), true, suffixes),
+    ...(replacement === undefined
+      ? []
+      : [
+          {
+            ...checkOf(context, says, lostCondition(undefined), false, suffixes),
+            replaces: true as const,
+          },
+        ]),
+  ];
   return {
     guards,
     changes: isRetyped ? [{ kind: 'retypeColumns', table, changes }] : changes,
-    checks: isChecked ? [check] : [],
+    checks: isChecked ? checks : [],
   };
 }
 

@@ -152,6 +152,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:6:18  "a" needs "enum", because each value is a column of the board',
   ],
   [
+    things('  a: { type: list, of: string, enum: [x, y] }', 'filters: [a]', 'screen: { board: a }'),
+    'things.yaml:6:18  "a" is a list, but a record can only be in one column of the board. Choose a string field with "enum".',
+  ],
+  [
     things('  a: { type: string, enum: [x, y] }', 'screen: { board: a }'),
     'things.yaml:5:18  the board needs "a" in "filters", with the operator "eq"',
   ],
@@ -406,6 +410,20 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:5:45  a joined field cannot have "nullable"',
     'things.yaml:5:61  a joined field cannot have "default"',
     'things.yaml:5:73  a joined field cannot have "required"',
+  ],
+  [
+    things(
+      link,
+      '  a: { type: joined, through: p, show: [b], default_from: b, unique: true, assignable: true }',
+      b,
+    ),
+    'things.yaml:5:45  a joined field cannot have "default_from"',
+    'things.yaml:5:62  a joined field cannot have "unique"',
+    'things.yaml:5:76  a joined field cannot have "assignable"',
+  ],
+  [
+    things(link, '  a: { type: joined, through: p, show: [b], unique: true }', b),
+    'things.yaml:5:45  a joined field cannot have "unique"',
   ],
   [
     things(link, '  a: { type: joined, through: p, show: [b], set: id }', b),

@@ -580,6 +580,21 @@ for (const driver of drivers) {
         /value is not a 32-bit integer or violates a rule in 2 records/,
       );
       await model.discard();
+      const converted = await planChanges(
+        model.config,
+        modelOf(model.resources()),
+        [],
+        { using: new Map([['things.value', "'7'"]]) },
+        model.database,
+      );
+      const says = 'is not a 32-bit integer or violates a rule';
+      assert.deepEqual(
+        converted.checks.map((check) => [check.says, check.refuses, check.replaces, check.count]),
+        [
+          [says, true, undefined, 0],
+          [says, false, true, 2],
+        ],
+      );
       await change('{ type: integer, min: 5, default: 5 }', {
         using: new Map([['things.value', "'7'"]]),
       });

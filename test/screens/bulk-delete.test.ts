@@ -143,6 +143,8 @@ onBothDrivers(
       assert.match(messageOf(locked), /Done chores cannot be changed/);
       assert.equal(await countOf('changed'), 27);
       const forged = formsOf(locked).find(({ action }) => action === `${path}/delete`) ?? assert.fail();
+      const german = await admin.post(forged.action, forged.values, { 'accept-language': 'de' });
+      assert.equal(messageOf(german), '1 Datensatz wurde abgelehnt: Done chores cannot be changed.');
       for (const more of [{ confirm: 'x' }, { confirm: '' }, { query: 'area=other' }]) {
         const answer = await admin.post(forged.action, { ...forged.values, ...more });
         assert.equal(answer.status, 400);

@@ -7,6 +7,7 @@ import {
   field,
   joinTexts,
   type Language,
+  messageIn,
   redirectDone,
   returnQuery,
   type Text,
@@ -14,7 +15,7 @@ import {
 import { conditionsOf, queryOf } from './list-parameters.ts';
 import { type DataRequest, type DataRoutes, returnUrl } from './routes.ts';
 import { selectedIds } from './selected-ids.ts';
-import { type RecordsText, recordsTexts } from './texts/index.ts';
+import { recordsTexts } from './texts/index.ts';
 import { markUndone, transactionOf, undoablePosition, undoMany } from './undo.ts';
 import { unlessMissing } from './unless.ts';
 import { countNoun, resourceNoun, textOf } from './values.ts';
@@ -130,15 +131,15 @@ async function confirmMatching(context: DataRequest, form: Form, rejection?: Htt
       submit: t('delete', { name: countNoun(resource, count, language) }),
       cancel: back,
     },
-    { at: returnQuery(field(form, 'at')), problem: rejection && rejectionText(rejection, t) },
+    { at: returnQuery(field(form, 'at')), problem: rejection && rejectionText(rejection, context) },
   );
 }
 
 /** Explains why no record was deleted. */
-function rejectionText({ code, message }: HttpError, t: RecordsText): string {
-  if (code === 'count_changed') return t('countChanged');
-  if (code === 'invalid_input') return t('pageExpired');
-  return message;
+function rejectionText(error: HttpError, { language, t }: Pick<DataRequest, 'language' | 't'>): Text {
+  if (error.code === 'count_changed') return t('countChanged');
+  if (error.code === 'invalid_input') return t('pageExpired');
+  return messageIn(error, language);
 }
 
 /** Returns the filters of the list from which the user started. */

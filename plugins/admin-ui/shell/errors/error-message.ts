@@ -114,6 +114,13 @@ function issuesText(t: ErrorsText, language: Language, fields: readonly FieldIss
   return joinTexts([...parts, ...(more > 0 ? [t('moreIssues', { count: more })] : [])]);
 }
 
+/** Returns how many records of a change were rejected, and why the first one was. */
+function itemsText(t: ErrorsText, language: Language, items: ReadonlyMap<string, HttpError>): Text {
+  const [first] = items.values();
+  const message = first === undefined ? t('invalidRequest') : messageIn(first, language);
+  return t('recordsRejected', { count: items.size, message });
+}
+
 /** The properties of an API error that determine its message. A line of an import's report has the same properties. */
 type ApiError = {
   readonly message: string;
@@ -128,6 +135,7 @@ export function apiMessageIn(error: ApiError, language: Language): Text {
   const { message, status = 400, fields = [], more, [reasonKey]: reason } = error;
   if (language === 'en') return ownWords(message);
   const t = errorsTexts(language);
+  if (reason?.name === 'itemsRejected') return itemsText(t, language, reason.args[0]);
   const text = reason && ownMessage(t, reason);
   if (text !== undefined) return text;
   if (fields.length > 0) return issuesText(t, language, fields, more);

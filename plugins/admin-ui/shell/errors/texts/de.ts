@@ -59,6 +59,10 @@ export default {
   failed: 'Es ist ein Fehler aufgetreten. Versuchen Sie es später erneut.',
   about: '{field}: {message}',
   moreIssues: 'Es gibt {count} weitere Fehler.',
+  recordsRejected: {
+    one: '1 Datensatz wurde abgelehnt: {message}',
+    other: '{count} Datensätze wurden abgelehnt, der erste aus diesem Grund: {message}',
+  },
   invalidCsv: 'Die Datei ist keine gültige CSV-Datei in UTF-8.',
   lineTooLong: 'Die Zeile ist länger als {limit} Bytes.',
   customFieldExists: 'Das eigene Feld „{name}“ existiert bereits. Wählen Sie einen anderen Namen.',

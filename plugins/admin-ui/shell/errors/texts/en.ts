@@ -61,6 +61,10 @@ export default {
   failed: 'Something went wrong. Try again later.',
   about: '{field}: {message}',
   moreIssues: 'There are {count} more errors.',
+  recordsRejected: {
+    one: '1 record was rejected: {message}',
+    other: '{count} records were rejected, the first one for this reason: {message}',
+  },
   invalidCsv: 'The file is not valid CSV in UTF-8.',
   lineTooLong: 'Line is longer than {limit} bytes.',
   customFieldExists: 'The custom field "{name}" already exists. Choose another name.',

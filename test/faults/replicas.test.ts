@@ -4,18 +4,26 @@ import { after, before, describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { readConfig } from '../../app/config.ts';
+import { transaction } from '../../engine/tables/index.ts';
+import { addTeamMember, createTeam, removeTeamMember } from '../../plugins/access/teams/teams.ts';
 import { createAdminServer } from '../../plugins/operations/monitoring/admin-server.ts';
 import { readinessOf } from '../../plugins/operations/monitoring/readiness.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
-import { type Node, secondNode, soonerThan } from '../support/people.ts';
+import { limitedPerson } from '../support/limited.ts';
+import { command, type Node, secondNode, soonerThan } from '../support/people.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { connected, migrated, until } from '../support/process.ts';
 import { isMeasured, patient, promised } from '../support/promised.ts';
 import { partsOf } from '../support/scheduled.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 const maxLagMs = 1000;
 /** On a busy machine, statements take long. Connections to a replica that stops responding must still be given up. */
 const limits: Record<string, string> = isMeasured ? {} : { ...patient, DATABASE_CONNECT_TIMEOUT_MS: '10000' };
+const overlay = {
+  file: 'resources/team-leads.yaml',
+  text: 'extends: leads\nscopes:\n  team: owner_id in my_team\n',
+};
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
 
 suite('a primary and its replicas', { concurrency: 1 }, () => {
@@ -47,7 +55,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       DATABASE_REPLICA_LAG_MS: String(maxLagMs),
       ...limits,
     };
-    instance = await startInstance('postgresql', { environment });
+    instance = await startInstance('postgresql', { environment, sources: await sourcesWith(overlay) });
     other = await secondNode(instance);
     acme = await instance.organization('acme');
     reader = await acme.keyWith([{ object: '*', actions: ['list', 'read'] }]);
@@ -145,6 +153,31 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       assert.equal(await status(id, reader), 200);
       assert.equal(onReplica, before);
     }));
+
+  test('applies changes to teams immediately to read-only members on both nodes, while replay is paused', async () => {
+    const member = await limitedPerson(instance, acme, ['leads:list:team', 'leads:read:team']);
+    const inTransaction = <T>(work: Parameters<typeof transaction<T>>[1]) =>
+      transaction(instance.database, work);
+    const by = command(instance);
+    const team = await inTransaction((tables) => createTeam(tables, by, acme.id, 'North'));
+    await inTransaction((tables) => addTeamMember(tables, by, acme.id, team, acme.user));
+    const id = await create();
+    const found = async ({ call }: Pick<Instance, 'call'>) => {
+      const { json, text } = await call('GET /api/v1/leads', { key: member.key });
+      assert.ok(Array.isArray(json.data), text);
+      const listed = (json.data as readonly { id: number }[]).map((record) => String(record.id));
+      return [await status(id, member.key, call), listed.includes(id)];
+    };
+    assert.deepEqual(await found(instance), [404, false]);
+    await paused(async () => {
+      await inTransaction((tables) => addTeamMember(tables, by, acme.id, team, member.id));
+      for (const node of [instance, other]) assert.deepEqual(await found(node), [200, true]);
+    });
+    await paused(async () => {
+      await inTransaction((tables) => removeTeamMember(tables, by, acme.id, team, member.id));
+      for (const node of [instance, other]) assert.deepEqual(await found(node), [404, false]);
+    });
+  });
 
   test('rejects a revoked key within a second, whatever the state of the replica', () =>
     paused(async () => {

@@ -1,4 +1,9 @@
-import { effectiveVariables, misspelledNames, nearMisses } from '../../engine/config/index.ts';
+import {
+  effectiveVariables,
+  maskCredentials,
+  misspelledNames,
+  nearMisses,
+} from '../../engine/config/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { type CommandLine, type CommandResult, formatTable, jsonResult } from '../../engine/modules/index.ts';
 import { hasPath, lineOf, type Parsed } from '../../engine/yaml/index.ts';
@@ -118,7 +123,7 @@ export const secretsInFile = ({
   leaves(settings)
     .filter(({ path, value }) => {
       const text = String(value).trim();
-      const isSecretValue = isSecretPath(path) || credentials.test(text);
+      const isSecretValue = isSecretPath(path) || maskCredentials(text) !== text;
       return (
         isSecretValue && text !== '' && variableReferences(text).length === 0 && hasPath(parsed.data, path)
       );
@@ -139,9 +144,3 @@ function settingRow({ path, value }: Leaf, parsed: Parsed, { environment }: Conf
     from: names.length === 0 ? location : `${names.join(', ')}, by ${location}`,
   };
 }
-
-/** Matches the credentials in a URL, which can be invalid because they contain characters such as "@", "/" or a space. */
-const credentials = /:\/\/.*@/s;
-
-/** Replaces the credentials in a URL. */
-const maskCredentials = (text: string): string => text.replace(credentials, '://…@');

@@ -1,6 +1,7 @@
 // Config: declares environment variables, and reads them once at startup.
 // May import errors.
 
+export { maskCredentials } from './credentials.ts';
 export {
   choiceVariable,
   type Environment,

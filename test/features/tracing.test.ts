@@ -275,9 +275,13 @@ test('credentials in the URL of the collector are hidden', () => {
   const { otlpEndpoint, otlpTracesEndpoint } = tracingVariables;
   for (const { show } of [otlpEndpoint, otlpTracesEndpoint]) {
     assert.equal(show?.('https://crm:secret@collector:4318/v1'), 'https://…@collector:4318/v1');
-    assert.equal(show?.('https://crm:a@b@collector:4318/a@b'), 'https://…@collector:4318/a@b');
+    assert.equal(show?.('https://crm:a@b@collector:4318/v1'), 'https://…@collector:4318/v1');
     assert.equal(show?.('https:crm:secret@collector/v1'), 'https://…@collector/v1');
-    assert.equal(show?.('http://collector:4318/a@b'), 'http://collector:4318/a@b');
+    // A valid URL, whose host is "crm", with a password that contains a slash.
+    assert.equal(show?.('https://crm:12/secret@collector/v1'), 'https://…@collector/v1');
+    // A path could be the end of a password.
+    assert.equal(show?.('http://collector:4318/a@b'), 'http://…@b');
+    assert.equal(show?.('http://collector:4318/v1'), 'http://collector:4318/v1');
     assert.equal(show?.(undefined), 'not set');
   }
 });

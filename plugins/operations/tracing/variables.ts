@@ -2,16 +2,11 @@ import {
   choiceVariable,
   flagVariable,
   integerVariable,
+  maskCredentials,
   textVariable,
   type Variable,
   type VariableValues,
 } from '../../../engine/config/index.ts';
-
-/** Replaces the credentials in a valid URL. */
-function maskCredentials(text: string): string {
-  const { protocol, username, password, host, pathname, search } = new URL(text);
-  return username === '' && password === '' ? text : `${protocol}//…@${host}${pathname}${search}`;
-}
 
 const urlVariable = (name: string): Variable<string | undefined> => ({
   name,

@@ -77,12 +77,12 @@ export async function readMigration(
 }
 
 /**
- * Returns the changes listed in a migration file, or an empty list if it contains hand-written statements.
+ * Returns the changes listed in a migration file. A class with hand-written statements is a single statement: its source code.
  * @throws UserError for the same reasons as {@link readMigration}
  */
 export async function listedChanges(path: string, name: string): Promise<readonly Change[]> {
   const exported = await importMigration(path, name);
-  return typeof exported === 'function' ? [] : exported;
+  return typeof exported === 'function' ? [raw(String(exported))] : exported;
 }
 
 async function importMigration(path: string, name: string): Promise<readonly Change[] | MigrationClass> {

@@ -26,7 +26,7 @@ import { applyChanges } from './changes/index.ts';
 import { groupRetypes } from './changes/retype-columns.ts';
 import { type ConversionCheck, conversionChecks } from './conversion-checks.ts';
 import { difference } from './difference.ts';
-import { assertAddedOnce } from './merged.ts';
+import { assertMergeable } from './merged.ts';
 import { type Model, shapesOf } from './model.ts';
 import { pendingRenames } from './renames.ts';
 import {
@@ -65,7 +65,7 @@ export interface Intent {
 /**
  * Returns the changes that migrate the tables from their state after the last migration to the definitions.
  * Does not need a database.
- * @throws UserError if two migrations add the same column, if a `renamed_from` or drop names an unknown item,
+ * @throws UserError if a migration repeats or contradicts an earlier one, if a `renamed_from` or drop names an unknown item,
  * or if a reference would point to unrelated records
  */
 export async function changeOf(
@@ -73,7 +73,7 @@ export async function changeOf(
   model: Model,
   { drop = [], using = new Map() }: Intent = {},
 ): Promise<ModelChange> {
-  await assertAddedOnce(config);
+  await assertMergeable(config);
   const [stored, after] = [storedModel(config), await shapesOf(config, model)];
   const { tables: before, api } = stored;
   const definitions = definitionsOf(model);

@@ -174,7 +174,8 @@ onBothDrivers('The API description', (instance) => {
         assert.deepEqual([place, style, explode, repeatable ? type : undefined], expected, name);
       }
       assert.equal(parameters.has('q'), definition.search.length > 0);
-      assert.ok(parameters.has('cursor') && parameters.has('page'));
+      assert.ok(parameters.has('cursor'));
+      assert.deepEqual(parameters.get('page')?.schema, { type: 'integer', default: 1 });
       const { headers } = object(object(operation.responses)[200]);
       assert.deepEqual(Object.keys(object(headers)), [
         'X-Request-Id',
@@ -183,6 +184,14 @@ onBothDrivers('The API description', (instance) => {
         'X-Total-Count',
       ]);
     }
+  });
+
+  test('says in words that HEAD is supported', () => {
+    assert.match(
+      String(object(document.info).description),
+      / Every path with GET also supports HEAD, which is not listed and returns the same status and headers without the body\. /,
+    );
+    assert.doesNotMatch(answer.text, /"head":/);
   });
 
   test('contains no secret', () => {

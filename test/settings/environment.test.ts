@@ -102,6 +102,16 @@ describe('misspelled variables', () => {
     });
   });
 
+  test('names three edits away from a known name are not reported', () =>
+    refused({
+      DATABSEURLS: 'x',
+      DATA_DIRECT: 'x',
+      DATA_: 'x',
+      KEY_PREFIXING: 'x',
+      LOG_LE: 'x',
+      public_: 'x',
+    }));
+
   for (const command of ['serve', 'check', 'migrate'])
     test(`crm ${command} rejects them`, async () =>
       assertRefused(

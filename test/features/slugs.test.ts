@@ -1,7 +1,7 @@
 // Slugs do not grant authority: a former slug stays with its organization, and config.yaml controls the slugs that it
 // names.
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { findMemberships } from '../../plugins/access/identity/index.ts';
@@ -9,7 +9,7 @@ import { findOrLinkUser } from '../../plugins/access/openid-connect/linking.ts';
 import { createOrganization, renameOrganization } from '../../plugins/tenants/organizations/index.ts';
 import { partnerStatus } from '../../webhooks/partner-status/status.ts';
 import { runCommand } from '../support/command-line.ts';
-import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
+import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh, makePerson } from '../support/people.ts';
@@ -246,41 +246,93 @@ onBothDrivers(
       assert.equal(response.status, 200, problemOf(response));
     });
 
-    test('a slug named in config.yaml can be neither changed nor claimed', async () => {
-      const [named, wanted] = ['named', 'wanted'];
-      await instance().organization(named);
-      await set({
-        ...naming,
-        messaging: { [named]: { sender: 'log' } },
-        quotas: { organizations: { [wanted]: { keys: 3 } } },
-      });
-      await assert.rejects(
-        run('org', 'rename', named, '--slug', 'free'),
-        /the slug "named" cannot be changed: config\.yaml names it in messaging\.named\. Change config\.yaml first\./,
-      );
-      const person = await makePerson(instance(), [
-        { organization: { id: (await run('org', 'rename', named, '--name', 'Named')).json.id as string } },
-        { organization: other },
-      ]);
-      const admin = await signIn(instance(), person);
+    describe('slugs named in config.yaml', () => {
       const base = '/setup/organizations';
-      const rename = (org: string, slug: string) =>
-        admin.submit(`${base}/${org}/rename`, `${base}/${org}/rename`, { name: 'Renamed', slug });
-      const away = await rename(named, 'free');
-      assert.match(problemOf(away), /the slug "named" cannot be changed/);
-      assert.equal((await rename(named, named)).status, 303, 'its name can be changed');
-      const response = await rename('other', wanted);
-      assert.deepEqual(
-        [response.status, problemOf(response)],
-        [400, 'the slug "wanted" is reserved. Choose another one.'],
-      );
-      const created = await admin.submit(`${base}/new`, `${base}/new`, { name: 'New', slug: wanted });
-      assert.deepEqual(
-        [created.status, problemOf(created)],
-        [400, 'the slug "wanted" is reserved. Choose another one.'],
-      );
-      // The operator, who writes config.yaml, can claim the slug.
-      assert.equal((await run('org', 'create', wanted)).json.slug, wanted);
+      const [named, wanted] = ['named', 'wanted'];
+      let admin: Visitor;
+      before(async () => {
+        const { id } = await instance().organization(named);
+        admin = await signIn(
+          instance(),
+          await makePerson(instance(), [{ organization: { id } }, { organization: other }]),
+        );
+      });
+      const rename = (organization: string, slug: string) => {
+        const path = `${base}/${organization}/rename`;
+        return admin.submit(path, path, { name: 'Renamed', slug });
+      };
+      const create = (slug: string) => admin.submit(`${base}/new`, `${base}/new`, { name: 'New', slug });
+      const reserved = [400, `the slug "${wanted}" is reserved. Choose another one.`];
+
+      /** Settings that name a slug, and the path that the error contains. */
+      const sources: readonly (readonly [settings: (slug: string) => object, path: string])[] = [
+        [(slug) => ({ messaging: { [slug]: { sender: 'log' } } }), 'messaging.named'],
+        [
+          (organization) => ({
+            partners: { booking_forms_whatsapp: { secrets: [formToken], organization } },
+          }),
+          'partners.booking_forms_whatsapp.organization',
+        ],
+        [
+          (organization) => ({
+            partners: { payments: { shop: { ...naming.partners.payments.shop, organization } } },
+          }),
+          'partners.payments.shop.organization',
+        ],
+        [
+          (organization) => ({
+            login: {
+              providers: {
+                corp: {
+                  ...{ name: 'Corp', issuer: 'https://corp.example', client_id: 'crm', client_secret: 's' },
+                  new_users: { domains: { 'corp.example': { organization, profile: 'read-only' } } },
+                },
+              },
+            },
+          }),
+          'login.providers.corp.new_users.domains.corp.example.organization',
+        ],
+        [(slug) => ({ quotas: { organizations: { [slug]: { keys: 3 } } } }), 'quotas.organizations.named'],
+      ];
+      for (const [settings, path] of sources)
+        test(`${path}: the slug cannot be changed, nor assigned in the admin UI`, async () => {
+          await set({ ...initial, ...settings(named) });
+          const message = `the slug "named" cannot be changed: config.yaml names it in ${path}. Change config.yaml first.`;
+          await assert.rejects(run('org', 'rename', named, '--slug', 'free'), { message });
+          const response = await rename(named, 'free');
+          assert.deepEqual([response.status, problemOf(response)], [400, message]);
+          assert.equal((await rename(named, named)).status, 303, 'its name can be changed');
+
+          await set({ ...initial, ...settings(wanted) });
+          for (const taken of [await rename('other', wanted), await create(wanted)])
+            assert.deepEqual([taken.status, problemOf(taken)], reserved);
+        });
+
+      test('the operator, who writes config.yaml, can assign them, and is told which setting applies', async () => {
+        const slugs = ['first', 'second', 'third'];
+        const organizations = Object.fromEntries(slugs.map((slug) => [slug, { keys: 3 }]));
+        await set({ ...initial, quotas: { organizations } });
+        const note = (slug: string) =>
+          `config.yaml names "${slug}" in quotas.organizations.${slug}, so its settings for this slug apply to the organization.`;
+        assert.equal(
+          (await run('org', 'create', 'first')).text,
+          `Organization "first" created with the profiles administrator and read-only.\n${note('first')}`,
+        );
+        await run('org', 'create', 'plain');
+        assert.equal(
+          (await run('org', 'rename', 'plain', '--slug', 'second')).text,
+          `"plain" now has the slug "second".\n${note('second')}`,
+        );
+        assert.doesNotMatch((await run('org', 'create', 'fourth')).text, /config\.yaml/);
+        assert.doesNotMatch((await run('org', 'rename', 'second', '--name', 'S')).text, /config\.yaml/);
+        await assert.rejects(run('org', 'rename', 'second', '--slug', 'third'), /cannot be changed/);
+      });
+
+      test('a slug that config.yaml no longer names can be changed and assigned', async () => {
+        await set(initial);
+        assert.equal((await create(wanted)).status, 303);
+        assert.equal((await rename(named, 'renamed')).status, 303);
+      });
     });
   },
   { environment: file.environment },

@@ -103,14 +103,26 @@ const create = (
   slug: string,
   { name = slug }: { name?: string | undefined },
 ): Promise<CommandResult> =>
-  withInstance(async ({ database, config }) => {
+  withInstance(async ({ database, config, configuredSlugs }) => {
     const actor = commandLine(config);
+    const slugsInConfig = await configuredSlugs();
     const id = await transaction(database, (tables) => createOrganization(tables, actor, slug, name));
     return {
       json: { id, slug, name, profiles: ['administrator', 'read-only'] },
-      text: `Organization "${slug}" created with the profiles administrator and read-only.`,
+      text: `Organization "${slug}" created with the profiles administrator and read-only.${settingNote(slugsInConfig, slug)}`,
     };
   });
+
+/**
+ * Returns a line that says which setting in config.yaml applies to the organization that takes a slug. Unlike administrators in
+ * the admin UI, the operator, who writes config.yaml, can take such a slug.
+ */
+function settingNote(slugsInConfig: ConfiguredSlugs, slug: string): string {
+  const setting = slugsInConfig.get(slug);
+  return setting === undefined
+    ? ''
+    : `\nconfig.yaml names "${slug}" in ${setting}, so its settings for this slug apply to the organization.`;
+}
 
 const rename = async (
   { withInstance }: Line,
@@ -134,7 +146,7 @@ const rename = async (
     ];
     return {
       json: { id, slug: input.slug ?? slug, ...input },
-      text: `"${slug}" now ${changes.join(' and ')}.`,
+      text: `"${slug}" now ${changes.join(' and ')}.${input.slug === undefined ? '' : settingNote(slugsInConfig, input.slug)}`,
     };
   });
 };

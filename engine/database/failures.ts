@@ -94,6 +94,20 @@ export function failureReason(cause: unknown): string {
 }
 
 /**
+ * Returns the properties with which a failure of background work is logged: its reason in a single word, and its code, if any. The
+ * error's message is omitted, because it can contain values.
+ */
+export function failureDetails(cause: unknown): {
+  readonly reason: string;
+  readonly code: string | undefined;
+} {
+  const { code: value, name } = (cause ?? {}) as { readonly code?: unknown; readonly name?: string };
+  // The code of a DOMException is a number without a meaning.
+  const code = typeof value === 'string' ? value : undefined;
+  return { reason: isDatabaseError(cause) ? failureReason(cause) : (code ?? name ?? 'unknown'), code };
+}
+
+/**
  * SQLSTATEs for a cancelled statement, for example one that exceeded its time limit, and for a lock timeout.
  */
 export const timeoutStates: readonly string[] = ['57014', '55P03'];

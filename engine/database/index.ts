@@ -17,6 +17,7 @@ export { hasRunningOwner } from './embedded-owner.ts';
 export { extensionStatements } from './extensions.ts';
 export {
   databaseFailure,
+  failureDetails,
   failureReason,
   foreignKeyViolation,
   isDatabaseError,

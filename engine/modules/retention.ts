@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { type RawBuilder, sql } from 'kysely';
-import type { Database } from '../database/index.ts';
+import { type Database, failureDetails } from '../database/index.ts';
 import { type Tables, tablesOf } from '../tables/index.ts';
 
 /** Interval at which an instance deletes old rows, in milliseconds. */
@@ -50,8 +50,8 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
   // Registered before the hook that awaits the work, so that the work stops after the current batch.
   app.addHook('preClose', async () => controller.abort());
   app.background.every(app, label, intervalMs, () =>
-    sweep().catch((cause: { code?: string }) =>
-      app.log.warn({ code: cause.code }, `could not delete ${label}; will retry later`),
+    sweep().catch((cause: unknown) =>
+      app.log.warn(failureDetails(cause), `could not delete ${label}; will retry later`),
     ),
   );
 }

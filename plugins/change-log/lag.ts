@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, failureDetails } from '../../engine/database/index.ts';
 import type { Metrics } from '../../engine/modules/index.ts';
 import { prepare } from '../../engine/sql/index.ts';
 import { ensureEpoch } from './epoch.ts';
@@ -96,9 +96,8 @@ export function watchFeed(
       await check();
       isFailing = false;
     } catch (cause) {
-      const { code } = cause as { code?: string };
       // Failures are logged once per outage.
-      if (!isFailing) app.log.warn({ code }, 'failed to check the change feed');
+      if (!isFailing) app.log.warn(failureDetails(cause), 'failed to check the change feed');
       isFailing = true;
     }
   });

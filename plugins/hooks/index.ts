@@ -2,7 +2,7 @@
 // May import engine, change-log.
 
 import type { Resource } from '../../engine/compile/index.ts';
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, failureDetails } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { hookCheck } from './check.ts';
 import { callMeter, observeCalls } from './metrics.ts';
@@ -49,7 +49,7 @@ export const hooksModule: Module<HookServices, unknown, Pick<HookServices, 'data
         isFailing = false;
       } catch (cause) {
         // Logs the failure only once while the database is unavailable.
-        if (!isFailing) app.log.warn({ err: cause }, 'failed to read changes for hooks; will retry');
+        if (!isFailing) app.log.warn(failureDetails(cause), 'failed to read changes for hooks; will retry');
         isFailing = true;
       }
     });

@@ -1,6 +1,6 @@
 import { setTimeout as pause, setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, failureDetails } from '../../engine/database/index.ts';
 import { type ErrorCode, errors, HttpError } from '../../engine/errors.ts';
 import { repeatedWork } from '../../engine/modules/index.ts';
 import { jobErrorJson, placeOfAction, rejectOnAbort } from '../../engine/records/index.ts';
@@ -67,7 +67,7 @@ export function runJobs(app: FastifyInstance, actions: readonly ActionOfResource
   let isFailing = false;
   const report = (cause: unknown) => {
     // Logs the failure only once while the database is unavailable.
-    if (!isFailing) app.log.warn({ err: cause }, 'failed to read or store jobs; will retry');
+    if (!isFailing) app.log.warn(failureDetails(cause), 'failed to read or store jobs; will retry');
     isFailing = true;
   };
   const start = (job: ClaimedJob) => {

@@ -1,7 +1,13 @@
 // Errors of the database: the rule that rejected a write, and the reason for a failure.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { databaseFailure, failureReason, isDatabaseError, sqlState } from '../../engine/database/failures.ts';
+import {
+  databaseFailure,
+  failureDetails,
+  failureReason,
+  isDatabaseError,
+  sqlState,
+} from '../../engine/database/failures.ts';
 import { connectionErrorText } from '../../engine/database/route.ts';
 
 test('only rules that the operator added reject a write', () => {
@@ -63,6 +69,20 @@ test('the reason for a failure is one word', () => {
     assert.equal(failureReason(error), 'unknown');
     assert.ok(!isDatabaseError(error));
   }
+});
+
+test('background work is logged with the reason of a failure and its code, without its message', () => {
+  for (const [error, reason, code] of [
+    [new Error('timeout exceeded when trying to connect'), 'no_connection_in_time', undefined],
+    [Object.assign(new Error('a secret'), { code: '57P01' }), '57P01', '57P01'],
+    [Object.assign(new Error('a secret'), { code: 'ECONNREFUSED' }), 'ECONNREFUSED', 'ECONNREFUSED'],
+    // Other failures.
+    [Object.assign(new Error('a secret'), { code: 'ENOENT' }), 'ENOENT', 'ENOENT'],
+    [new TypeError('a secret'), 'TypeError', undefined],
+    [AbortSignal.abort().reason, 'AbortError', undefined],
+    [undefined, 'unknown', undefined],
+  ] as const)
+    assert.deepEqual(failureDetails(error), { reason, code });
 });
 
 test('a code of the operating system is not a state that the server reports', () => {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Answer } from '../support/instance.ts';
+import { readOutageLog } from '../support/outage-log.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
 import { isMeasured, promised, within } from '../support/promised.ts';
@@ -17,6 +18,8 @@ const limits = {
 /** Longer than all time limits combined, but shorter than a client's timeout. */
 const boundMs = 6_000;
 
+const logging = { LOG_LEVEL: 'warn', LOG_FORMAT: 'json' } as const;
+
 describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   let server: Server;
   let url: string;
@@ -27,7 +30,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   before(async () => {
     server = await startPostgres();
     ({ url } = await makeDatabase(server.url));
-    service = await serve({ DATABASE_URL: url, MIGRATE_ON_START: 'true', LOG_LEVEL: 'fatal', ...limits });
+    service = await serve({ DATABASE_URL: url, MIGRATE_ON_START: 'true', ...logging, ...limits });
     key = String(service.printed.key);
     await until(async () => {
       const made = await service.call('POST /api/v1/leads', { key, body: { last_name: 'before' } });
@@ -77,6 +80,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     });
 
   test('returns 500 while PostgreSQL is stopped and recovers by itself after its start', async () => {
+    const start = service.stderr().length;
     for (let time = 0; time < 2; time++) {
       await server.pause();
       // Test immediately, and once more when the pool has noticed that its connections are closed.
@@ -101,6 +105,11 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
       }, 'the lead');
       assert.deepEqual([kept?.status, kept?.json.last_name], [200, 'before'], 'no partial writes');
     }
+    // The log can arrive after the responses.
+    await until(
+      () => readOutageLog(service.stderr().slice(start)).reasons.includes('ECONNREFUSED'),
+      'log the reason',
+    );
   });
 
   test('fails at most the requests in flight when the server closes connections', async () => {

@@ -12,6 +12,7 @@ import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { inSnapshot, type Tables, transaction } from '../../engine/tables/handle.ts';
 import type { Answer } from '../support/instance.ts';
+import { readOutageLog } from '../support/outage-log.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
 import { patient, promised, within } from '../support/promised.ts';
@@ -52,7 +53,7 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
   before(async () => {
     server = await startPostgres();
     const { url } = await makeDatabase(server.url);
-    environment = { DATABASE_URL: url, LOG_LEVEL: 'fatal', ...limits };
+    environment = { DATABASE_URL: url, LOG_LEVEL: 'warn', LOG_FORMAT: 'json', ...limits };
     service = await serve({ ...environment, MIGRATE_ON_START: 'true' });
     key = String(service.printed.key);
   });
@@ -81,6 +82,8 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
   }
 
   test('returns 500 to every request while the server is silent, and recovers within 5 s of its return', async () => {
+    const start = service.stderr().length;
+    const outageLog = () => service.stderr().slice(start);
     for (let time = 0; time < 2; time++) {
       await Promise.all(Array.from({ length: 6 }, isServed));
       await frozen(async () => {
@@ -100,6 +103,17 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
           }
           assert.ok(result.some(({ status }) => status === 500));
         }
+        // The log contains statements that waited for a connection, and background work.
+        await until(async () => {
+          const { reasons, messages } = readOutageLog(outageLog());
+          const isLogged =
+            reasons.includes('no_connection_in_time') &&
+            ['inbox', 'events'].every((queue) =>
+              messages.includes(`failed to read the queue "${queue}"; will retry`),
+            );
+          if (!isLogged) await Promise.all(Array.from({ length: 8 }, isServed));
+          return isLogged;
+        }, 'log the reasons');
       });
       await until(isServed, 'serve again', promised(5_000));
       for (let count = 0; count < 10; count++) {
@@ -111,6 +125,7 @@ describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
         );
       }
     }
+    readOutageLog(outageLog());
   });
 
   test('closes the database while the server is silent, with or without statements in flight', async () => {

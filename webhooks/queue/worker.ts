@@ -1,6 +1,6 @@
 import { setImmediate as requestsFirst } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, failureDetails } from '../../engine/database/index.ts';
 import { repeatedWork } from '../../engine/modules/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import type { ItemOutcome } from './attempts.ts';
@@ -152,10 +152,10 @@ export function startWorker<Row>(
   process: ProcessItem<Row>,
 ): Worker {
   const failures = failureLog((details, text) => app.log.warn(details, text));
-  const reportFailure = (cause: { code?: string } | undefined) =>
+  const reportFailure = (cause: unknown) =>
     failures.report(
       'unreadable',
-      { code: cause?.code },
+      failureDetails(cause),
       `failed to read the queue "${queue.name}"; will retry`,
     );
 

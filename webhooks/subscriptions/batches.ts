@@ -1,7 +1,7 @@
 // Batches: collects the events of a subscription, which are then sent in one request.
 import type { FastifyInstance } from 'fastify';
 import { type RawBuilder, sql } from 'kysely';
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, failureDetails } from '../../engine/database/index.ts';
 import { arrayText } from '../../engine/sql/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import { generatePublicId } from '../../plugins/access/secrets/index.ts';
@@ -88,9 +88,8 @@ export function startBatching(app: FastifyInstance, database: Database, onCreate
       await poll();
       isFailing = false;
     } catch (cause) {
-      const { code } = cause as { code?: string };
       // Logs the failure only once while the database is unavailable.
-      if (!isFailing) app.log.warn({ code }, 'failed to create batches of events; will retry');
+      if (!isFailing) app.log.warn(failureDetails(cause), 'failed to create batches of events; will retry');
       isFailing = true;
       idleUntil = performance.now() + idlePollMs;
     }

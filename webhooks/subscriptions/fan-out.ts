@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
 import type { Resource, ResourceView } from '../../engine/compile/index.ts';
-import type { Database } from '../../engine/database/index.ts';
+import { type Database, failureDetails } from '../../engine/database/index.ts';
 import {
   compileGrants,
   loggedFieldNames,
@@ -102,9 +102,9 @@ export function startFanOut(
       await poll();
       isFailing = false;
     } catch (cause) {
-      const { code } = cause as { code?: string };
       // Logs the failure only once while the database is unavailable.
-      if (!isFailing) app.log.warn({ code }, 'failed to read changes for event subscriptions; will retry');
+      if (!isFailing)
+        app.log.warn(failureDetails(cause), 'failed to read changes for event subscriptions; will retry');
       isFailing = true;
       idleUntil = performance.now() + idlePollMs;
     }

@@ -1,7 +1,8 @@
 // Last used: collects the times at which keys and sessions were last used, and stores them periodically.
-// Must not import other modules of this project.
+// May import engine.
 
 import type { FastifyInstance } from 'fastify';
+import { failureDetails } from '../../../engine/database/index.ts';
 
 /** Interval between writes, in milliseconds. */
 const intervalMs = 30_000;
@@ -29,7 +30,7 @@ export function lastUsed<T>(
     try {
       await store(batch);
     } catch (cause) {
-      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to store last-used times');
+      app.log.warn(failureDetails(cause), 'failed to store last-used times');
     }
   };
   const timer = setInterval(flush, intervalMs).unref();

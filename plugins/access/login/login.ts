@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Resource } from '../../../engine/compile/index.ts';
-import { errors } from '../../../engine/errors.ts';
+import { errors, HttpError } from '../../../engine/errors.ts';
 import { isRowId, isStorable } from '../../../engine/fields/index.ts';
 import { json, jsonId, rejectOtherMethods } from '../../../engine/http/index.ts';
 import { pageSize } from '../../../engine/query/index.ts';
@@ -148,13 +148,13 @@ export const login = fastifyPlugin(
     };
 
     /**
-     * Logs a rejected login and rethrows its error.
+     * Logs a rejected login and rethrows its error. A login that failed because of the service is not a rejected login.
      * @param users returns the IDs of users with the entered email address; the entered text is not logged, because it
      * may be a password
      */
     const logRejection = (request: FastifyRequest, users: () => readonly string[]) => (cause: unknown) => {
-      const { code } = cause as { code?: string };
-      request.log.warn({ address: request.ip, users: users(), code }, 'login rejected');
+      if (cause instanceof HttpError && cause.status < 500)
+        request.log.warn({ address: request.ip, users: users(), code: cause.code }, 'login rejected');
       throw cause;
     };
 

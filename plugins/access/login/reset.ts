@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
+import { failureDetails } from '../../../engine/database/index.ts';
 import { HttpError, UserError } from '../../../engine/errors.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import {
@@ -54,7 +55,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       const language = languages.find((candidate) => chosen.includes(candidate)) ?? pageLanguage;
       await mailer.send(resetMail(email, language, { links }));
     } catch (cause) {
-      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to create a password reset link');
+      app.log.warn(failureDetails(cause), 'failed to create a password reset link');
     }
   };
 

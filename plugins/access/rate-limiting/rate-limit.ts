@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { AddedResponses } from '../../../engine/compile/index.ts';
 import type { Variable, VariableValues } from '../../../engine/config/index.ts';
-import type { Database } from '../../../engine/database/index.ts';
+import { type Database, failureDetails } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { type RateLimit, requestCounts } from './request-counts.ts';
 import { storeCounts } from './tables.ts';
@@ -69,7 +69,7 @@ export function limitRequests(
   const counts = requestCounts(
     rateLimit,
     (window, batch) => storeCounts(database, window, batch),
-    (cause) => app.log.warn({ code: (cause as { code?: string }).code }, 'failed to store request counts'),
+    (cause) => app.log.warn(failureDetails(cause), 'failed to store request counts'),
   );
   // Runs after authentication, which identifies the caller, but before the body is parsed.
   app.addHook('preParsing', ({ principal }, reply, payload, done) => {

@@ -3,7 +3,7 @@ import { compactDecrypt } from 'jose/jwe/compact/decrypt';
 import { CompactEncrypt } from 'jose/jwe/compact/encrypt';
 import { sql } from 'kysely';
 import { LRUCache } from 'lru-cache';
-import type { Database } from '../../../engine/database/index.ts';
+import { type Database, failureDetails } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { type TableRows, type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';
@@ -129,7 +129,7 @@ export function renewSealed(
           'some stored secrets cannot be decrypted with AUTH_SECRETS; enter them again',
         );
     } catch (cause) {
-      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to read stored secrets');
+      app.log.warn(failureDetails(cause), 'failed to read stored secrets');
     }
   });
 }

@@ -1,7 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { sql } from 'kysely';
-import { type Database, foreignKeyViolation, sqlState } from '../../../engine/database/index.ts';
+import {
+  type Database,
+  failureDetails,
+  foreignKeyViolation,
+  sqlState,
+} from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import { deleteExpired } from '../../../engine/modules/index.ts';
 import type { Caller, Principal } from '../../../engine/records/index.ts';
@@ -150,7 +155,7 @@ async function store(app: FastifyInstance, tables: Tables, row: CallRow, attempt
     // The key has been deleted, and its calls with it.
     if (code === foreignKeyViolation) return;
     if (attempt === attempts) {
-      app.log.error({ code, call: row }, 'could not store a call of an agent');
+      app.log.error({ ...failureDetails(cause), call: row }, 'could not store a call of an agent');
       return;
     }
     await pause(pauseMs * 2 ** attempt);

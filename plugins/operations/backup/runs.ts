@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { failureDetails } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
@@ -95,6 +96,4 @@ export async function recordRun(
 
 /** Returns the reason a backup failed. It does not contain any data from the database. */
 export const reasonOf = (cause: unknown): string =>
-  cause instanceof UserError
-    ? cause.message
-    : `it failed unexpectedly (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).name})`;
+  cause instanceof UserError ? cause.message : `it failed unexpectedly (${failureDetails(cause).reason})`;

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { type Database, isStatementTimeout } from '../../../engine/database/index.ts';
+import { type Database, failureDetails, isStatementTimeout } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import type { PeriodicTask } from '../../../engine/modules/index.ts';
 import type { CustomFields } from '../../../engine/records/index.ts';
@@ -59,11 +59,11 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
     while (!isPaused()) {
       const claim = await claimErasure(tablesOf(database));
       if (claim === undefined) return;
-      await perform(services, claim, isPaused).catch(async (cause: { code?: string; name: string }) => {
+      await perform(services, claim, isPaused).catch(async (cause: Error) => {
         const end = cause instanceof Stopped ? releaseClaim : postponeErasure;
         await end(tablesOf(database), claim).catch(() => {});
         if (cause instanceof Stopped) return;
-        app.log.warn({ code: cause.code, error: cause.name }, 'erasure failed; it will be retried');
+        app.log.warn({ ...failureDetails(cause), error: cause.name }, 'erasure failed; it will be retried');
       });
     }
   };

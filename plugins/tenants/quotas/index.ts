@@ -1,5 +1,6 @@
 // Quotas: enforces the quotas that config.yaml defines for organizations. May import engine, admin-ui/shell.
 
+import { failureDetails } from '../../../engine/database/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
 import { limitRecords } from '../../../engine/records/index.ts';
 import { addHomeCheck } from '../../admin-ui/shell/index.ts';
@@ -20,7 +21,7 @@ export const quotasModule: Module<QuotaServices> = {
   name: 'quotas',
   register: (app, services) => {
     const quotas = recordQuotas(services, (cause) =>
-      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to count records for a quota'),
+      app.log.warn(failureDetails(cause), 'failed to count records for a quota'),
     );
     app.decorate('recordQuotas', quotas);
     limitRecords(services.database, quotas);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -14,6 +15,7 @@ import {
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { readConfig } from '../../app/config.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import { organizationId } from '../../engine/tables/organizations.ts';
@@ -21,6 +23,7 @@ import { findUserBy } from '../../plugins/access/identity/operator-users.ts';
 import { createMailedResets, createMemberReset } from '../../plugins/access/identity/resets.ts';
 import { invite } from '../../plugins/access/members/invites.ts';
 import { profileId } from '../../plugins/access/profiles/profiles.ts';
+import { withSnapshot } from '../../plugins/operations/backup/dump.ts';
 import { writeBackup } from '../../plugins/operations/backup/file.ts';
 import { linesIn, rowsIn, type Served, served, writeLines } from '../support/backups.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -562,6 +565,30 @@ test('backup while a service is using the embedded database', {
   );
   assert.deepEqual(readdirSync(snapshots), ['of-running']);
   await service.kill();
+});
+
+test('a backup that lacks room for its copy of the embedded database says how much it needs, and leaves nothing behind', {
+  skip: !existsSync('/dev/full'),
+}, async () => {
+  const dataFolder = join(folder.path, 'without-room');
+  const cluster = join(dataFolder, 'pgdata');
+  mkdirSync(join(cluster, 'base'), { recursive: true });
+  writeFileSync(join(cluster, 'PG_VERSION'), Buffer.alloc(1024 * 1024));
+  writeFileSync(join(cluster, 'base', '1'), Buffer.alloc(1024 * 1024 + 1));
+  const copyTo = async (path: string) => {
+    cpSync(cluster, path, { recursive: true });
+    // A device without space. test/cli/causes.test.ts fills a disk, which is not possible on every machine.
+    writeFileSync('/dev/full', 'one more byte');
+  };
+  await assert.rejects(
+    withSnapshot({ copyTo }, { ...readConfig({}), dataFolder }, () => assert.fail('there is no copy')),
+    {
+      name: 'UserError',
+      message: `the backup needs 3 MB in ${dataFolder} for a copy of the database, but not enough space is free. Free some space and try again`,
+    },
+  );
+  assert.deepEqual(readdirSync(join(dataFolder, 'snapshots')), []);
+  assert.deepEqual(readdirSync(dataFolder), ['pgdata', 'snapshots']);
 });
 
 describe('an interrupted backup', { skip: !drivers.includes('postgresql') }, () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
@@ -110,6 +110,18 @@ test('a full disk', async (t) => {
     await start(data, apart),
     /^crm: the database disk is full \(could not extend file \S+: No space left on device\)\. Free some space and try again\.\n$/,
   );
+  disk.free();
+  // Enough for everything except a backup's copy of the database.
+  fillBut(8 * 1024 * 1024);
+  const out = temporaryFolder();
+  t.after(out.remove);
+  assertRefused(
+    await crm(['backup', join(out.path, 'x.backup')], { DATA_DIR: data }),
+    new RegExp(
+      `^crm: the backup needs \\d\\d MB in ${data} for a copy of the database, but not enough space is free\\. Free some space and try again\n$`,
+    ),
+  );
+  assert.deepEqual([readdirSync(join(data, 'snapshots')), readdirSync(out.path)], [[], []]);
   disk.free();
   assert.equal((await crm(['migrate'], { DATA_DIR: data })).stderr, '');
 });

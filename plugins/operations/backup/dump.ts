@@ -105,7 +105,7 @@ const abandonedMs = 86_400_000;
  * database supports only one connection, so its files are copied while other work waits.
  */
 export async function withSnapshot<T>(
-  { copyTo }: Database,
+  { copyTo }: Pick<Database, 'copyTo'>,
   config: BackupConfig,
   work: (snapshot: Database) => Promise<T>,
 ): Promise<T> {

@@ -157,8 +157,9 @@ class KnownParts {
   #obstacle({ verb, part, to }: Step): KnownStep | undefined {
     const [current, target] = [this.#find(part), to && this.#find(to)];
     if (verb === 'adds') return current?.exists ? current : undefined;
-    // A trigger is dropped only if it exists.
-    if (current?.exists === false && part.kind !== 'trigger') return current;
+    // Tables and triggers are dropped only if they exist.
+    if (verb === 'drops' && (part.kind === 'table' || part.kind === 'trigger')) return undefined;
+    if (current?.exists === false) return current;
     return target?.exists ? target : undefined;
   }
 

@@ -119,11 +119,6 @@ const merges: readonly (readonly [
   ['a field of different tables', [[addColumns('leads', 'fax')], [addColumns('cars', 'fax')]], undefined],
   // Parts that both drop.
   [
-    'dropped tables',
-    [[dropTable('leads')], [dropTable('leads')]],
-    'drops the table leads, which m1 already drops',
-  ],
-  [
     'dropped fields and their indexes',
     [
       [dropIndex('i'), dropColumns('leads', 'fax')],
@@ -151,8 +146,11 @@ const merges: readonly (readonly [
     'drops the foreign key f of leads and the constraint c of leads, which m1 already drops',
   ],
   [
-    'dropped triggers, which need not exist',
-    [[{ kind: 'dropTrigger', ...leads('t') }], [{ kind: 'dropTrigger', ...leads('t') }]],
+    'dropped tables and triggers, which need not exist',
+    [
+      [dropTable('cars'), { kind: 'dropTrigger', ...leads('t') }],
+      [dropTable('cars'), { kind: 'dropTrigger', ...leads('t') }],
+    ],
     undefined,
   ],
   // Parts that both rename.

@@ -312,11 +312,11 @@ export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql
     add('Migration20271201000001_region', 'leads', { region: { ...note, name: 'region' } }, 'nonsense');
     install(instance);
 
-    // A finished command exits without waiting, for example, for idle connections to time out.
-    const idle = `process.on('exit', () => console.error(performance.eventLoopUtilization().idle))`;
-    const program = ['--import', `data:text/javascript,${idle}`, installed];
+    // A finished command exits without waiting, for example, for idle connections to time out: long timers never fire.
+    const timers = `const set = setTimeout;
+      globalThis.setTimeout = (work, ms, ...more) => set(work, ms < 20_000 ? ms : 2 ** 31 - 1, ...more);`;
+    const program = ['--import', `data:text/javascript,${encodeURIComponent(timers)}`, installed];
     const plan = await crm(['plan', '--json'], environment, { ...options, program });
-    assert.ok(Number(plan.stderr) < 20_000, `waited for ${plan.stderr} ms`);
     assert.deepEqual(plan.json.api, [{ kind: 'added', name: 'leads.region', text: 'is new', breaks: false }]);
     await crmJson(['migrate', '--create', 'upgrade'], environment, options);
     service = await serve(environment, options);

@@ -4,10 +4,10 @@
 // request may fail with a server error, and errors stay small.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { publicUrl } from '../support/channels.ts';
+import { leastExcess } from '../support/clock.ts';
 import { type HostileBody, hostileBodies, hostileFiles, usualTypes } from '../support/hostile/bodies.ts';
 import { type Client, type Got, shared, startClient } from '../support/hostile/client.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
@@ -44,11 +44,6 @@ const mostCpu = { request: 60, mebibyte: 60, line: 0.05 };
 const mostAllocated = { request: 32 * 1024 * 1024, byte: 64, line: 16 * 1024 };
 /** Maximum size of a JSON error response, in bytes. */
 const mostErrorBytes = 64 * 1024;
-/**
- * Maximum number of attempts for a request that costs too much, with growing delays. The lowest cost counts, because
- * garbage collection and background work add cost at random. A slow parser is slow in every attempt.
- */
-const tries = 10;
 const mebibyte = 1024 * 1024;
 
 const newlines = (count: number, byte: number): number => (byte === 10 ? count + 1 : count);
@@ -164,17 +159,13 @@ for (const driver of drivers) {
      */
     async function exchange(name: string, send: () => Promise<Got>, size: Size = none): Promise<Got> {
       let response: Got | undefined;
-      let excess: string[] = [];
-      // The embedded database runs on this thread, so its own work would be measured, too.
-      const measured = driver === 'postgresql';
-      for (let attempt = 0; attempt < (measured ? tries : 1); attempt++) {
-        if (attempt > 0) await pause(attempt * 20);
+      const excess = await leastExcess(async () => {
         const work = await workOf(async () => {
           response = await send();
         });
-        excess = measured ? excessOf(work, size) : [];
-        if (excess.length === 0) break;
-      }
+        // The embedded database runs on this thread, so its own work would be measured, too.
+        return driver === 'postgresql' ? excessOf(work, size) : [];
+      });
       assert.ok(response);
       problems.push(...excess.map((what) => `${name}: ${what}`));
       const { status, headers, text, size: sizeOfResponse, failed = '' } = response;

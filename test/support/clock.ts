@@ -1,22 +1,41 @@
 // CPU time limits for tests, which do not depend on other processes on the machine.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Database } from '../../engine/database/database.ts';
 import { calibrate } from './hostile/work.ts';
 
+/** Maximum number of attempts for work that costs too much. */
+const tries = 10;
+
 /**
- * Runs synchronous work and checks its CPU time.
+ * Repeats work until its cost is within the limits or the attempts are used up, with growing delays. Garbage collection,
+ * compilation and background work add cost at random, but an expensive algorithm costs too much in every attempt.
+ * @param attempt does the work once, and returns the limits that it exceeded
+ * @returns the limits that the last attempt exceeded
+ */
+export async function leastExcess(attempt: () => Promise<string[]>): Promise<string[]> {
+  let excess = await attempt();
+  for (let count = 1; excess.length > 0 && count < tries; count++) {
+    await pause(count * 20);
+    excess = await attempt();
+  }
+  return excess;
+}
+
+/**
+ * Runs synchronous work and checks its CPU time. Repeats the work if it takes too long.
  * @param limitMs CPU time of this thread on a typical machine, in milliseconds
  */
 export function takes<T>(limitMs: number, work: () => T): T {
-  const [ms, result] = threadCpuOf(work);
-  // Everything takes longer on a slow or busy machine.
-  const slowness = ms < limitMs ? 1 : Math.max(1, calibrationMs() / typicalMs);
-  assert.ok(
-    ms < limitMs * slowness,
-    `took ${Math.round(ms)} ms of CPU time; the limit is ${Math.round(limitMs * slowness)} ms`,
-  );
-  return result;
+  for (let count = 1; ; count++) {
+    const [ms, result] = threadCpuOf(work);
+    if (ms < limitMs) return result;
+    // Everything takes longer on a slow or busy machine.
+    const limit = limitMs * Math.max(1, calibrationMs() / typicalMs);
+    if (ms < limit) return result;
+    assert.ok(count < tries, `took ${Math.round(ms)} ms of CPU time; the limit is ${Math.round(limit)} ms`);
+  }
 }
 
 function threadCpuOf<T>(work: () => T): [ms: number, result: T] {
@@ -27,7 +46,7 @@ function threadCpuOf<T>(work: () => T): [ms: number, result: T] {
 }
 
 /** Returns the CPU time in milliseconds that this process, including all threads, spends on the work. */
-export async function cpuOf(work: () => unknown): Promise<number> {
+async function cpuOf(work: () => unknown): Promise<number> {
   const start = process.cpuUsage();
   await work();
   const { user, system } = process.cpuUsage(start);
@@ -70,14 +89,16 @@ const calibrationMs = (): number => runs * calibrate();
 
 /**
  * Checks that work costs this process at most as much CPU time as the given number of calibration loops,
- * which run before and after it. The result does not depend on other processes or on the machine's speed.
+ * which run before and after it. Repeats the work if it costs more. The result does not depend on other processes or on
+ * the machine's speed.
  */
 export async function takesAtMost(loops: number, work: () => Promise<unknown>): Promise<void> {
-  const before = calibrationMs();
-  const spent = await cpuOf(work);
-  const loop = Math.max(before, calibrationMs());
-  assert.ok(
-    spent <= loops * loop,
-    `took ${(spent / loop).toFixed(1)} calibration loops; the limit is ${loops}`,
-  );
+  const excess = await leastExcess(async () => {
+    const before = calibrationMs();
+    const spent = await cpuOf(work);
+    const loop = Math.max(before, calibrationMs());
+    if (spent <= loops * loop) return [];
+    return [`took ${(spent / loop).toFixed(1)} calibration loops; the limit is ${loops}`];
+  });
+  assert.deepEqual(excess, []);
 }

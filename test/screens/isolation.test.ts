@@ -4,12 +4,15 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
-import { UserError } from '../../engine/errors.ts';
+import { type HttpError, UserError } from '../../engine/errors.ts';
+import { everyGrant } from '../../engine/records/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { findRow } from '../../engine/tables/index.ts';
 import { revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
 import { createMemberReset } from '../../plugins/access/identity/resets.ts';
 import { cancelInvite, invite, replaceUnmailedCode } from '../../plugins/access/members/invites.ts';
 import { changeMember, removeMember } from '../../plugins/access/members/members.ts';
+import { connect, createConnections } from '../../plugins/access/oauth/connections.ts';
 import {
   adjustProfile,
   changeProfile,
@@ -26,6 +29,23 @@ import {
   removeTeamMember,
   renameTeam,
 } from '../../plugins/access/teams/teams.ts';
+import {
+  changeView,
+  createView,
+  deleteView,
+  findView,
+  setDefaultView,
+} from '../../plugins/admin-ui/saved-views/saved-views.ts';
+import { prepareApprovals, proposalRows } from '../../plugins/api/mcp/approval.ts';
+import { cancelVisibleJob, findJob } from '../../plugins/jobs/jobs.ts';
+import { cancelJob } from '../../plugins/jobs/queue.ts';
+import {
+  changeCustomField,
+  createCustomField,
+  findCustomField,
+  setDeleted,
+} from '../../plugins/tenants/custom-fields/custom-fields.ts';
+import { changeNote, createNote, deleteNote, findNote } from '../../plugins/tenants/notes/notes.ts';
 import { inboxQueue } from '../../webhooks/inbox/inbox.ts';
 import {
   changeSecrets,
@@ -41,9 +61,11 @@ import {
   sendTest,
 } from '../../webhooks/subscriptions/subscriptions.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
-import { type Answer, onBothDrivers } from '../support/instance.ts';
+import { type Answer, type Instance, onBothDrivers } from '../support/instance.ts';
+import { settingsFile } from '../support/partners.ts';
 import { command, makePerson } from '../support/people.ts';
 import { formNames, openScreens } from '../support/screens.ts';
+import { sourcesWith } from '../support/sources.ts';
 
 /** One of acme's forms, with the values that its administrator would submit. */
 interface SentForm {
@@ -59,7 +81,15 @@ const inBeta = (path: string): string =>
     .replace('/setup/o/acme', '/setup/o/beta')
     .replace('/setup/organizations/acme', '/setup/organizations/beta');
 
-onBothDrivers('two organizations in the admin UI', (instance) => {
+/** The shipped resources. Leads have custom fields, and deleted leads are in the trash. */
+const sources = (await sourcesWith()).map(({ file, text }) => ({
+  file,
+  text: file.endsWith('leads.yaml')
+    ? text.replace('\nfields:\n', '\ntrash: 30 days\ncustom_fields: true\nfields:\n')
+    : text,
+}));
+
+const suite = (instance: () => Instance): void => {
   /** An administrator of beta only. */
   let neighbour: Visitor;
   /** An administrator of both organizations, where only the path identifies the organization. */
@@ -68,6 +98,13 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
   const forms: SentForm[] = [];
   let acmeId = '';
   let betaId = '';
+  /** A member of acme, who writes the note, saves the view, starts the job and connects the app. */
+  let member = '';
+  /** ID of the lead that has the note and the proposal. */
+  let lead = '';
+  /** The app's authorization code. */
+  let code = '';
+  const client = 'https://client.example/';
 
   const tablesWith = async (column: string) => {
     const { rows } = await sql<{ name: string }>`select c.table_name as name
@@ -121,6 +158,66 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
     }
   };
 
+  /** Stores what the forms of the fixed list do not create: a note, a view, a custom field, a job, a proposal and an app. */
+  const storeOthers = (profile: string) =>
+    transaction(instance().database, async (tables) => {
+      const actor = command(instance());
+      const organization = acmeId;
+      const own = { organization, user: member, resource: 'leads' };
+      const expiresAt = new Date(Date.now() + 86_400_000);
+      await createNote(tables, actor, { ...own, record: lead }, { author: member, text: 'acme' });
+      const view = { name: 'acme', query: 'rating=Hot', isShared: true };
+      await setDefaultView(tables, own, await createView(tables, actor, own, view), true);
+      await createCustomField(tables, actor, { ...own, name: 'acme_color' }, { type: 'string' });
+      await tables
+        .insertInto('crm_jobs')
+        .values({
+          ...{
+            organization_id: organization,
+            resource: 'leads',
+            action: 'unknown',
+            record_id: null,
+            input: '{}',
+          },
+          ...{ caller_kind: 'user', caller_id: member, request_id: 'acme', done: null, total: null },
+          ...{ scheduled_for: null, finished_at: null },
+        })
+        .execute();
+      code = await connect(tables, actor, instance().config.keyPrefix, {
+        client: { id: client, name: 'acme', host: 'client.example', redirectUris: [client] },
+        ...{
+          redirectUri: client,
+          challenge: 'x',
+          organization,
+          profile,
+          user: member,
+          access: 'write',
+          expiresAt,
+        },
+      });
+      const [, key = ''] = code.split('.');
+      // By then, the code could have expired, and with it the key.
+      for (const table of ['crm_api_keys', 'crm_connected_apps'] as const)
+        await sql`update ${sql.table(table)} set expires_at = ${expiresAt}
+        where organization_id = ${organization}::bigint and ${sql.ref(table === 'crm_api_keys' ? 'id' : 'key_id')} = ${key}::bigint`.execute(
+          tables,
+        );
+      await tables
+        .insertInto('crm_proposals')
+        .values({
+          ...{
+            organization_id: organization,
+            key_id: key,
+            tool: 'update',
+            resource: 'leads',
+            record_id: lead,
+          },
+          ...{ action: '', body: '{"company":"acme"}', tag: '', run: null, idempotency_key: null },
+          ...{ expires_at: expiresAt, decided_by_id: null, decided_at: null },
+        })
+        .execute();
+    });
+
   before(async () => {
     const screens = await openScreens(instance());
     const { acme, admin } = screens;
@@ -134,11 +231,14 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
         const { json, status } = await write(`POST /api/v1/${name}`, value);
         assert.equal(status, 201);
         await write(`PATCH /api/v1/${name}/${json.id}`, `${value}-again`);
+        if (name === 'leads' && value === 'acme-kept') lead = String(json.id);
         if (value === 'acme-deleted')
           await instance().call(`DELETE /api/v1/${name}/${json.id}`, { key: acme.key });
       }
     }
     const own = administratorOf(acme);
+    member = (await makePerson(instance(), [{ organization: acme }])).id;
+    await storeOthers(await profileId(tables, acmeId, 'administrator'));
     for (const form of formNames.filter((name) => name.startsWith('/setup/o/'))) {
       const { action, fields } = await screens.ready(form, own);
       forms.push({ action, fields });
@@ -156,7 +256,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
     await crawl(admin, ['/setup/o/acme', '/setup/organizations']);
     for (const { name } of instance().resources) {
       const { rows } = await sql<{ id: string }>`select object_id::text as id from crm_ledger
-        where organization_id = ${acme.id}::bigint and object = ${name} and action = 'delete'`.execute(
+      where organization_id = ${acme.id}::bigint and object = ${name} and action in ('delete', 'trash')`.execute(
         tables,
       );
       links.add(`/setup/o/acme/data/${name}/${rows[0]?.id}`);
@@ -193,8 +293,18 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       'events/item',
       'events/subscription',
       'forgetting/find',
+      'data/leads/trash',
+      'custom-fields/change',
+      'jobs',
     ])
       assert.ok(reached.includes(`/setup/o/acme/${name}`), name);
+    const actions = new Set(forms.map(({ action }) => action.replace(/\d+/g, 'n').replace(/\?.*/, '')));
+    for (const name of [
+      ...['restore', 'purge', 'merge', 'notes', 'notes/n/delete'].map((end) => `data/leads/n/${end}`),
+      ...['views', 'views/n/edit', 'views/n/query', 'views/n/delete'].map((end) => `data/leads/${end}`),
+      ...['apps/disconnect', 'proposals/n', 'custom-fields/change', 'custom-fields/delete'],
+    ])
+      assert.ok(actions.has(`/setup/o/acme/${name}`), `${name} in ${[...actions]}`);
     for (const name of ['rename', 'export', 'delete'])
       assert.ok(reached.includes(`/setup/organizations/acme/${name}`), name);
     assert.ok(forms.length > 50, `${forms.length} forms`);
@@ -222,6 +332,10 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
     const actor = command(instance());
     const seals = sealing(instanceSecrets(config));
     const secrets = { secret: 'another', token: 'another' };
+    const apps = createConnections({ sign: () => '', verify: () => true });
+    const noted = (organization: string) => ({ organization, resource: 'leads', record: lead });
+    const listIn = (organization: string) => ({ organization, user: member, resource: 'leads' });
+    const view = { name: 'acme', query: 'rating=Hot', isShared: true, isOwn: true, isDefault: true };
     const calls: readonly (readonly [
       table: string,
       call: (tables: Tables, beta: string, id: string) => unknown,
@@ -276,10 +390,38 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
         (tables: Tables, beta: string, id: string) => removeSubscription(tables, actor, beta, id),
         (tables: Tables, beta: string, id: string) => sendTest(tables, beta, id),
       ].map((call) => ['crm_event_subscriptions', call] as const),
+      ['crm_notes', (tables, beta, id) => changeNote(tables, actor, noted(beta), { id, text: 'changed' })],
+      ['crm_notes', (tables, beta, id) => deleteNote(tables, actor, noted(beta), id)],
+      ...[
+        (tables: Tables, beta: string, id: string) =>
+          changeView(tables, actor, listIn(beta), { ...view, id }, { ...view, name: 'changed' }),
+        (tables: Tables, beta: string, id: string) =>
+          deleteView(tables, actor, listIn(beta), { ...view, id }),
+        (tables: Tables, beta: string, id: string) => setDefaultView(tables, listIn(beta), id, false),
+      ].map((call) => ['crm_saved_views', call] as const),
+      [
+        'crm_custom_fields',
+        (tables, beta, id) =>
+          changeCustomField(tables, actor, beta, id, { type: 'string', label: 'changed' }),
+      ],
+      ['crm_custom_fields', (tables, beta, id) => setDeleted(tables, actor, beta, id, true)],
+      ['crm_jobs', (tables, beta, id) => cancelJob(tables, beta, id)],
+      [
+        'crm_connected_apps',
+        async (tables, organization, key) => {
+          const ids = { organization, key, user: member, client };
+          const request = { client, requestId: 'beta', audited: true };
+          await apps.revoke(tables, { ...request, token: '', claims: ids });
+          const token = code.replace(/^\d+/, organization);
+          await apps.redeem(tables, { ...request, code: token, verifier: 'x', redirectUri: client });
+          await apps.refresh(tables, { ...request, refreshToken: token });
+        },
+      ],
     ];
     for (const [table, call] of calls) {
-      const { rows } = await sql<{ id: string }>`select id::text as id from ${sql.table(table)}
-        where organization_id = ${acmeId}::bigint order by id desc`.execute(tablesOf(database));
+      const column = sql.ref(table === 'crm_connected_apps' ? 'key_id' : 'id');
+      const { rows } = await sql<{ id: string }>`select ${column}::text as id from ${sql.table(table)}
+        where organization_id = ${acmeId}::bigint order by ${column} desc`.execute(tablesOf(database));
       assert.ok(rows.length > 0, `${table} has rows of acme`);
       for (const { id } of rows) {
         await transaction(database, async (tables) => {
@@ -288,6 +430,57 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       }
       assert.deepEqual(await rowsOfAcme(), before, `${table}: ${call}`);
     }
+  });
+
+  test('the functions behind the pages find nothing of the other organization', async () => {
+    const { app, database, resources } = instance();
+    const tables = tablesOf(database);
+    const before = await rowsOfAcme();
+    const idIn = async (table: string) => {
+      const { rows } = await sql<{ id: string }>`select id::text as id from ${sql.table(table)}
+        where organization_id = ${acmeId}::bigint`.execute(tables);
+      return rows[0]?.id ?? assert.fail(table);
+    };
+    const [note, view, job, proposal] = [
+      await idIn('crm_notes'),
+      await idIn('crm_saved_views'),
+      await idIn('crm_jobs'),
+      await idIn('crm_proposals'),
+    ];
+    const { approve, reject } = prepareApprovals(app, { database, resources });
+    const jobs = { database, resources, types: [], audited: true };
+    /** Returns the same user as a caller in an organization. */
+    const callerIn = (organization: string) => {
+      const identity = { kind: 'user' as const, actor: member, organization, user: member };
+      return { principal: { ...identity, name: 'acme', grants: everyGrant }, requestId: 'isolation' };
+    };
+    const found = async (organization: string) => {
+      const list = { organization, user: member, resource: 'leads' };
+      return {
+        note: (await findNote(tables, { ...list, record: lead }, note)) !== undefined,
+        view: (await findView(tables, list, view)) !== undefined,
+        field: (await findCustomField(tables, { ...list, name: 'acme_color' })) !== undefined,
+        proposal: (await findRow(tables, proposalRows, organization, proposal)) !== undefined,
+        job: await findJob(jobs, callerIn(organization), job).then(
+          () => true,
+          ({ status }: HttpError) => status !== 404,
+        ),
+      };
+    };
+    const all = { note: true, view: true, field: true, proposal: true, job: true };
+    assert.deepEqual(await found(acmeId), all);
+    assert.deepEqual(await found(betaId), {
+      note: false,
+      view: false,
+      field: false,
+      proposal: false,
+      job: false,
+    });
+    await assert.rejects(cancelVisibleJob(jobs, callerIn(betaId), job), { status: 404 });
+    const proposed = (await findRow(tables, proposalRows, acmeId, proposal)) ?? assert.fail();
+    assert.equal(await reject(proposed, callerIn(betaId), 'changed'), false);
+    assert.equal(await approve(proposed, callerIn(betaId), ''), 'key');
+    assert.deepEqual(await rowsOfAcme(), before);
   });
 
   test('the functions behind the forms change only the row that they name', async () => {
@@ -397,4 +590,9 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
     }
     assert.deepEqual(await rowsOfAcme(), before, `one of ${sent.slice(-10)}`);
   });
+};
+
+onBothDrivers('two organizations in the admin UI', suite, {
+  environment: settingsFile({ mcp: true }).environment,
+  sources,
 });

@@ -4,9 +4,11 @@ import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
-import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { makePerson } from '../support/people.ts';
 
+const linkIn = ({ text }: Answer, label: string): string =>
+  readable(new RegExp(`<a[^>]*href="([^"]*)"[^>]*>${label}<`).exec(text)?.[1] ?? '');
 const activity = '/setup/o/acme/activity?action=update&object=leads';
 
 onBothDrivers('changes in the activity', (instance) => {
@@ -117,5 +119,51 @@ onBothDrivers('changes in the activity', (instance) => {
       .execute();
     const after = await page();
     assert.ok(after.includes(`>Member ${person.id} added<`) && !after.includes(person.email));
+  });
+
+  test('activity pages and their CSV file contain every line once', async () => {
+    const lines = await instance().organization('lines');
+    const browser = await signIn(instance(), administratorOf(lines));
+    const all = '/setup/o/lines/activity';
+    const created = [];
+    for (const count of [500, 500, 37]) {
+      const records = Array.from({ length: count }, () => ({ last_name: 'Line' }));
+      const { json } = await instance().call('POST /api/v1/leads/batch', {
+        key: lines.key,
+        body: { records },
+      });
+      created.push(...(json.results as { id: number }[]).map(({ id }) => String(id)));
+    }
+    assert.equal(created.length, 1037);
+    created.reverse();
+    // Within a transaction, activity lines are in the order of the rows.
+    const shown: string[] = [];
+    for (let path = `${all}?action=create&object=leads`; shown.length < 170; ) {
+      const page = await browser.get(path);
+      const rows = [
+        ...page.text.matchAll(/<th scope="row"[^>]*><a href="[^"]*\/(\d+)">Lead “Line” created</g),
+      ].map(([, id = '']) => id);
+      assert.equal(rows.length, 50);
+      shown.push(...rows);
+      path = linkIn(page, 'Next page');
+    }
+    assert.deepEqual(shown, created.slice(0, shown.length));
+    // A filter that is added or removed on a later page applies from the newest entry.
+    const [newest = ''] = shown;
+    const second = linkIn(await browser.get(`${all}?action=create&object=leads`), 'Next page');
+    assert.match(second, /before=/);
+    const later = await browser.get(`${second}&by=record`);
+    const [form = ''] = /<form role="search" aria-label="Filter"[\s\S]*?<\/form>/.exec(later.text) ?? [];
+    assert.doesNotMatch(form, /name="before"/);
+    const [, removal = ''] =
+      /href="([^"]*)"[^>]* aria-label="Remove the filter Action/.exec(later.text) ?? [];
+    assert.ok((await browser.get(readable(removal))).text.includes(`/leads/${newest}"`), removal);
+    const csv = await browser.get(`${all}/export?action=create&object=leads`);
+    const ids = csv.text
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(',').at(-1));
+    assert.deepEqual(ids, created);
   });
 });

@@ -4,9 +4,9 @@ import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import { rowsStatement } from '../../engine/tables/rows.ts';
 import { rowsPerPage } from '../../plugins/admin-ui/shell/listing.ts';
-import { administratorOf, signIn, type Visitor } from '../support/forms.ts';
+import { administratorOf, optionOf, signIn, type Visitor } from '../support/forms.ts';
 import { onBothDrivers } from '../support/instance.ts';
-import { makePerson } from '../support/people.ts';
+import { fresh, makePerson } from '../support/people.ts';
 
 const pathOf = (url: string, query: Readonly<Record<string, string>>): string =>
   `${url.replace(':org', 'acme')}?${new URLSearchParams(query)}`;
@@ -84,5 +84,32 @@ onBothDrivers('administrative objects', (instance) => {
         }
       }
     }
+  });
+
+  test('a submitted form is remembered for two days', async () => {
+    const page = '/setup/o/acme/keys';
+    const form = `${page}/create`;
+    const profile = await optionOf(admin, form, 'read-only');
+    const fields = { name: fresh('key'), profile, expires: 'never' };
+    const _csrf = await admin.token(page);
+    assert.equal((await admin.post(form, { ...fields, _csrf })).status, 200);
+    const tables = tablesOf(instance().database);
+    const hour = 3_600_000;
+    const count = async () => (await tables.selectFrom('crm_sent_forms').select('form').execute()).length;
+    const age = (hours: number) =>
+      tables
+        .updateTable('crm_sent_forms')
+        .set({ sent_at: new Date(Date.now() - hours * hour) })
+        .execute();
+    await age(47);
+    const previous = await count();
+    assert.equal((await admin.post(form, { ...fields, _csrf })).status, 400);
+    // Submitting another form deletes old entries.
+    const sendOther = () => admin.submit(page, form, { ...fields, name: fresh('key') });
+    assert.equal((await sendOther()).status, 200);
+    assert.equal(await count(), previous + 1);
+    await age(49);
+    assert.equal((await sendOther()).status, 200);
+    assert.equal(await count(), 1);
   });
 });

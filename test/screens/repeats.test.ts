@@ -168,30 +168,6 @@ describe('repeated and concurrent actions in the admin UI', () => {
       });
     }
 
-    test('a submitted form is remembered for two days', async () => {
-      const { page, form, fields } = key(fresh('key'));
-      const _csrf = await admin.token(page);
-      assert.equal((await admin.post(form, { ...fields, _csrf })).status, 200);
-      const tables = tablesOf(instance.database);
-      const hour = 3_600_000;
-      const count = async () => (await tables.selectFrom('crm_sent_forms').select('form').execute()).length;
-      const age = (hours: number) =>
-        tables
-          .updateTable('crm_sent_forms')
-          .set({ sent_at: new Date(Date.now() - hours * hour) })
-          .execute();
-      await age(47);
-      const previous = await count();
-      assert.equal((await admin.post(form, { ...fields, _csrf })).status, 400);
-      // Submitting another form deletes old entries.
-      const sendOther = () => admin.submit(page, form, { ...fields, name: fresh('key') });
-      assert.equal((await sendOther()).status, 200);
-      assert.equal(await count(), previous + 1);
-      await age(49);
-      assert.equal((await sendOther()).status, 200);
-      assert.equal(await count(), 1);
-    });
-
     test('another form on the same page can still be submitted', async () => {
       const { page, form, fields } = key(fresh('key'));
       const _csrf = await admin.token(page);

@@ -1,9 +1,11 @@
 // Login: its response, its cookie, and identical responses to an unknown email address and a wrong password.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { administratorOf, signIn } from '../../support/forms.ts';
-import { type Organization, onBothDrivers, startInstance } from '../../support/instance.ts';
+import { administratorOf, problemOf, signIn, visitor } from '../../support/forms.ts';
+import { type Instance, type Organization, onBothDrivers, startInstance } from '../../support/instance.ts';
 import { hashesDuring, realCost } from '../../support/low-cost.ts';
+import { startProvider } from '../../support/openid-provider.ts';
+import { settingsFile } from '../../support/partners.ts';
 import {
   cookieOf,
   exchange,
@@ -22,7 +24,9 @@ const actions = ['list', 'read', 'create', 'update', 'delete'];
 const everything = { '*': actions, events: actions, members: actions, fields: actions };
 const limits = { per_page: 20, body_bytes: 1024 * 1024, rate: null };
 
-onBothDrivers('login', (instance) => {
+const settings = settingsFile({});
+
+const suite = (instance: () => Instance): void => {
   let acme: Organization;
   let beta: Organization;
   let ann: Person;
@@ -278,7 +282,32 @@ onBothDrivers('login', (instance) => {
       return isPrompt(node).finally(node.close);
     }, 'serve the requests while logins are in progress');
   });
-});
+
+  test('contacts an unreachable OpenID Connect provider again at the next login', async () => {
+    const late = await startProvider();
+    const begin = '/setup/login/with/late';
+    try {
+      const { issuer, secret: client_secret } = late;
+      const provider = { name: 'Late', issuer, client_id: 'crm', client_secret };
+      settings.write({ login: { providers: { late: provider } } });
+      await until(
+        async () => (await visitor(instance()).get('/setup/login')).text.includes('Log in with Late'),
+        'the settings are in force',
+      );
+      for (let time = 0; time < 2; time++)
+        assert.equal((await visitor(instance()).get(begin)).status, 502, 'the provider does not respond yet');
+      await late.serve(`${instance().url}${begin}/callback`);
+      const answer = await visitor(instance()).get(begin);
+      assert.equal(answer.status, 303, problemOf(answer));
+      assert.equal(new URL(answer.headers.get('location') ?? '').origin, issuer);
+    } finally {
+      settings.write({});
+      await late.close();
+    }
+  });
+};
+
+onBothDrivers('login', suite, { environment: settings.environment });
 
 describe('PUBLIC_URL determines whether cookies are Secure, regardless of the Host header', () => {
   for (const [publicUrl, host, secure] of [

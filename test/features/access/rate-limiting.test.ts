@@ -25,6 +25,37 @@ const perDevice = 10;
 const perAddress = 100;
 const quarterOfAnHour = 900;
 
+// Needs no database, because attempts are counted in memory.
+test('a device that has logged in before can fail as often as before after a success', async () => {
+  const failures = 3;
+  const limiter = attempts(fresh('test'), { failures, waiting: 10, slowDown: true });
+  const fail = () => limiter.run('device', async () => undefined);
+  /** Starts twice as many successful attempts as can fail. @returns how many of them run concurrently */
+  const concurrent = async (): Promise<number> => {
+    const opened = Promise.withResolvers<void>();
+    let running = 0;
+    const all = Array.from({ length: 2 * failures }, () =>
+      limiter.run('device', async () => {
+        running++;
+        await opened.promise;
+        return true;
+      }),
+    );
+    // Failures are counted in memory, so attempts that are not delayed have started by then.
+    await nextTurn();
+    const started = running;
+    opened.resolve();
+    await Promise.all(all);
+    return started;
+  };
+  for (let count = 0; count < failures - 1; count++) await fail();
+  assert.equal(await concurrent(), 1, 'one failure is left');
+  assert.equal(await concurrent(), failures, 'a success resets the count');
+  await fail();
+  assert.equal(await concurrent(), failures - 1);
+  assert.equal(await concurrent(), failures);
+});
+
 describe('rate limiting of logins', () => {
   let instance: Instance;
   let acme: Organization;
@@ -215,36 +246,6 @@ describe('rate limiting of logins', () => {
         assert.equal((await attempt(node, email, bea.password, headers)).status, 429);
         assert.equal((await attempt(node, email, ann.password, headers)).status, 200);
       }));
-
-    test('can fail as often as before after a success', async () => {
-      const failures = 3;
-      const limiter = attempts(fresh('test'), { failures, waiting: 10, slowDown: true });
-      const fail = () => limiter.run('device', async () => undefined);
-      /** Starts twice as many successful attempts as can fail. @returns how many of them run concurrently */
-      const concurrent = async (): Promise<number> => {
-        const opened = Promise.withResolvers<void>();
-        let running = 0;
-        const all = Array.from({ length: 2 * failures }, () =>
-          limiter.run('device', async () => {
-            running++;
-            await opened.promise;
-            return true;
-          }),
-        );
-        // Failures are counted in memory, so attempts that are not delayed have started by then.
-        await nextTurn();
-        const started = running;
-        opened.resolve();
-        await Promise.all(all);
-        return started;
-      };
-      for (let count = 0; count < failures - 1; count++) await fail();
-      assert.equal(await concurrent(), 1, 'one failure is left');
-      assert.equal(await concurrent(), failures, 'a success resets the count');
-      await fail();
-      assert.equal(await concurrent(), failures - 1);
-      assert.equal(await concurrent(), failures);
-    });
 
     test('can make many concurrent attempts with the right password', (t) =>
       onNode(async (node) => {

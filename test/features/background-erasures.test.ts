@@ -14,6 +14,7 @@ import {
   releaseClaim,
   renewClaim,
 } from '../../plugins/tenants/erasure/erasure-requests.ts';
+import { watchAdmission } from '../support/admitted.ts';
 import { settled } from '../support/erasures.ts';
 import { administratorOf, formsOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -160,6 +161,34 @@ onBothDrivers('erasures in the background', (instance, driver) => {
       .where('id', '=', erasure)
       .executeTakeFirstOrThrow();
     assert.deepEqual([request, result], ['', '']);
+  });
+
+  test('each statement that searches or erases holds a slot of its organization', async () => {
+    await call('POST /api/v1/leads', { last_name: 'Slotted', email: 'slotted@example.com' });
+    const browser = await signIn(instance(), administratorOf(acme));
+    const watched = await watchAdmission(instance());
+    try {
+      const search = await browser.submit(find, find, { records: 'leads?email=slotted@example.com' });
+      const question = await settled(browser, search);
+      const form = formsOf(question).find(({ action }) => action.endsWith('/forget')) ?? assert.fail();
+      await settled(
+        browser,
+        await browser.post('/setup/o/acme/forgetting/forget', { ...form.values, word: 'erase' }),
+      );
+    } finally {
+      watched.stop();
+    }
+    const slotsOf = (pattern: RegExp) =>
+      watched.statements.filter(({ text }) => pattern.test(text)).map(({ slot }) => slot);
+    const [searches, writes] = [
+      slotsOf(/\bas found\b/),
+      slotsOf(/^\s*(?:update crm_ledger|with _written as \(delete from "leads")/),
+    ];
+    assert.ok(
+      searches.length > 20 && writes.length > 5,
+      `${searches.length} searches, ${writes.length} writes`,
+    );
+    assert.deepEqual([...new Set([...searches, ...writes])], [`export ${acme.id}`]);
   });
 
   test('limits concurrent searches and erasures per organization, without delaying other organizations', async () => {

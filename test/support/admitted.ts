@@ -1,5 +1,6 @@
 // Test support: watches the lowest layer at which statements reach a database and checks whether each statement holds
 // an admission slot.
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { PGlite } from '@electric-sql/pglite';
 import type { Pool, PoolClient } from 'pg';
 import type { TextRows } from '../../engine/database/database.ts';
@@ -18,6 +19,8 @@ export interface Watched {
   readonly inside: string[];
   /** Slots acquired for requests, each with the kind of work and the organization. */
   readonly slots: string[];
+  /** All statements, each with its slot's kind of work and organization, or undefined if it does not hold a slot. */
+  readonly statements: { readonly text: string; readonly slot: string | undefined }[];
   /** Number of bytes read by each statement or transaction. */
   readonly bytes: number[];
   readonly stop: () => unknown;
@@ -33,13 +36,17 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
     background: [],
     inside: [],
     slots: [],
+    statements: [],
     bytes: [],
     stop: () => undo.splice(0).map((each) => each()),
   };
   const undo: (() => void)[] = [];
   const lists = { held: seen.inside, needed: seen.outside, none: seen.background };
+  /** The slot of the current work, also of background work, for which {@link slotState} returns `none`. */
+  const heldSlot = new AsyncLocalStorage<string>();
   const note = (text: string, state = slotState()) => {
     lists[state].push(text);
+    seen.statements.push({ text, slot: heldSlot.getStore() });
   };
   /** Replaces a method until watching ends. */
   const replace = (target: object, name: string, make: (original: Anything) => Anything): void => {
@@ -50,9 +57,11 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
   };
 
   replace(admission, 'run', (run) => (...given: never[]) => {
+    const [lane, organization, work] = given as readonly unknown[];
+    const slot = `${lane} ${organization}`;
     // Background work in other organizations can run at the same time.
-    if (slotState() !== 'none') seen.slots.push(`${given[0]} ${given[1]}`);
-    return run(...given);
+    if (slotState() !== 'none') seen.slots.push(slot);
+    return Reflect.apply(run, undefined, [lane, organization, () => heldSlot.run(slot, work as Anything)]);
   });
   const counted = async (result: unknown) => {
     const rows = (await result) as TextRows | undefined;

@@ -5,19 +5,58 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import type { Client } from 'pg';
+import { signIn } from '../support/forms.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { crmJson, type Environment, rows, type Service, serve, until } from '../support/process.ts';
 
 /** A list that needs its own connection and waits for a lock, as a slow query would. */
 const list = '/api/v1/leads?page=6';
 
+const query = {
+  where: { any: ['email', 'phone'].map((field) => ({ field, op: 'eq', value: 'x' })) },
+  sort: '-last_name',
+};
+const organizationExport = 'GET /setup/organizations/:org/export';
+
+/** Requests that only read, each with the table whose lock its statement waits for. Default: `leads`. */
+const readers: readonly (readonly [name: string, request: string, options?: ReaderOptions])[] = [
+  ['a list', `GET ${list}`],
+  ['a query', 'POST /api/v1/leads/query', { body: query }],
+  ['a query with the method QUERY', 'QUERY /api/v1/leads', { body: query }],
+  ['a count', 'GET /api/v1/leads?page=6', { prefer: 'count=exact' }],
+  ['an aggregate', 'GET /api/v1/leads/aggregate?group_by=status'],
+  ['a history', 'GET /api/v1/leads/:id/history', { locked: 'crm_ledger' }],
+  ['the change feed', 'GET /events', { locked: 'crm_ledger' }],
+  ['a CSV export', 'GET /api/v1/leads', { accept: 'text/csv' }],
+  ['an NDJSON export', 'GET /api/v1/leads', { accept: 'application/x-ndjson' }],
+  ['a page with a list', 'GET /setup/o/:org/data/leads?page=6'],
+  ['a page with a board', 'GET /setup/o/:org/data/leads/board'],
+  ['a page with a record', 'GET /setup/o/:org/data/leads/:id'],
+  ["a page with a record's history", 'GET /setup/o/:org/data/leads/:id', { locked: 'crm_ledger' }],
+  ['a page with search results', 'GET /setup/o/:org/search?q=ames'],
+  ['the activity page', 'GET /setup/o/:org/activity', { locked: 'crm_ledger' }],
+  ['a page with teams', 'GET /setup/o/:org/teams', { locked: 'crm_teams' }],
+  ['a CSV export of a page', 'GET /setup/o/:org/data/leads/export'],
+  ['a CSV export of the activity', 'GET /setup/o/:org/activity/export', { locked: 'crm_ledger' }],
+  ["an export of an organization's teams", organizationExport, { locked: 'crm_teams' }],
+  ["an export of an organization's records", organizationExport],
+  ["an export of an organization's notes", organizationExport, { locked: 'crm_notes' }],
+];
+
+interface ReaderOptions extends Pick<Sending, 'body' | 'accept' | 'prefer'> {
+  readonly locked?: string;
+}
+
 interface Sending {
   readonly body?: object;
+  readonly prefer?: string;
   /** Default: the service of all tests. */
   readonly to?: Service;
   /** Default: the key that the service printed. */
   readonly by?: string;
   readonly accept?: string;
+  /** Sent instead of the key. */
+  readonly cookie?: string;
 }
 
 describe('cancelled statements', { concurrency: 1 }, () => {
@@ -28,7 +67,8 @@ describe('cancelled statements', { concurrency: 1 }, () => {
   let key: string;
 
   before(async () => {
-    server = await startPostgres();
+    // The fan-out's statement is recognized by its end.
+    server = await startPostgres({ track_activity_query_size: '16384' });
     ({ url } = await makeDatabase(server.url));
     environment = {
       DATABASE_URL: url,
@@ -49,55 +89,81 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     await server?.stop();
   });
 
-  /** Returns the statements on leads that are waiting for the lock. */
+  /** Returns the requests' statements that are waiting for the lock. The fan-out of events also reads the change log. */
   const waiting = () =>
     connected(url, async (client) => {
       const { rows } = await client.query<{ pid: number; query: string }>(
-        `select pid, query from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+        `select pid, query from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
+          and query not like '%crm_event_subscriptions%'`,
       );
       return rows;
     });
 
-  /** Locks every lead while the work runs. @param work gets the client that holds the lock */
-  const holdingLeads = <T>(work: (client: Client) => Promise<T>, mode = 'access exclusive'): Promise<T> =>
+  /** Locks a table while the work runs. @param work gets the client that holds the lock */
+  const holding = <T>(
+    table: string,
+    work: (client: Client) => Promise<T>,
+    mode = 'access exclusive',
+  ): Promise<T> =>
     connected(url, async (client) => {
       await client.query('begin');
-      await client.query(`lock table leads in ${mode} mode`);
+      await client.query(`lock table ${table} in ${mode} mode`);
       try {
         return await work(client);
       } finally {
         await client.query('rollback');
       }
     });
+  const holdingLeads = <T>(work: (client: Client) => Promise<T>, mode?: string): Promise<T> =>
+    holding('leads', work, mode);
 
   /** Sends a request whose client can disconnect. */
   function send(
     method: string,
     path: string,
-    { body, to = service, by = key, accept = 'application/json' }: Sending = {},
+    { body, to = service, by = key, accept = 'application/json', prefer = '', cookie }: Sending = {},
   ) {
     const sent = request(`${to.url}${path}`, {
       method,
-      headers: { authorization: `Bearer ${by}`, 'content-type': 'application/json', accept },
+      headers: {
+        ...(cookie === undefined ? { authorization: `Bearer ${by}` } : { cookie }),
+        'content-type': 'application/json',
+        accept,
+        prefer,
+      },
     });
     sent.on('error', () => {});
     sent.end(body && JSON.stringify(body));
     return sent;
   }
 
-  test('cancels the statement of a disconnected reader and reuses the connection', async () => {
-    await holdingLeads(async () => {
-      const reader = send('GET', list);
-      await until(async () => (await waiting()).length === 1, 'the list to wait');
-      reader.destroy();
-      await until(async () => (await waiting()).length === 0, 'the statement to end');
-      const any = ['email', 'phone'].map((field) => ({ field, op: 'eq', value: 'x' }));
-      const body = { where: { any }, sort: '-last_name' };
-      const querying = send('POST', '/api/v1/leads/query', { body });
-      await until(async () => (await waiting()).length === 1, 'the query to wait');
-      querying.destroy();
-      await until(async () => (await waiting()).length === 0, 'the statement of the query to end');
-      // The connection is back in the pool, and its next statement is not cancelled.
+  describe('cancels the statements of a disconnected reader', () => {
+    let organization: string;
+    let id: string;
+    let cookie: string;
+    before(async () => {
+      [[organization]] = (await rows(environment, 'select slug from crm_organizations')) as [[string]];
+      const { json } = await service.call('POST /api/v1/leads', { key, body: { last_name: 'Ames' } });
+      id = String(json.id);
+      const { email, password } = service.printed;
+      const { cookies } = await signIn(service, { email: String(email), password: String(password) });
+      cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    });
+
+    for (const [name, request, { locked = 'leads', ...sending } = {}] of readers)
+      test(name, async () => {
+        const [method = '', path = ''] = request.replace(':org', organization).replace(':id', id).split(' ');
+        await holding(locked, async () => {
+          const isPage = path.startsWith('/setup');
+          const reader = send(method, path, { ...sending, ...(isPage && { cookie }) });
+          await until(async () => (await waiting()).length > 0, 'wait for the lock');
+          reader.destroy();
+          await until(async () => (await waiting()).length === 0, 'end the statement');
+        });
+      });
+
+    test('and reuses their connections', async () => {
+      // Their next statements are not cancelled.
       for (let count = 0; count < 20; count++) {
         const { status } = await service.call('GET /api/v1/accounts?page=6', { key });
         assert.equal(status, 200);

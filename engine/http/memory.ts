@@ -76,7 +76,12 @@ export const memory = fastifyPlugin(
 
     app.addHook('onSend', (request, reply, payload, done) => {
       if (isStream(payload)) {
-        const problem = request.method === 'HEAD' ? undefined : streamProblem(request, reply);
+        if (request.method === 'HEAD') {
+          // Fastify would read the complete stream, even after the response.
+          payload.destroy();
+          return done(null, Readable.from([]));
+        }
+        const problem = streamProblem(request, reply);
         if (problem !== undefined) {
           payload.destroy();
           request.log.error(problem);

@@ -50,13 +50,27 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
    * records the caller sees now.
    * @param key identifies the caller's limits
    */
-  const reader = (request: FastifyRequest, query: FeedRequest, key: string, maxBytes: number) => {
-    const read = async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
+  const reader = (request: FastifyRequest, query: FeedRequest, key: string, isStream: boolean) => {
+    /** Names of the resources whose changes the stream has read. */
+    const streamed = new Set<string>();
+    /**
+     * Returns the caller and the part of the feed that it sees now.
+     * @throws HttpError 400 if its limits have changed, or if it can no longer list a resource whose changes the stream
+     * has read
+     */
+    const currentView = async () => {
       const principal = await authenticateAgain(app, request);
-      const caller = { principal, requestId: request.id };
       const view = feedView(principal, resources, query.resources);
-      if (view.key !== key) throw invalidCursor();
-      const feedQuery = { caller, view, after, maxBytes };
+      const names = namesOf(view);
+      if (view.key !== key || [...streamed].some((name) => !names.includes(name))) throw invalidCursor();
+      return { principal, view, names };
+    };
+    const readOnce = async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
+      const { principal, view, names } = await currentView();
+      // The caller can list a resource for less time than passes between two checks.
+      if (isStream) for (const name of names) streamed.add(name);
+      const caller = { principal, requestId: request.id };
+      const feedQuery = { caller, view, after, maxBytes: isStream ? streamBytes : pageBytes };
       let page = await readPage(feedQuery);
       if (page === undefined) {
         await ensureEpoch(database, config.audit);
@@ -67,12 +81,13 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       if ('epoch' in after && after.epoch !== page.end.epoch) throw errors.cursorExpired();
       return page;
     };
-    return async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
-      let page = await read(after);
+    const read = async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
+      let page = await readOnce(after);
       for (let pages = 1; page.entries.length === 0 && page.isFull && pages < maxEmptyPages; pages++)
-        page = await read(page.end);
+        page = await readOnce(page.end);
       return page;
     };
+    return { read, currentView };
   };
 
   app.route({
@@ -89,14 +104,14 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       const { organization } = principal;
       const lastEventId = request.headers['last-event-id'];
       const query = feedRequest(request.query as Query, [lastEventId ?? []].flat()[0]);
-      const { key, ...view } = feedView(principal, resources, query.resources);
+      const { key } = feedView(principal, resources, query.resources);
       const { read: readCursor, write: cursorOf } = feedCursors(signing, organization, key);
       const position =
         query.after === undefined || query.after === 'now' ? undefined : readCursor(query.after);
       if (position === undefined && query.after !== undefined && query.after !== 'now') throw invalidCursor();
       const isHead = request.method === 'HEAD';
       const isStream = !isHead && request.headers.accept?.includes(eventStream) === true;
-      const read = reader(request, query, key, isStream ? streamBytes : pageBytes);
+      const { read, currentView } = reader(request, query, key, isStream);
       const firstPage = await read(position ?? (query.after === 'now' ? afterAllChanges : beforeAllChanges));
       if (position !== undefined) assertRetained(position, firstPage);
       reply.header('cache-control', 'no-store');
@@ -114,17 +129,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         const context = { read, wait: waiters.wait, organization, signal };
         if (isStream) {
           // Ends the stream between two events. The client receives the reason when it reconnects.
-          let names = namesOf(view);
-          request.assertAllowed = async () => {
-            try {
-              const now = feedView(await authenticateAgain(app, request), resources, query.resources);
-              const namesNow = namesOf(now);
-              if (now.key !== key || names.some((name) => !namesNow.includes(name))) revocation.abort();
-              names = namesNow;
-            } catch {
-              revocation.abort();
-            }
-          };
+          request.assertAllowed = () => currentView().catch(() => revocation.abort());
           const events = stream(firstPage, { ...context, cursorOf, hold: database.hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;

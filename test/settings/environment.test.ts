@@ -1,6 +1,6 @@
 // Environment variables: a misspelled or unusable variable is an error at startup instead of being ignored.
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -111,14 +111,36 @@ describe('misspelled variables', () => {
       LOG_LE: 'x',
       public_: 'x',
     }));
-
-  for (const command of ['serve', 'check', 'migrate'])
-    test(`crm ${command} rejects them`, async () =>
-      assertRefused(
-        await crm([command], { DATABSE_URL: 'postgres://crm@db/crm' }),
-        /^crm: DATABSE_URL is not a known variable\. /,
-      ));
 });
+
+for (const [what, environment, commands, message] of [
+  [
+    'a misspelled variable',
+    { DATABSE_URL: 'postgres://crm@db/crm' },
+    ['serve', 'check', 'migrate'],
+    /^crm: DATABSE_URL is not a known variable\. /,
+  ],
+  [
+    'a blank DATABASE_URL',
+    { DATABASE_URL: '' },
+    ['serve', 'check', 'migrate'],
+    /^crm: DATABASE_URL is blank\. /,
+  ],
+  [
+    'an invalid PUBLIC_URL',
+    { PUBLIC_URL: 'crm.example' },
+    ['serve', 'check'],
+    /^crm: .*PUBLIC_URL must be an origin such as /,
+  ],
+] as const)
+  for (const command of commands)
+    test(`crm ${command} rejects ${what}, and creates no database`, async (t) => {
+      const { path, remove } = temporaryFolder();
+      t.after(remove);
+      const DATA_DIR = join(path, 'data');
+      assertRefused(await crm([command], { DATA_DIR, ...environment }), message);
+      assert.ok(!existsSync(DATA_DIR));
+    });
 
 for (const [name, min, max] of [
   ['PORT', 0, 65_535],
@@ -257,10 +279,4 @@ describe('values of config.yaml that come from the environment are checked', () 
     test(JSON.stringify(environment), () =>
       assert.deepEqual(errorsOf(text, { ...environment }), [`config.yaml:${line}`]),
     );
-
-  test('crm check rejects an invalid PUBLIC_URL', async () =>
-    assertRefused(
-      await crm(['check'], { PUBLIC_URL: 'crm.example' }),
-      /PUBLIC_URL must be an origin such as /,
-    ));
 });

@@ -308,7 +308,7 @@ onBothDrivers(
             assert.deepEqual([taken.status, problemOf(taken)], reserved);
         });
 
-      test('the operator, who writes config.yaml, can assign them, and is told which setting applies', async () => {
+      test('the operator, who writes config.yaml, can assign them, and the command names the setting', async () => {
         const slugs = ['first', 'second', 'third'];
         const organizations = Object.fromEntries(slugs.map((slug) => [slug, { keys: 3 }]));
         await set({ ...initial, quotas: { organizations } });

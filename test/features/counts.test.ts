@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { splitGrant } from '../../plugins/access/profiles/grants.ts';
+import { administratorOf, problemOf, readable, signIn } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { sourcesWith } from '../support/sources.ts';
 
@@ -106,6 +107,125 @@ onBothDrivers(
         for (const counting of ['exact', 'estimated'])
           assert.ok(Number(countHeaders(await get(third, `count=${counting}`))[0]) > 10_000, counting);
       });
+    });
+
+    /** Checks a page of a large list with each kind of count. @param read reads the page with the preference */
+    const assertCounted = async (
+      total: number,
+      read: (prefer: string) => Promise<Answer>,
+    ): Promise<Answer> => {
+      const page = await read('count=none');
+      assert.equal(page.status, 200, page.text);
+      for (const counting of ['exact', 'estimated']) {
+        const counted = await read(`count=${counting}`);
+        assert.equal(counted.status, 200, counted.text);
+        assert.deepEqual(counted.json.data, page.json.data, counting);
+        const [count, applied] = countHeaders(counted);
+        assert.equal(applied, `count=${counting}`);
+        if (counting === 'exact' || total <= 10_000) assert.equal(count, String(total));
+        else assert.ok(Number(count) > 10_000 && Number(count) < 16_000, String(count));
+      }
+      return page;
+    };
+    const recordsIn = ({ json }: Answer) => json.data as readonly { readonly id: number }[];
+
+    for (const [query, total] of [
+      ['', 12_345],
+      ['sort=-id&rating=Hot', 10_000],
+      ['sort=last_name&status=Old', 12_300],
+      ['sort=-company,last_name&status[ne]=New&q=L1', 3446],
+      ['sort=rating,-source&owner_id=1', 11_000],
+    ] as const) {
+      test(`a large organization, ?${query}: the pages of cursors are counted`, async () => {
+        const first = await get(query, 'count=none');
+        const pages = [first];
+        for (const rel of ['next', 'next', 'prev']) {
+          const links = pages.at(-1)?.headers.get('link') ?? '';
+          const [, page] = new RegExp(`<[^?>]*\\?([^>]*)>; rel="${rel}"`).exec(links) ?? assert.fail(links);
+          pages.push(await assertCounted(total, (prefer) => get(String(page), prefer)));
+        }
+        const [, second, , again] = pages.map(recordsIn);
+        assert.deepEqual(again, second);
+      });
+    }
+
+    const condition = (field: string, value: unknown, op = 'eq') => ({ field, op, value });
+    for (const [name, body, total] of [
+      ['all records', {}, 12_345],
+      ['one value', { where: { all: [condition('rating', 'Hot')] } }, 10_000],
+      [
+        'one of two values, sorted',
+        { where: { any: [condition('status', 'Old'), condition('rating', 'Cold')] }, sort: '-last_name' },
+        12_300,
+      ],
+      ['any value but one', { where: { not: condition('status', 'New') }, sort: 'rating,-id' }, 12_300],
+      [
+        'a search and nested conditions',
+        {
+          q: 'L1',
+          where: { all: [{ any: [condition('owner_id', 1), condition('source', ['Fair'], 'in')] }] },
+          sort: 'source,last_name',
+        },
+        3457,
+      ],
+    ] as const) {
+      for (const request of ['POST /api/v1/leads/query', 'QUERY /api/v1/leads']) {
+        test(`a large organization, ${request} for ${name}: each page is counted`, async () => {
+          const { key } = alpha;
+          let cursor: unknown = null;
+          const ids = new Set<number>();
+          for (let page = 1; page <= 3; page++) {
+            const answer = await assertCounted(total, (prefer) =>
+              instance().call(request, { key, body: { ...body, cursor }, headers: { prefer } }),
+            );
+            for (const { id } of recordsIn(answer)) ids.add(id);
+            cursor = answer.json.next;
+          }
+          assert.equal(ids.size, 60);
+        });
+      }
+    }
+
+    test("a large organization, the admin UI's list of records", async () => {
+      const browser = await signIn(instance(), administratorOf(alpha));
+      const list = '/setup/o/alpha/data/leads';
+      const open = async (path: string) => {
+        const page = await browser.get(path);
+        assert.equal(page.status, 200, `${path}: ${problemOf(page)}`);
+        const [, text = ''] = /<div class="pager"><p>([^<]*)</.exec(page.text) ?? [];
+        const linkTo = (rel: string) =>
+          readable(new RegExp(`rel="${rel}" href="([^"]*)"`).exec(page.text)?.[1] ?? '');
+        const rows = [...page.text.matchAll(/<th scope="row"[^>]*><a href="([^"?]*)/g)].map(
+          ([, href]) => href,
+        );
+        return { text, linkTo, rows, html: page.text };
+      };
+      for (const [query, total] of [
+        ['', 'about 1\\d,\\d{3}'],
+        ['sort=last_name&status=Old', 'about 1\\d,\\d{3}'],
+        ['rating=Hot', '10,000'],
+      ] as const) {
+        const assertRange = (
+          { text, rows }: { text: string; rows: unknown[] },
+          first: string,
+          last: string,
+        ) => {
+          assert.match(text, new RegExp(`^${first}–${last} of ${total}$`));
+          assert.equal(rows.length, 20);
+        };
+        const second = await open(`${list}?${query}&page=2`);
+        const third = await open(second.linkTo('next'));
+        assertRange(second, '21', '40');
+        assertRange(third, '41', '60');
+        assert.deepEqual((await open(third.linkTo('prev'))).rows, second.rows);
+        assertRange(await open(`${list}?${query}&page=500`), '9,981', '10,000');
+      }
+      assert.match((await open(`${list}?page=618`)).text, /^12,341–12,345 of about 1\d,\d{3}$/);
+      const { text, rows, html } = await open(`${list}?page=619`);
+      assert.deepEqual(
+        [text, rows, /No results\./.test(html), /No leads yet/.test(html)],
+        ['', [], true, false],
+      );
     });
 
     test('a caller who does not see all fields gets the exact number, which hidden values do not change', async () => {

@@ -112,6 +112,15 @@ onBothDrivers(
       assert.equal(linkOn(second, 'Next page'), '');
       assert.equal(new Set([...namesOn(first), ...namesOn(second)]).size, 21);
       assert.doesNotMatch((await browser.get('/setup/o/beta/data/firms')).text, /Export selected/);
+      const [, restored] = /\/firms\/(\d+)\/restore/.exec(second.text) ?? [];
+      const restore = `POST /api/v1/firms/${restored}/restore`;
+      assert.equal((await instance().call(restore, { key: beta.key })).status, 200);
+      const only = await browser.get(list);
+      assert.match(only.text, /<p>1–20 of 20<\/p>/);
+      assert.equal(linkOn(only, 'Next page'), '');
+      const empty = await browser.get(linkOn(first, 'Next page'));
+      assert.doesNotMatch(empty.text, /of 20/);
+      assert.equal(linkOn(empty, 'First page'), list);
     });
 
     test('a deleted record can be restored from the message', async () => {

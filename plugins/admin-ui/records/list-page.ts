@@ -79,8 +79,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
   const people = await findPeople(columns.some(refersToUser) ? userIds(resource, items) : []);
   const filters = filterFields(input);
   const chips = await filterChips(input, { parameters, link, locale });
-  // A full page has a cursor even if it is the last one.
-  const isLast = total <= maxExactCount && number * definition.page.size >= total;
+  const isLast = isLastPage(total, { page: number, size: definition.page.size });
   const editable = new Set(
     columns
       .map(({ name }) => name)
@@ -166,14 +165,15 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
     }),
     selection: selectionOf(input, { total, count: items.length }),
     empty:
-      isSearched || chips.length > 0
+      isSearched || chips.length > 0 || total > 0
         ? { text: t('noResults'), link: { label: t('showAll'), href: tabs.all } }
         : {
             text: `${explanation} ${t('noRecords', { records: resourceWords(resource, language) })}`.trimStart(),
             link: create,
           },
+    // A page after the last one does not have records.
     count:
-      total === 0
+      items.length === 0
         ? undefined
         : countText(total, { page: number, count: items.length, size: definition.page.size }, language),
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
@@ -227,6 +227,12 @@ function selectionOf(
   ];
   return actions.length === 0 ? undefined : { query: String(parameters), actions };
 }
+
+/** Returns whether a page is certainly the last one. It can have a cursor, because every full page has one. */
+export const isLastPage = (
+  total: number,
+  { page, size }: { readonly page: number; readonly size: number },
+): boolean => total <= maxExactCount && page * size >= total;
 
 /** Describes which records a page shows, and how many the list has. @param size number of records on each full page */
 export const countText = (

@@ -3,7 +3,7 @@ import { errors } from '../../../engine/errors.ts';
 import { fieldLabel } from '../../../engine/fields/index.ts';
 import { type Action, trashedAt } from '../../../engine/records/index.ts';
 import { localeOf, redirectDone, type Text, type TextIn } from '../shell/index.ts';
-import { countText } from './list-page.ts';
+import { countText, isLastPage } from './list-page.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 import { type RecordsText, recordsTexts } from './texts/index.ts';
 import { displayValue, resourceNoun, resourceWords, textOf } from './values.ts';
@@ -31,7 +31,10 @@ export function trashPages({ get, post }: DataRoutes): void {
 
 async function listTrash(context: DataRequest) {
   const { request, resource, path, calls, titles, sendPage, language, t } = context;
-  const { trash } = resource.definition;
+  const {
+    trash,
+    page: { size },
+  } = resource.definition;
   if (trash === undefined) throw errors.notFound();
   if (!calls.allows(resource, 'restore')) throw errors.forbidden(resource.name, 'restore');
   const cursor = new URLSearchParams(request.url.split('?')[1] ?? '').get('cursor') ?? '';
@@ -77,12 +80,12 @@ async function listTrash(context: DataRequest) {
       };
     }),
     empty: { text: t('noneInTrash', { records: resourceWords(resource, language) }) },
-    count:
-      total === 0
-        ? undefined
-        : countText(total, { page, count: items.length, size: resource.definition.page.size }, language),
+    count: items.length === 0 ? undefined : countText(total, { page, count: items.length, size }, language),
     first: cursor === '' ? undefined : `${path}/trash`,
-    next: next === undefined ? undefined : `${path}/trash?cursor=${encodeURIComponent(next)}`,
+    next:
+      next === undefined || isLastPage(total, { page, size })
+        ? undefined
+        : `${path}/trash?cursor=${encodeURIComponent(next)}`,
   });
 }
 

@@ -7,10 +7,14 @@ import { readConfig } from '../../app/config.ts';
 import { openInstance } from '../../app/instance.ts';
 import { buildService } from '../../app/serve/build.ts';
 import type { Instance as Opened } from '../../app/services.ts';
+import { backgroundWork } from '../../engine/modules/index.ts';
 import { createDemo, type Demo } from '../../plugins/operations/demo/demo.ts';
 import { type Answer, type Call, send } from './instance.ts';
 import type { Storage } from './process.ts';
 import { patient } from './promised.ts';
+
+/** The longest interval of a timer, in milliseconds. */
+const maxTimerMs = 2 ** 31 - 1;
 
 /** An instance served in this process. */
 export interface Served extends Pick<Opened, 'config' | 'resources' | 'database'> {
@@ -22,14 +26,22 @@ export interface Served extends Pick<Opened, 'config' | 'resources' | 'database'
   readonly close: () => Promise<void>;
 }
 
-/** Serves a database. Creates the demo organization if the database is empty. */
+/**
+ * Serves a database. Creates the demo organization if the database is empty. The service creates a backup when it starts, but none
+ * later, because it would interfere with tests that take longer than a minute on a slow machine.
+ */
 export async function served(
   { environment }: Pick<Storage, 'environment'>,
   more: Readonly<Record<string, string>> = {},
 ): Promise<Served> {
   const opened = await openInstance(readConfig({ ...patient, ...environment, LOG_LEVEL: 'fatal', ...more }));
   const demo = await createDemo(opened.database, opened.config, opened.resources);
-  const app = await buildService(opened);
+  const background = backgroundWork();
+  const app = await buildService(opened, {
+    ...background,
+    every: (served, name, intervalMs, work) =>
+      background.every(served, name, name === 'backups' ? maxTimerMs : intervalMs, work),
+  });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
     ...opened,

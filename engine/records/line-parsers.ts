@@ -292,8 +292,9 @@ function columnsOf(
   const unknownIssue = unknownField(fields.filter((field) => !field.readOnly).map((field) => field.name));
   const byName = new Map(fields.map((field) => [field.name, field]));
   const names = new Set<string>();
+  const columnNames = new Set(header);
   for (const name of mapped?.keys() ?? [])
-    if (!header.includes(name))
+    if (!columnNames.has(name))
       issues.push(parameterIssue(columnParameter(name), 'is not a column of the file'));
   const columns = header.map((columnName = '', index) => {
     const name = mapped?.get(columnName) ?? columnName;
@@ -323,12 +324,18 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
   if (cells.length !== columns.length)
     return errors.invalidCsv(`the line has ${cells.length} cells, but the header has ${columns.length}`);
   const record: Record<string, unknown> = {};
+  let custom: Record<string, unknown> | undefined;
   for (const [index, column] of columns.entries()) {
     const value = column?.value(cells[index]);
     if (column === undefined || value === undefined) continue;
-    if (column.key === undefined) record[column.name] = value;
-    else record[customName] = { ...(record[customName] as object | undefined), [column.key]: value };
+    if (column.key === undefined) {
+      record[column.name] = value;
+      continue;
+    }
+    custom ??= {};
+    custom[column.key] = value;
   }
+  if (custom !== undefined) record[customName] = custom;
   return record satisfies Body;
 }
 

@@ -52,8 +52,9 @@ export function unknownParameters(
   knownParameters: readonly string[],
 ): FieldIssue[] {
   if (!strict) return [];
+  const known = new Set(knownParameters);
   return Object.keys(query)
-    .filter((name) => !knownParameters.includes(name))
+    .filter((name) => !known.has(name))
     .map(unknownParameter(knownParameters));
 }
 

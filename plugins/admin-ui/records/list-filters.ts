@@ -64,9 +64,15 @@ export const filterParameters = ({ definition }: ResourceView): FilterParameter[
     }),
   );
 
-/** Returns the filter for a parameter, which can omit the operator `eq`. */
-const parameterNamed = (resource: ResourceView, name: string): FilterParameter | undefined =>
-  filterParameters(resource).find((parameter) => isNamed(parameter, name));
+/** Returns the filters by the names of their parameters, which can omit the operator `eq`. */
+function filtersByName(parameters: readonly FilterParameter[]): ReadonlyMap<string, FilterParameter> {
+  const byName = new Map<string, FilterParameter>();
+  for (const parameter of parameters) {
+    for (const name of [parameter.name, parameter.name.replace(/\[eq\]$/, '')])
+      if (!byName.has(name)) byName.set(name, parameter);
+  }
+  return byName;
+}
 
 const isNamed = (parameter: Pick<FilterParameter, 'name'>, name: string): boolean =>
   parameter.name === name || parameter.name === `${name}[eq]`;
@@ -156,13 +162,16 @@ export function quickFilters(
   },
 ): QuickFilters | undefined {
   const all = filterParameters(resource);
+  const byName = filtersByName(all);
+  const active = Map.groupBy(
+    [...parameters].filter(([, value]) => value !== ''),
+    ([key]) => byName.get(key)?.field,
+  );
   const offered = all
     .filter(({ operator }) => operator === 'eq')
     .flatMap(({ field, name }) => {
       const values = quickValues(field, t);
-      const current = [...parameters]
-        .filter(([key]) => all.some((filter) => filter.field === field && isNamed(filter, key)))
-        .filter(([, value]) => value !== '');
+      const current = active.get(field) ?? [];
       const [[key, value] = [name, '']] = current;
       const isOffered =
         values.length > 0 &&
@@ -249,7 +258,7 @@ export type ConvertedFilter =
 
 /** Converts an entered filter value: names of records to IDs, dates to times, and listed values to their spelling. */
 export async function convertFilter(context: DataRequest, entered: AddedFilter): Promise<ConvertedFilter> {
-  const parameter = parameterNamed(context.resource, entered.name);
+  const parameter = filtersByName(filterParameters(context.resource)).get(entered.name);
   const { value } = entered;
   if (parameter === undefined || value === '' || operatorOf(parameter.operator).words !== undefined)
     return { filter: entered };
@@ -272,10 +281,13 @@ export async function convertFilter(context: DataRequest, entered: AddedFilter):
 const startOfDay = 'T00:00:00Z';
 const endOfDay = 'T23:59:59.999999Z';
 
-/** Maximum number of referenced records whose titles are read for a list's filters. */
-const maxTitles = 20;
+/**
+ * Maximum number of filters with a link that removes them. Each link contains all other filters, and the titles of referenced
+ * records are read.
+ */
+const maxChips = 20;
 
-/** Returns a list's active filters as links that remove them. Values are shown as on the list. */
+/** Returns a list's first active filters as links that remove them. Values are shown as on the list. */
 export async function filterChips(
   context: DataRequest,
   {
@@ -289,12 +301,14 @@ export async function filterChips(
   },
 ): Promise<Chip[]> {
   const { language, t } = context;
+  const byName = filtersByName(filterParameters(context.resource));
   const active = [...parameters].flatMap(([name, value]) => {
-    const parameter = parameterNamed(context.resource, name) ?? rangeFilter(context.resource, name, value);
+    const parameter = byName.get(name) ?? rangeFilter(context.resource, name, value);
     return parameter === undefined || value === '' ? [] : [{ name, value, parameter }];
   });
+  const linked = active.slice(0, maxChips);
   // The IDs come from the URL, so only members of the organization are named.
-  const namesUsers = active.some(({ parameter: { field } }) => refersToUser(field));
+  const namesUsers = linked.some(({ parameter: { field } }) => refersToUser(field));
   const members = namesUsers ? await context.listMembers() : [];
   const textIn = async (field: Field, value: string): Promise<string> => {
     if (refersToUser(field)) {
@@ -309,7 +323,7 @@ export async function filterChips(
     return isTemporal(field) ? (type.display?.(text, locale) ?? value) : value;
   };
   return Promise.all(
-    active.map(async ({ name, value, parameter }, index) => {
+    linked.map(async ({ name, value, parameter }) => {
       const { field, label } = parameter;
       const nullChoice =
         'operator' in parameter && operatorOf(parameter.operator).words !== undefined
@@ -318,7 +332,7 @@ export async function filterChips(
       const text = async () => {
         if (nullChoice !== undefined) return nullChoice(language);
         if (!('operator' in parameter)) return label(language);
-        return `${label(language)} ${index < maxTitles ? await textIn(field, value) : value}`;
+        return `${label(language)} ${await textIn(field, value)}`;
       };
       const chip = `${fieldLabel(field)} ${await text()}`;
       return {

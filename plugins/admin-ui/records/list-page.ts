@@ -49,9 +49,11 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
   const { language, t } = input;
   const { definition } = resource;
   const tabs = viewTabs(input, input.views, parameters);
+  const kept = new URLSearchParams(parameters);
+  for (const name of transientParameters) kept.delete(name);
+  const keptText = String(kept);
   const link = (change: (next: URLSearchParams) => void): string => {
-    const next = new URLSearchParams(parameters);
-    for (const name of transientParameters) next.delete(name);
+    const next = new URLSearchParams(kept);
     change(next);
     const text = String(next);
     return text === '' ? tabs.all : `${path}?${text}`;
@@ -90,6 +92,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
   const create = calls.allows(resource, 'create')
     ? { label: t('create', { name: resourceNoun(resource, language) }), href: `${path}/new` }
     : undefined;
+  const toList = linkToList(parameters);
   const explanation = definition.help ?? definition.description;
   const hasBoard = calls.allows(resource, 'read') && boardFields(resource).length > 0;
   return {
@@ -114,7 +117,8 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
           keep,
           save: input.isViewingAs ? undefined : `${path}/views/new`,
         }),
-        link: (by) => link((next) => next.append('by', by)),
+        // The menu has a link for each filter, so the other parameters are encoded only once.
+        link: (by) => `${path}?${keptText}${keptText === '' ? '' : '&'}${new URLSearchParams({ by })}`,
         language,
         rejected: rejected && { problem: rejected.problem, value: rejected.entered.value },
       }),
@@ -143,7 +147,7 @@ export async function listPage(input: ListInput): Promise<ListView & { readonly 
         cells: [
           {
             text: title,
-            ...(calls.allows(resource, 'read') && { href: `${recordPath}${linkToList(parameters)}` }),
+            ...(calls.allows(resource, 'read') && { href: `${recordPath}${toList}` }),
           },
           ...columns.map((field) => ({
             ...displayValue(field, record[field.name], {

@@ -1,4 +1,5 @@
 import type { ResourceView } from '../../../engine/compile/index.ts';
+import { errors } from '../../../engine/errors.ts';
 import { conditionParameters, listParameters, type Query } from '../../../engine/query/index.ts';
 import { rangeFilter } from './day-ranges.ts';
 import { isOrder } from './list-order.ts';
@@ -8,6 +9,25 @@ export const transientParameters = ['done', 'at', 'by', 'value', 'cursor', 'page
 
 /** The filter that selects records by their IDs, if a list has it. */
 export const idsParameter = 'id[in]';
+
+/** Other parameters of a list page, in addition to the list's own. */
+const pageParameters = [...transientParameters, 'columns', 'dir', 'view'];
+
+/** Maximum number of parameters of a list page. */
+const maxParameters = 200;
+
+/**
+ * Returns the parameters that a list page uses, and those that look like filters. All others are dropped, because every link
+ * and form on the page repeats the parameters.
+ * @throws HttpError 400 if there are more than {@link maxParameters}
+ */
+export function usedParameters({ definition }: ResourceView, parameters: URLSearchParams): URLSearchParams {
+  const names = new Set([...listParameters(definition), ...pageParameters]);
+  const used = [...parameters].filter(([name]) => names.has(name) || name.includes('['));
+  if (used.length > maxParameters)
+    throw errors.invalidParameter('URL', `must contain at most ${maxParameters} parameters`);
+  return new URLSearchParams(used);
+}
 
 /** Converts URL parameters to the operation's query, except `fields`, which each page determines. */
 export function queryOf({ definition }: ResourceView, parameters: URLSearchParams): Query {

@@ -33,6 +33,7 @@ import { jobPages } from './job-pages.ts';
 import { chosenFilters, convertFilter } from './list-filters.ts';
 import { chosenOrder } from './list-order.ts';
 import { listPage } from './list-page.ts';
+import { usedParameters } from './list-parameters.ts';
 import { mergePages, unmergeButton } from './merge-pages.ts';
 import { notePages } from './note-pages.ts';
 import { reassignNotices, reassignPages } from './reassign-pages.ts';
@@ -192,7 +193,7 @@ export function dataPages(
         );
       }
       const page = await listPage({
-        ...{ ...context, parameters, views },
+        ...{ ...context, parameters: usedParameters(context.resource, parameters), views },
         locale: localeOf(request),
         rejected: converted,
       });

@@ -138,10 +138,14 @@ export function readChange(
   return issues.length === 0 ? checkField(resource, name, options, issues) : undefined;
 }
 
+/** Maximum number of issues for which names are compared. A body can contain many keys. */
+const maxHints = 5;
+
 function rejectUnknown(key: string, known: readonly string[], issues: FieldIssue[]): void {
   if (known.includes(key)) return;
   const field = key.slice(0, 60);
-  const hint = hintFor(field, known) ?? `Properties: ${known.join(', ')}.`;
+  const similar = issues.length < maxHints ? hintFor(field, known) : undefined;
+  const hint = similar ?? `Properties: ${known.join(', ')}.`;
   issues.push({ field, message: `${field} is not a property of custom fields. ${hint}`, hint });
 }
 

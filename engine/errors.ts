@@ -273,7 +273,12 @@ function mergeReasonText(reason: MergeReason): string {
 }
 
 /** What quotas limit, as in error messages. */
-const quotaUnits = { records: 'records', megabytes: 'MB of records', customFields: 'custom fields' } as const;
+const quotaUnits = {
+  records: 'records',
+  megabytes: 'MB of records',
+  customFields: 'custom fields',
+  customFieldBytes: 'bytes of properties of custom fields',
+} as const;
 
 /** Properties of an error that depend on its cause. */
 interface ErrorDetail extends ErrorExtra {
@@ -633,7 +638,7 @@ export const errorEntries = {
     code: 'quota_exceeded',
     meaning: "The organization has reached a limit set by the instance's operator.",
     hint: "Delete some, or ask this instance's operator for a higher limit.",
-    detail: (limit: number, unit: 'records' | 'megabytes' | 'customFields', resource?: string) => ({
+    detail: (limit: number, unit: keyof typeof quotaUnits, resource?: string) => ({
       text: `The organization has reached its limit of ${limit} ${quotaUnits[unit]}${resource === undefined ? '' : ` of ${resource}, including deleted ones`}`,
     }),
   },

@@ -179,6 +179,22 @@ onBothDrivers(
       assert.equal(rows[0]?.request_id, rated.headers.get('x-request-id'));
     });
 
+    test('the properties of a resource have at most 100 KB, and can always become shorter', async () => {
+      const { key } = await instance().organization('properties');
+      const values = (count: number) =>
+        Array.from({ length: count }, (_, index) => String(index).padEnd(100, 'x'));
+      const body = (name: string, count: number) => ({ name, type: 'string', enum: values(count) });
+      for (let count = 0; count < 9; count++)
+        await succeeds('POST /fields/shops', { key, body: body(`field_${count}`, 100) });
+      const error = await fails(403, 'POST /fields/shops', { key, body: body('last', 100) });
+      assert.match(error, /102400 bytes of properties of custom fields of shops/);
+      await succeeds('POST /fields/shops', { key, body: body('last', 50) });
+      await fails(403, 'PATCH /fields/shops/last', { key, body: { enum: values(100) } });
+      await succeeds('PATCH /fields/shops/field_0', { key, body: { enum: values(10) } });
+      await succeeds('PATCH /fields/shops/last', { key, body: { enum: values(100) } });
+      await succeeds('POST /fields/shelves', { key, body: body('other', 100) });
+    });
+
     test('a resource has at most 100 custom fields, including deleted ones', async () => {
       const { id, key } = await instance().organization('full');
       await tablesOf(instance().database)

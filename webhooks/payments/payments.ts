@@ -185,6 +185,9 @@ export interface UnmatchedPayment {
   readonly receivedAt: Date;
 }
 
+/** Maximum number of characters of a payload in a list. */
+const maxShownPayload = 2000;
+
 /** An organization's unmatched payments, newest first. */
 export const unmatchedPayments: RowSource<UnmatchedPayment> = {
   from: 'crm_payment_events e',
@@ -194,7 +197,7 @@ export const unmatchedPayments: RowSource<UnmatchedPayment> = {
     id: 'e.id',
     customer: 'e.customer',
     eventId: 'e.event_id',
-    payload: 'e.payload',
+    payload: `left(e.payload, ${maxShownPayload}) || case when length(e.payload) > ${maxShownPayload} then '…' else '' end`,
     receivedAt: 'e.received_at',
   },
   search: ['e.customer', 'e.event_id', 'e.payload'],

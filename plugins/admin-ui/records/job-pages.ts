@@ -4,11 +4,12 @@ import { documentText, humanize, parseOwnJson } from '../../../engine/fields/ind
 import { type Body, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
 import { jobsTexts, progressOfJob, stateOfJob, type VisibleJob } from '../../jobs/index.ts';
 import { type Link, redirectDone } from '../shell/index.ts';
+import { excerptLengths } from './calls.ts';
 import { importErrorIn, parseImportResult, reportLines, sendErrors } from './import-report.ts';
 import { importJob } from './import-request.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 import { undoableImport } from './undo.ts';
-import { resourceWords } from './values.ts';
+import { resourceWords, truncate } from './values.ts';
 
 /** Interval at which the page of an unfinished job is reloaded, in seconds. */
 const refreshSeconds = 2;
@@ -131,14 +132,28 @@ interface JobParts {
   readonly problem: string;
 }
 
-/** Returns the parts of the page of an action: the properties of its result, and its error. */
-const actionParts = ({ t }: DataRequest, { result, error }: VisibleJob): JobParts => ({
-  values: Object.entries(result === '' ? {} : (parseOwnJson(result) as Body)).map(([name, value]) => ({
-    label: humanize(name),
-    text: typeof value === 'string' ? value : documentText(value),
-  })),
-  problem: error === '' ? t('actionFailed') : (JSON.parse(error) as { readonly error: string }).error,
-});
+/** Maximum number of properties of a result on a page. */
+const maxProperties = 50;
+
+/** Returns the parts of the page of an action: the properties of its result, and its error. Long ones are truncated. */
+const actionParts = ({ t }: DataRequest, { result, error }: VisibleJob): JobParts => {
+  const properties = Object.entries(result === '' ? {} : (parseOwnJson(result) as Body));
+  const hidden = properties.length - maxProperties;
+  return {
+    values: properties.slice(0, maxProperties).map(([name, value]) => ({
+      label: truncate(humanize(name), maxLabel),
+      text: truncate(typeof value === 'string' ? value : documentText(value), excerptLengths.many),
+    })),
+    ...(hidden > 0 && { report: [t('moreProperties', { count: hidden })] }),
+    problem:
+      error === ''
+        ? t('actionFailed')
+        : truncate((JSON.parse(error) as { readonly error: string }).error, excerptLengths.many),
+  };
+};
+
+/** Maximum number of characters in a property's label. */
+const maxLabel = 100;
 
 /** Returns the parts of the page of an import: what it has written, the lines with errors, and the button that undoes it. */
 function importParts(context: DataRequest, { id, result: json, error, isStarter }: VisibleJob): JobParts {

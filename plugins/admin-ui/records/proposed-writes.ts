@@ -181,7 +181,7 @@ async function recordOf(
   if (!calls.allows(view, 'read')) return undefined;
   const read = async () => {
     const [latest] = isTrashed ? (await calls.history(view, id, '')).items : [];
-    return latest?.action === 'trash' ? { record: latest.before ?? {} } : calls.readWhole(view, id);
+    return latest?.action === 'trash' ? { record: latest.before ?? {} } : calls.read(view, id);
   };
   return unlessMissing(read);
 }

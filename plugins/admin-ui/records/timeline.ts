@@ -19,6 +19,8 @@ type Timeline = NonNullable<RecordPage['changes']>;
 
 /** Maximum number of entries on a page of a timeline, in addition to its changes. */
 const maxEntries = 50;
+/** Maximum number of characters in the notes on a page of a timeline. The first note is complete. */
+const maxNotesLength = 50_000;
 
 /** A page of a record's timeline: its changes and the other entries from the same period. */
 export interface TimelinePage {
@@ -151,9 +153,9 @@ export async function readTimeline(
   );
   // Sorting is stable, so entries with the same time stay in the order of their sources.
   const found = pages.flat().toSorted((a, b) => instant(b.entry.at) - instant(a.entry.at));
-  const shown = found.slice(0, maxEntries);
+  const shown = firstEntries(found);
   const entries = shown.map(({ entry }) => entry);
-  const final = found.length > maxEntries ? shown.at(-1) : undefined;
+  const final = found.length > shown.length ? shown.at(-1) : undefined;
   if (final !== undefined) {
     const { at, id } = final.entry;
     return {
@@ -169,6 +171,18 @@ export async function readTimeline(
     ? { until, ...(end && { entry: field(query, 'entry') }) }
     : { ...(last !== undefined && { until: last }) };
   return { changes: remaining, entries, older: { history: next, ...position } };
+}
+
+/** Returns the first entries that fit on a page. */
+function firstEntries<Item extends { readonly entry: TimelineEntry }>(
+  found: readonly Item[],
+): readonly Item[] {
+  let length = 0;
+  const end = found.findIndex(({ entry: { note = '' } }, index) => {
+    length += note.length;
+    return index === maxEntries || (index > 0 && length > maxNotesLength);
+  });
+  return end < 0 ? found : found.slice(0, end);
 }
 
 /** Converts a timestamp to microseconds, because several entries can be written in the same millisecond. */

@@ -79,6 +79,12 @@ export const proposalRows: RowSource<Proposal> = {
   order: 'p.id desc',
 };
 
+/** The sizes of an organization's proposals, in bytes, newest first. */
+export const proposalSizes: RowSource<{ readonly id: string; readonly size: number }> = {
+  ...proposalRows,
+  columns: { id: 'p.id', size: 'octet_length(p.body)' },
+};
+
 /**
  * Returns the grant that a proposal requires on its resource: the tool's name, except for actions of modules. Undefined if the
  * instance no longer has the action.

@@ -42,6 +42,7 @@ import {
   type Proposal,
   prepareApprovals,
   proposalRows,
+  proposalSizes,
   proposedBody,
 } from './approval.ts';
 import { type ProposalState, proposalState } from './proposals.ts';
@@ -61,6 +62,8 @@ const { later } = agentsTexts;
 const [pageLength, homeLength, batchLength] = [50, 5, 100];
 /** Maximum number of proposals among which a page searches. */
 const maxSearched = 2000;
+/** Maximum size of the bodies that a page reads, in bytes, because a body can be as large as a request. */
+const maxReadLength = 2 * 1024 * 1024;
 /** Maximum number of proposals that are approved together. */
 const maxSelected = pageLength;
 const maxReason = 500;
@@ -151,28 +154,36 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
     return { proposal, write, preview, line: lineOf(t, proposal, preview, action && labelOfAction(action)) };
   };
 
-  /** Returns the newest proposals that the member can see. */
+  /** Returns the newest proposals that the member can see, and the ID before which the next page continues. */
   const listVisible = async (
     context: MemberContext,
     { where, before, limit }: { where: readonly RawBuilder<unknown>[]; before?: string; limit: number },
-  ): Promise<readonly VisibleProposal[]> => {
+  ): Promise<{ readonly found: readonly VisibleProposal[]; readonly next?: string | undefined }> => {
+    const { organization } = context.member.membership;
     const found: VisibleProposal[] = [];
+    const fits = withinLength();
     let position = before;
     for (let searched = 0; searched < maxSearched; searched += batchLength) {
       const older = position === undefined ? [] : [sql`p.id < ${position}::bigint`];
-      const rows = await listRows(tables, proposalRows, context.member.membership.organization, {
-        where: [...where, ...older],
-        limit: batchLength,
+      const batch = { where: [...where, ...older], limit: batchLength };
+      const sizes = await listRows(tables, proposalSizes, organization, batch);
+      const fitting = sizes.filter(fits);
+      const last = fitting.at(-1);
+      if (last === undefined) return { found, next: sizes.length === 0 ? undefined : position };
+      const rows = await listRows(tables, proposalRows, organization, {
+        ...batch,
+        where: [...batch.where, sql`p.id >= ${last.id}::bigint`],
       });
       for (const row of rows) {
         const entry = await visible(context, row);
         if (entry !== undefined) found.push(entry);
-        if (found.length === limit) return found;
+        if (found.length === limit) return { found, next: row.id };
       }
-      if (rows.length < batchLength) return found;
-      position = rows.at(-1)?.id;
+      position = last.id;
+      if (fitting.length < sizes.length) return { found, next: position };
+      if (sizes.length < batchLength) return { found };
     }
-    return found;
+    return { found };
   };
 
   /** Finds a proposal that the member can see. */
@@ -213,12 +224,11 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
       ...(view === undefined ? [] : [view.where]),
       ...(run !== undefined && isStorable(run) ? [sql`p.run = ${run}`] : []),
     ];
-    const rows = await listVisible(context, {
+    const { found: rows, next } = await listVisible(context, {
       where,
       ...(before !== undefined && isRowId(before) && { before }),
       limit: pageLength,
     });
-    const last = rows.length === pageLength ? rows.at(-1)?.proposal.id : undefined;
     const linkTo = (changes: Readonly<Record<string, string | undefined>>) =>
       linkWithParameters(path, parameters, { before: undefined, ...changes });
     const canApprove = rows.some(({ proposal }) => proposalState(proposal) === 'pending');
@@ -255,7 +265,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
       })),
       empty: { text: t('noProposals') },
       first: before === undefined ? undefined : linkTo({}),
-      next: last === undefined ? undefined : linkTo({ before: last }),
+      next: next === undefined ? undefined : linkTo({ before: next }),
       selection: canApprove
         ? { actions: [{ label: t('approveSelected'), href: `${path}/approve`, icon: 'check' }], query: '' }
         : undefined,
@@ -367,7 +377,10 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
   /** Returns the pending proposals that a form selects, oldest first. */
   const selected = async (context: MemberContext, form: Form): Promise<readonly VisibleProposal[]> => {
     const ids = [...new Set(fields(form, 'id'))].filter(isRowId).slice(0, maxSelected);
-    const entries = await Promise.all(ids.map((id) => findVisible(context, id)));
+    const sizes = await listRows(tables, proposalSizes, context.member.membership.organization, {
+      where: [sql`p.id = any(${ids}::bigint[])`],
+    });
+    const entries = await Promise.all(sizes.filter(withinLength()).map(({ id }) => findVisible(context, id)));
     return entries
       .flatMap((entry) => (entry !== undefined && proposalState(entry.proposal) === 'pending' ? [entry] : []))
       .toSorted((a, b) => Number(a.proposal.id) - Number(b.proposal.id));
@@ -433,7 +446,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
     if (!isMcpEnabled(services)) return {};
     const context = contextOf(request, language);
     const { t, path } = context;
-    const entries = await listVisible(context, { where: [pending], limit: homeLength });
+    const { found: entries } = await listVisible(context, { where: [pending], limit: homeLength });
     if (entries.length === 0) return {};
     const items = entries.map(({ proposal, line }) => ({
       text: line,
@@ -445,6 +458,16 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
       lists: [{ title: t('proposalsOfAgents'), items, all: { label: t('allProposals'), href: path } }],
     };
   });
+}
+
+/** Returns a filter for the first proposals whose bodies a page can read. It reads at least one. */
+function withinLength(): (row: { readonly size: number }) => boolean {
+  let [count, length] = [0, 0];
+  return ({ size }) => {
+    length += size;
+    count++;
+    return count === 1 || length <= maxReadLength;
+  };
 }
 
 /** Returns what a proposal does, in one line. */

@@ -8,6 +8,11 @@ import type { CustomFieldInput } from './input.ts';
 
 /** Maximum number of custom fields of a resource in an organization, including deleted ones. */
 const maxFields = 100;
+/**
+ * Maximum size of the properties of a resource's custom fields in an organization, as JSON in bytes, including deleted ones. Every
+ * form of the resource contains them.
+ */
+const maxOptionsBytes = 100 * 1024;
 
 /** A custom field of an organization. */
 export interface CustomField extends CustomFieldInput {
@@ -73,7 +78,7 @@ const changeableColumns = ({ type: _, ...options }: CustomFieldOptions) => ({
  * Creates a custom field.
  * @param isVisible returns whether the caller sees a field. An error reveals that another field has the name, but not whether it
  * was deleted
- * @throws HttpError 403 if the resource has too many custom fields; 409 if the name is taken
+ * @throws HttpError 403 if the resource has too many or too large custom fields; 409 if the name is taken
  */
 export async function createCustomField(
   tables: Tables,
@@ -83,15 +88,15 @@ export async function createCustomField(
   isVisible: (field: CustomField) => boolean = () => true,
 ): Promise<void> {
   // Serializes the creation of custom fields in the organization, so that the limit holds.
-  await sql`select from crm_organizations where id = ${organization}::bigint for no key update`.execute(
-    tables,
-  );
+  await lockOrganization(tables, organization);
   const existing = (await listCustomFields(tables, organization)).filter(
     (field) => field.resource === resource,
   );
   const same = existing.find((field) => field.name === name);
   if (same !== undefined) throw errors.customFieldExists(name, same.deletedAt !== null && isVisible(same));
   if (existing.length >= maxFields) throw errors.quotaExceeded(maxFields, 'customFields', resource);
+  const columns = changeableColumns(options);
+  await assertOptionsFit(tables, { organization, resource, options: columns.options, previous: '' });
   const { id } = await tables
     .insertInto('crm_custom_fields')
     .values({
@@ -99,7 +104,7 @@ export async function createCustomField(
       resource,
       name,
       type: options.type,
-      ...changeableColumns(options),
+      ...columns,
       deleted_at: null,
     })
     .returning('id')
@@ -107,7 +112,45 @@ export async function createCustomField(
   await record(tables, actor, organization, 'create', id);
 }
 
-/** Changes the properties of a custom field. Values that are already stored are not checked again. */
+/** Locks an organization until the end of the transaction, so that limits of its custom fields hold. */
+const lockOrganization = (tables: Tables, organization: string) =>
+  sql`select from crm_organizations where id = ${organization}::bigint for no key update`.execute(tables);
+
+/**
+ * Checks the limit for the properties of a resource's custom fields.
+ * @param previous the properties that are replaced. They can always be replaced by shorter ones
+ * @throws HttpError 403 if the properties are too large
+ */
+async function assertOptionsFit(
+  tables: Tables,
+  {
+    organization,
+    resource,
+    options,
+    previous,
+  }: {
+    readonly organization: string;
+    readonly resource: string;
+    readonly options: string;
+    readonly previous: string;
+  },
+): Promise<void> {
+  const added = Buffer.byteLength(options) - Buffer.byteLength(previous);
+  if (added <= 0) return;
+  const { bytes } = await tables
+    .selectFrom('crm_custom_fields')
+    .select(sql<string>`coalesce(sum(octet_length(options)), 0)`.as('bytes'))
+    .where('organization_id', '=', organization)
+    .where('resource', '=', resource)
+    .executeTakeFirstOrThrow();
+  if (Number(bytes) + added > maxOptionsBytes)
+    throw errors.quotaExceeded(maxOptionsBytes, 'customFieldBytes', resource);
+}
+
+/**
+ * Changes the properties of a custom field. Values that are already stored are not checked again.
+ * @throws HttpError 403 if the resource's custom fields are too large
+ */
 export async function changeCustomField(
   tables: Tables,
   actor: Actor,
@@ -115,9 +158,22 @@ export async function changeCustomField(
   id: string,
   options: CustomFieldOptions,
 ): Promise<void> {
+  await lockOrganization(tables, organization);
+  const columns = changeableColumns(options);
+  const field = await tables
+    .selectFrom('crm_custom_fields')
+    .select(['resource', 'options'])
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  if (field !== undefined)
+    await assertOptionsFit(tables, {
+      ...{ organization, resource: field.resource },
+      ...{ options: columns.options, previous: field.options },
+    });
   await tables
     .updateTable('crm_custom_fields')
-    .set(changeableColumns(options))
+    .set(columns)
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .execute();

@@ -15,11 +15,26 @@ export interface Work {
   readonly allocated: number;
 }
 
-/** Runs a function on this thread's event loop and measures its work. */
-export async function workOf(run: () => Promise<unknown>): Promise<Work> {
+/** Starts to count the bytes that V8 allocates. @returns a function that stops and returns their number */
+export function countAllocated(): () => number {
   const profiler = new GCProfiler();
   const usedBefore = usedBytes();
   profiler.start();
+  return () => {
+    const collections = profiler.stop().statistics;
+    let allocated = 0;
+    let used = usedBefore;
+    for (const { beforeGC, afterGC } of collections) {
+      allocated += Math.max(0, sizeOf(beforeGC.heapStatistics) - used);
+      used = sizeOf(afterGC.heapStatistics);
+    }
+    return allocated + Math.max(0, usedBytes() - used);
+  };
+}
+
+/** Runs a function on this thread's event loop and measures its work. */
+export async function workOf(run: () => Promise<unknown>): Promise<Work> {
+  const allocatedBytes = countAllocated();
   const start = process.threadCpuUsage();
   let last = start;
   let longest = 0;
@@ -35,14 +50,7 @@ export async function workOf(run: () => Promise<unknown>): Promise<Work> {
     clearInterval(timer);
     look();
   }
-  const collections = profiler.stop().statistics;
-  let allocated = 0;
-  let used = usedBefore;
-  for (const { beforeGC, afterGC } of collections) {
-    allocated += Math.max(0, sizeOf(beforeGC.heapStatistics) - used);
-    used = sizeOf(afterGC.heapStatistics);
-  }
-  allocated += Math.max(0, usedBytes() - used);
+  const allocated = allocatedBytes();
   return { stallMs: longest / 1000, cpuMs: (microseconds(last) - microseconds(start)) / 1000, allocated };
 }
 

@@ -313,6 +313,10 @@ export default {
   ignoredColumns: 'Ignorierte Spalten: {columns}.',
   lineError: 'Zeile {line}: {error}',
   moreErrors: 'Weitere Zeilen enthalten Fehler.',
+  moreProperties: {
+    one: 'Das Ergebnis hat {count} weitere Eigenschaft.',
+    other: 'Das Ergebnis hat {count} weitere Eigenschaften.',
+  },
   newRecords: { one: '{count} neuer Datensatz', other: '{count} neue Datensätze' },
   updatedRecords: { one: '{count} aktualisierter Datensatz', other: '{count} aktualisierte Datensätze' },
   newAndUpdated: '{created} und {updated}',

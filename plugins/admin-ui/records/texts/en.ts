@@ -299,6 +299,10 @@ export default {
   ignoredColumns: 'Ignored columns: {columns}.',
   lineError: 'Line {line}: {error}',
   moreErrors: 'More lines have errors.',
+  moreProperties: {
+    one: 'The result has {count} more property.',
+    other: 'The result has {count} more properties.',
+  },
   newRecords: { one: '{count} new record', other: '{count} new records' },
   updatedRecords: { one: '{count} updated record', other: '{count} updated records' },
   newAndUpdated: '{created} and {updated}',

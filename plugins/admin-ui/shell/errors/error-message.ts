@@ -59,7 +59,8 @@ const messages: Messages = {
   quotaExceeded: (t, limit, unit, resource = '') => {
     if (unit === 'records') return t('recordQuota', { limit: String(limit) });
     if (unit === 'megabytes') return t('storageQuota', { limit: String(limit) });
-    return t('customFieldQuota', { limit: String(limit), resource });
+    const quota = unit === 'customFields' ? 'customFieldQuota' : 'customFieldSizeQuota';
+    return t(quota, { limit: String(limit), resource });
   },
   notAMember: (t) => t('notAMember'),
   crossSite: (t) => t('expiredForm'),

@@ -84,6 +84,8 @@ export default {
     "The organization has reached its limit of {limit} MB of records. Delete some, or ask this instance's operator for a higher limit.",
   customFieldQuota:
     "The organization has reached its limit of {limit} custom fields of {resource}, including deleted ones. Delete some, or ask this instance's operator for a higher limit.",
+  customFieldSizeQuota:
+    'The properties of the custom fields of {resource} are larger than {limit} bytes in total, including deleted ones. Shorten help texts or lists of values.',
   notAMember: 'You are not a member of this organization.',
   expiredForm: 'This form has expired or was sent from another site. Go back, reload the page and try again.',
   pageNotFound: 'Page not found.',

@@ -167,6 +167,9 @@ export const responses = {
     [errors.duplicate(['email'])],
     preferenceApplied,
   ),
+  CustomFieldExists: errorResponse('A custom field has this name, or had it before it was deleted.', [
+    errors.customFieldExists('tier', false),
+  ]),
   InvalidTransition: errorResponse(
     'A field cannot change from its current value to the new one.',
     [transitionExample],

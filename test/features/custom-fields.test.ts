@@ -97,6 +97,17 @@ onBothDrivers(
       await define('width', { type: 'integer' }, '/fields/shelves');
     });
 
+    test('the API description contains everything that it refers to, and the explorer shows it', async () => {
+      const { json, text } = await instance().call('GET /docs/openapi.json');
+      for (const [, reference = ''] of text.matchAll(/"\$ref":"#\/([^"]+)"/g)) {
+        const found = reference
+          .split('/')
+          .reduce<unknown>((part, key) => (part as Json | undefined)?.[key], json);
+        assert.ok(found, reference);
+      }
+      assert.equal((await instance().call('GET /docs/')).status, 200);
+    });
+
     test('a filter without the prefix is rejected with the name of the filter', async () => {
       const headers = { prefer: 'handling=strict' };
       assert.equal(

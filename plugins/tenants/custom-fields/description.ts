@@ -58,7 +58,7 @@ const describe = ({ path, body, success, isCreation, ...operation }: FieldOperat
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
     404: ref('responses', 'NotFound'),
-    ...(isCreation === true && { 409: ref('responses', 'Conflict') }),
+    ...(isCreation === true && { 409: ref('responses', 'CustomFieldExists') }),
     ...(body !== undefined && { 413: ref('responses', 'TooLarge') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),

@@ -475,6 +475,10 @@ export const pageRoutes = (routes: readonly Route[]): string[] => [
   ),
 ];
 
+/** Returns the links to pages of the admin UI in a response. */
+export const linksIn = ({ text }: Pick<Answer, 'text'>): string[] =>
+  [...text.matchAll(/ href="(\/setup[^"]*)"/g)].map(([, href = '']) => readable(href).replace(/#.*/, ''));
+
 /** Parameters whose values select different pages, and parameters that only distinguish pages by their presence. */
 const [selecting, distinguishing] = [
   ['show', 'status'],
@@ -482,7 +486,8 @@ const [selecting, distinguishing] = [
 ];
 
 /**
- * Opens the start pages and the pages that they link to: one page of each route, for each combination of the parameters that select content.
+ * Opens the start pages and the pages that they link to: one page of each route, for each combination of the parameters that
+ * select content.
  * @param open opens a page
  * @returns the pages, in their order
  */
@@ -520,10 +525,8 @@ export async function followLinks(
   for (const path of start) add(path, true);
   // The list grows while it is read.
   for (const page of found) {
-    const { status, text } = await open(page);
-    if (status === 200)
-      for (const [, href = ''] of text.matchAll(/ href="(\/setup[^"]*)"/g))
-        add(readable(href).replace(/#.*/, ''), false);
+    const answer = await open(page);
+    if (answer.status === 200) for (const link of linksIn(answer)) add(link, false);
   }
   return found;
 }

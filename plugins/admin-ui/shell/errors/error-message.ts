@@ -59,8 +59,8 @@ const messages: Messages = {
   quotaExceeded: (t, limit, unit, resource = '') => {
     if (unit === 'records') return t('recordQuota', { limit: String(limit) });
     if (unit === 'megabytes') return t('storageQuota', { limit: String(limit) });
-    const quota = unit === 'customFields' ? 'customFieldQuota' : 'customFieldSizeQuota';
-    return t(quota, { limit: String(limit), resource });
+    const values = { limit: String(limit), resource };
+    return unit === 'customFields' ? t('customFieldQuota', values) : t('customFieldSizeQuota', values);
   },
   notAMember: (t) => t('notAMember'),
   crossSite: (t) => t('expiredForm'),

@@ -21,17 +21,19 @@ async function problemsIn({ folder, files, patches }: Sequence): Promise<string[
   const parts = new KnownParts();
   const problems: string[] = [];
   for (const [migration, file] of files) {
+    if (!patches.includes(migration)) {
+      // A migration written by hand.
+      parts.forget();
+      continue;
+    }
     const path = join(folder, file);
     const conflicts = (await listedChanges(path, migration))
       .flatMap((change) => (change.kind === 'retypeColumns' ? change.changes : [change]))
       .flatMap((change) => parts.apply(migration, change));
-    if (conflicts.length === 0) continue;
-    const filesToDelete = patches.includes(migration)
-      ? `this migration and ${patchFile(migration)}`
-      : 'this migration';
-    problems.push(
-      `${path}  ${sentence(conflicts)}. Delete ${filesToDelete}, then run "crm migrate --create" for the rest of its changes.`,
-    );
+    if (conflicts.length > 0)
+      problems.push(
+        `${path}  ${sentence(conflicts)}. Delete this migration and ${patchFile(migration)}, then run "crm migrate --create" for the rest of its changes.`,
+      );
   }
   return problems;
 }
@@ -137,7 +139,7 @@ class KnownParts {
   /** Applies a change and returns the conflicts with earlier migrations. */
   apply(migration: string, change: SimpleChange): readonly Conflict[] {
     if (change.kind === 'raw') {
-      this.#forget(change.sql);
+      this.forget();
       return [];
     }
     const own = stepsOf(change);
@@ -153,13 +155,20 @@ class KnownParts {
     return conflicts;
   }
 
+  /** Forgets everything, because hand-written statements can add, drop or rename any part. */
+  forget(): void {
+    this.#tables.clear();
+  }
+
   /** Returns the earlier step with which a step conflicts. */
   #obstacle({ verb, part, to }: Step): KnownStep | undefined {
     const [current, target] = [this.#find(part), to && this.#find(to)];
     if (verb === 'adds') return current?.exists ? current : undefined;
-    // Tables and triggers are dropped only if they exist.
-    if (verb === 'drops' && (part.kind === 'table' || part.kind === 'trigger')) return undefined;
-    if (current?.exists === false) return current;
+    if (current?.exists === false) {
+      // Tables and triggers are dropped only if they exist, but a renamed table would not be dropped.
+      const isOptional = part.kind === 'trigger' || (part.kind === 'table' && current.verb === 'drops');
+      return verb === 'drops' && isOptional ? undefined : current;
+    }
     return target?.exists ? target : undefined;
   }
 
@@ -171,27 +180,25 @@ class KnownParts {
       const parts = this.#tables.get(part.table);
       this.#tables.delete(part.table);
       if (to !== undefined && parts !== undefined) this.#tables.set(to.table, parts);
-    } else if (part.kind === 'column' && verb === 'drops') this.#forgetDependents(part);
+      this.#forgetForeignKeysTo(part.table);
+    } else if (part.kind === 'column' && verb !== 'adds') this.#forgetDependents(part);
     this.#set(part, { ...known, exists: verb === 'adds' });
     if (to !== undefined) this.#set(to, { ...known, exists: true });
   }
 
-  /** Forgets the parts that are dropped with a column, such as its indexes. */
+  /** Forgets the foreign keys that are dropped with a table. */
+  #forgetForeignKeysTo(table: string): void {
+    for (const parts of this.#tables.values())
+      for (const [key, { part, text }] of parts)
+        if (part.kind === 'foreign key' && text.includes(`"${table}"`)) parts.delete(key);
+  }
+
+  /** Forgets the parts that are dropped with a column, now or after it was renamed, such as its indexes. */
   #forgetDependents({ table, name }: Part): void {
     const parts = this.#tables.get(table);
     for (const [key, { part, exists, text }] of parts ?? []) {
       if (exists && part.kind !== 'table' && part.kind !== 'column' && text.includes(name))
         parts?.delete(key);
-    }
-  }
-
-  /** Forgets the tables and parts whose names occur in a hand-written statement. */
-  #forget(sql: string): void {
-    for (const [table, parts] of this.#tables) {
-      for (const [key, { part, to }] of parts) {
-        const names = [part, ...(to === undefined ? [] : [to])].map(({ name }) => name || table);
-        if (names.some((name) => sql.includes(name))) parts.delete(key);
-      }
     }
   }
 

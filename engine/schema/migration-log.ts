@@ -77,7 +77,7 @@ export async function readMigration(
 }
 
 /**
- * Returns the changes listed in a migration file. A class with hand-written statements is a single statement: its source code.
+ * Returns the changes listed in a migration file, or a hand-written statement in place of a class.
  * @throws UserError for the same reasons as {@link readMigration}
  */
 export async function listedChanges(path: string, name: string): Promise<readonly Change[]> {

@@ -192,6 +192,11 @@ const merges: readonly (readonly [
     'changes the table leads, which m1 drops',
   ],
   [
+    'a renamed table that is dropped',
+    [[renameTable('leads', 'people')], [dropTable('leads')]],
+    'drops the table leads, which m1 renames to people',
+  ],
+  [
     'a renamed field that is dropped',
     [[renameColumn('fax', 'telefax')], [dropColumns('leads', 'fax')]],
     'drops leads.fax, which m1 renames to leads.telefax',
@@ -299,7 +304,26 @@ const merges: readonly (readonly [
     [[createTrigger('t')], [{ kind: 'dropTrigger', ...leads('t') }, createTrigger('t')]],
     undefined,
   ],
-  // Hand-written statements can do anything with the parts that they name.
+  [
+    'an index dropped with its field after a rename',
+    [
+      [addColumns('leads', 'fax'), createIndex('i')],
+      [renameColumn('fax', 'tel')],
+      [dropColumns('leads', 'tel')],
+      [addColumns('leads', 'tel'), createIndex('i', 'tel')],
+    ],
+    undefined,
+  ],
+  [
+    'a foreign key dropped with the table that it refers to',
+    [
+      [createTable('accounts'), addForeignKey('f')],
+      [dropTable('accounts')],
+      [createTable('accounts'), addForeignKey('f')],
+    ],
+    undefined,
+  ],
+  // Hand-written statements can do anything.
   [
     'parts in hand-written statements',
     [
@@ -315,26 +339,32 @@ const merges: readonly (readonly [
     undefined,
   ],
   [
-    'other parts in hand-written statements',
-    [[addColumns('leads', 'fax')], [raw('update accounts set web = 1')], [addColumns('leads', 'fax')]],
-    'adds leads.fax, which m1 already adds',
+    'parts that hand-written statements do not name',
+    [
+      [addColumns('leads', 'fax')],
+      [raw('alter table leads rename to former; create table leads (id bigint)')],
+      [addColumns('leads', 'fax')],
+    ],
+    undefined,
+  ],
+  [
+    'parts that are added after hand-written statements',
+    [[raw('select 1')], [addColumns('leads', 'fax')], [addColumns('leads', 'fax')]],
+    'adds leads.fax, which m2 already adds',
   ],
 ];
 
 describe('conflicts between migrations', () => {
   const stop = 'run "crm migrate --create" for the rest of its changes.';
   /** Writes migrations into a folder and checks them. Content is source code or a list of changes. */
-  async function check(
-    contents: readonly (string | readonly Change[])[],
-    hasPatches = true,
-  ): Promise<string> {
+  async function check(contents: readonly (string | readonly Change[])[]): Promise<string> {
     const { path, remove } = temporaryFolder();
     const nameOf = (index: number) => `Migration${index + 1}_m`;
     for (const [index, content] of contents.entries()) {
       const source =
         typeof content === 'string' ? content : `export const changes = ${JSON.stringify(content)};`;
       writeFileSync(join(path, `${nameOf(index)}.ts`), source);
-      if (hasPatches) writeFileSync(join(path, `${nameOf(index)}.json`), '{"tables":{}}');
+      if (typeof content !== 'string') writeFileSync(join(path, `${nameOf(index)}.json`), '{"tables":{}}');
     }
     try {
       await assertMergeable({ ...readConfig({}), migrations: path, platformMigrations: null });
@@ -360,15 +390,20 @@ describe('conflicts between migrations', () => {
   test('each migration with conflicts is reported, with the first one that made the change', async () => {
     const twice = [addColumns('leads', 'fax')];
     assert.equal(
-      await check([twice, twice, twice], false),
-      `m2.ts  adds leads.fax, which m1 already adds. Delete this migration, then ${stop}\nm3.ts  adds leads.fax, which m1 already adds. Delete this migration, then ${stop}`,
+      await check([twice, twice, twice]),
+      ['m2', 'm3']
+        .map(
+          (name) =>
+            `${name}.ts  adds leads.fax, which m1 already adds. Delete this migration and ${name}.json, then ${stop}`,
+        )
+        .join('\n'),
     );
   });
 
-  test('a class with hand-written statements can change the parts that it names', async () => {
-    const add = [addColumns('leads', 'fax', 'tel')];
-    const written = 'export class M { up() { this.addSql("alter table leads drop column fax"); } }';
-    assert.match(await check([add, written, add]), /^m3\.ts {2}adds leads\.tel, which m1 already adds\./);
+  test('a class with hand-written statements can change everything, and is not loaded', async () => {
+    const add = [addColumns('leads', 'fax')];
+    assert.equal(await check([add, 'throw new Error("loaded");', add]), '');
+    assert.match(await check(['', add, add]), /^m3\.ts {2}adds leads\.fax, which m2 already adds\./);
   });
 });
 

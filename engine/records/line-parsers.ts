@@ -335,7 +335,7 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
     custom ??= {};
     custom[column.key] = value;
   }
-  if (custom !== undefined) record[customName] = custom;
+  if (custom !== undefined) record[customName] = { ...(record[customName] as object | undefined), ...custom };
   return record satisfies Body;
 }
 

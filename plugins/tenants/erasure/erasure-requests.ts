@@ -41,8 +41,8 @@ const maxActive = 3;
 const [confirmMinutes, erasedMinutes] = [60, 24 * 60];
 /** How long a claim lasts unless it is renewed, in seconds. */
 const claimSeconds = 60;
-/** Delay before a failed erasure is repeated, in seconds. */
-const retrySeconds = 10;
+/** Delay before a failed erasure is retried, in seconds. Shorter than the interval at which processes look for erasures. */
+const retrySeconds = 5;
 
 /** States in which a process is working on an erasure. */
 const active = ['searching', 'erasing'] as const;
@@ -165,7 +165,7 @@ export const releaseClaim = async (tables: Tables, { organization, id }: Claimed
 /** Schedules another attempt at a failed erasure, after all others in the queue so that it does not block them. */
 export const postponeErasure = async (
   tables: Tables,
-  { organization, id }: ClaimedErasure,
+  { organization, id, state }: ClaimedErasure,
 ): Promise<void> => {
   await tables
     .updateTable('crm_erasures')
@@ -175,6 +175,7 @@ export const postponeErasure = async (
     })
     .where('organization_id', '=', organization)
     .where('id', '=', id)
+    .where('state', '=', state)
     .execute();
 };
 

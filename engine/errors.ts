@@ -277,7 +277,6 @@ const quotaUnits = {
   records: 'records',
   megabytes: 'MB of records',
   customFields: 'custom fields',
-  customFieldBytes: 'bytes of properties of custom fields',
 } as const;
 
 /** Properties of an error that depend on its cause. */
@@ -390,6 +389,15 @@ export const errorEntries = {
     code: 'invalid_header',
     meaning: 'A header is malformed or cannot be used here.',
     detail: (name: string, message: string) => ({ text: `${name} ${message}` }),
+  },
+  /** The properties of a resource's custom fields would be larger than `limit` bytes in total. */
+  customFieldsTooLarge: {
+    status: 400,
+    code: 'invalid_input',
+    hint: 'Shorten help texts or lists of values.',
+    detail: (limit: number, resource: string) => ({
+      text: `The custom field properties of ${resource}, including deleted fields, would exceed ${limit} bytes in total`,
+    }),
   },
   /** A bulk change without filters would write every record. */
   filterRequired: {

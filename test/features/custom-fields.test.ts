@@ -197,13 +197,36 @@ onBothDrivers(
       const body = (name: string, count: number) => ({ name, type: 'string', enum: values(count) });
       for (let count = 0; count < 9; count++)
         await succeeds('POST /fields/shops', { key, body: body(`field_${count}`, 100) });
-      const error = await fails(403, 'POST /fields/shops', { key, body: body('last', 100) });
-      assert.match(error, /102400 bytes of properties of custom fields of shops/);
+      const error = await fails(400, 'POST /fields/shops', { key, body: body('last', 100) });
+      assert.equal(
+        error,
+        'The custom field properties of shops, including deleted fields, would exceed 102400 bytes in total. Shorten help texts or lists of values.',
+      );
       await succeeds('POST /fields/shops', { key, body: body('last', 50) });
-      await fails(403, 'PATCH /fields/shops/last', { key, body: { enum: values(100) } });
+      await fails(400, 'PATCH /fields/shops/last', { key, body: { enum: values(100) } });
       await succeeds('PATCH /fields/shops/field_0', { key, body: { enum: values(10) } });
       await succeeds('PATCH /fields/shops/last', { key, body: { enum: values(100) } });
       await succeeds('POST /fields/shelves', { key, body: body('other', 100) });
+    });
+
+    test('fields above the limit for properties accept small changes', async () => {
+      const { id, key } = await instance().organization('larger');
+      const options = JSON.stringify({ enum: ['x'.repeat(60_000)] });
+      await tablesOf(instance().database)
+        .insertInto('crm_custom_fields')
+        .values(
+          ['first', 'second'].map((name) => ({
+            ...{ organization_id: id, resource: 'shops', name, type: 'string', options },
+            ...{ field_group: null, created_at: new Date(), deleted_at: null },
+          })),
+        )
+        .execute();
+      const change = (body: Json) => ({ key, body });
+      await succeeds('PATCH /fields/shops/first', change({ required: true, label: 'x'.repeat(50) }));
+      await fails(400, 'PATCH /fields/shops/second', change({ help: 'x'.repeat(100) }));
+      await fails(400, 'POST /fields/shops', change({ name: 'third', type: 'string' }));
+      await succeeds('PATCH /fields/shops/second', change({ enum: null }));
+      await succeeds('POST /fields/shops', change({ name: 'third', type: 'string' }));
     });
 
     test('a resource has at most 100 custom fields, including deleted ones', async () => {
@@ -556,6 +579,14 @@ onBothDrivers(
         await setDeleted(tables, actor, beta.id, String(own.id), true);
       });
       assert.deepEqual(await succeeds('GET /fields/shops/score'), own);
+      const entries = await tablesOf(instance().database)
+        .selectFrom('crm_ledger')
+        .select('action')
+        .where('object', '=', 'custom field')
+        .where('object_id', '=', String(own.id))
+        .where('organization_id', '=', beta.id)
+        .execute();
+      assert.deepEqual(entries, []);
     });
 
     test('definitions need a grant on fields', async () => {

@@ -80,6 +80,10 @@ test('errors of the API have German messages with their parameters', () => {
     [errors.importTooSlow(60), /^Der Import hat länger als 60 Minuten gedauert\./],
     [errors.customFieldExists('size', false), /„size“ existiert bereits\. Wählen Sie einen anderen Namen\.$/],
     [errors.customFieldExists('size', true), /„size“ existiert bereits\. Es wurde gelöscht/],
+    [
+      errors.customFieldsTooLarge(10, 'leads'),
+      'Die Eigenschaften der eigenen Felder für leads, auch der gelöschten, würden zusammen 10 Bytes überschreiten. Kürzen Sie Hilfetexte oder Wertelisten.',
+    ],
     [errors.ambiguousMatch(['phone', 'mobile']), /denselben Wert: phone, mobile\./],
     [errors.duplicateInBatch(['code', 'lot']), 'Mehrere Datensätze haben denselben Wert: code, lot.'],
     [errors.outsideScope('leads', 'update'), /Dafür benötigen Sie das Recht leads:update\.$/],

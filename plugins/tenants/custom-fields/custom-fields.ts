@@ -13,6 +13,11 @@ const maxFields = 100;
  * form of the resource contains them.
  */
 const maxOptionsBytes = 100 * 1024;
+/**
+ * Size by which a change can increase a field's properties even if they are too large in total, in bytes. Fields stored before the
+ * limit existed can still become required, for example.
+ */
+const smallChangeBytes = 100;
 
 /** A custom field of an organization. */
 export interface CustomField extends CustomFieldInput {
@@ -78,7 +83,7 @@ const changeableColumns = ({ type: _, ...options }: CustomFieldOptions) => ({
  * Creates a custom field.
  * @param isVisible returns whether the caller sees a field. An error reveals that another field has the name, but not whether it
  * was deleted
- * @throws HttpError 403 if the resource has too many or too large custom fields; 409 if the name is taken
+ * @throws HttpError 403 if the resource has too many custom fields, 400 if they would be too large, 409 if the name is taken
  */
 export async function createCustomField(
   tables: Tables,
@@ -96,7 +101,7 @@ export async function createCustomField(
   if (same !== undefined) throw errors.customFieldExists(name, same.deletedAt !== null && isVisible(same));
   if (existing.length >= maxFields) throw errors.quotaExceeded(maxFields, 'customFields', resource);
   const columns = changeableColumns(options);
-  await assertOptionsFit(tables, { organization, resource, options: columns.options, previous: '' });
+  await assertOptionsFit(tables, { organization, resource }, Buffer.byteLength(columns.options));
   const { id } = await tables
     .insertInto('crm_custom_fields')
     .values({
@@ -118,38 +123,26 @@ const lockOrganization = (tables: Tables, organization: string) =>
 
 /**
  * Checks the limit for the properties of a resource's custom fields.
- * @param previous the properties that are replaced. They can always be replaced by shorter ones
- * @throws HttpError 403 if the properties are too large
+ * @param added size of the additional properties in bytes
+ * @throws HttpError 400 if the properties would be too large
  */
 async function assertOptionsFit(
   tables: Tables,
-  {
-    organization,
-    resource,
-    options,
-    previous,
-  }: {
-    readonly organization: string;
-    readonly resource: string;
-    readonly options: string;
-    readonly previous: string;
-  },
+  { organization, resource }: Omit<FieldKey, 'name'>,
+  added: number,
 ): Promise<void> {
-  const added = Buffer.byteLength(options) - Buffer.byteLength(previous);
-  if (added <= 0) return;
   const { bytes } = await tables
     .selectFrom('crm_custom_fields')
     .select(sql<string>`coalesce(sum(octet_length(options)), 0)`.as('bytes'))
     .where('organization_id', '=', organization)
     .where('resource', '=', resource)
     .executeTakeFirstOrThrow();
-  if (Number(bytes) + added > maxOptionsBytes)
-    throw errors.quotaExceeded(maxOptionsBytes, 'customFieldBytes', resource);
+  if (Number(bytes) + added > maxOptionsBytes) throw errors.customFieldsTooLarge(maxOptionsBytes, resource);
 }
 
 /**
- * Changes the properties of a custom field. Values that are already stored are not checked again.
- * @throws HttpError 403 if the resource's custom fields are too large
+ * Changes the properties of a custom field, if it exists. Values that are already stored are not checked again.
+ * @throws HttpError 400 if the resource's custom fields would be too large
  */
 export async function changeCustomField(
   tables: Tables,
@@ -166,11 +159,10 @@ export async function changeCustomField(
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .executeTakeFirst();
-  if (field !== undefined)
-    await assertOptionsFit(tables, {
-      ...{ organization, resource: field.resource },
-      ...{ options: columns.options, previous: field.options },
-    });
+  if (field === undefined) return;
+  const added = Buffer.byteLength(columns.options) - Buffer.byteLength(field.options);
+  if (added > smallChangeBytes)
+    await assertOptionsFit(tables, { organization, resource: field.resource }, added);
   await tables
     .updateTable('crm_custom_fields')
     .set(columns)
@@ -180,7 +172,7 @@ export async function changeCustomField(
   await record(tables, actor, organization, 'update', id);
 }
 
-/** Deletes a custom field, or restores it. Its values are deleted later (see `retention.ts`). */
+/** Deletes a custom field, or restores it, if it exists. Its values are deleted later (see `retention.ts`). */
 export async function setDeleted(
   tables: Tables,
   actor: Actor,
@@ -188,11 +180,13 @@ export async function setDeleted(
   id: string,
   isDeleted: boolean,
 ): Promise<void> {
-  await tables
+  const field = await tables
     .updateTable('crm_custom_fields')
     .set({ deleted_at: isDeleted ? sql`now()` : null })
     .where('organization_id', '=', organization)
     .where('id', '=', id)
-    .execute();
+    .returning('id')
+    .executeTakeFirst();
+  if (field === undefined) return;
   await record(tables, actor, organization, isDeleted ? 'delete' : 'restore', id);
 }

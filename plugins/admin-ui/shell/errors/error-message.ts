@@ -48,6 +48,7 @@ const messages: Messages = {
   lineTooLong: (t, limit) => t('lineTooLong', { limit: String(limit) }),
   customFieldExists: (t, name, isDeleted) =>
     isDeleted ? t('customFieldDeleted', { name }) : t('customFieldExists', { name }),
+  customFieldsTooLarge: (t, limit, resource) => t('customFieldsTooLarge', { limit: String(limit), resource }),
   ambiguousMatch: (t, names) => t('ambiguousMatch', { fields: names.join(', ') }),
   duplicateInBatch: (t, names) => t('duplicateInFile', { fields: names.join(', ') }),
   locked: (t, _, message) => (message === undefined ? t('locked') : ownWords(message)),
@@ -59,8 +60,7 @@ const messages: Messages = {
   quotaExceeded: (t, limit, unit, resource = '') => {
     if (unit === 'records') return t('recordQuota', { limit: String(limit) });
     if (unit === 'megabytes') return t('storageQuota', { limit: String(limit) });
-    const values = { limit: String(limit), resource };
-    return unit === 'customFields' ? t('customFieldQuota', values) : t('customFieldSizeQuota', values);
+    return t('customFieldQuota', { limit: String(limit), resource });
   },
   notAMember: (t) => t('notAMember'),
   crossSite: (t) => t('expiredForm'),

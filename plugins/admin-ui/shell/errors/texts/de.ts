@@ -68,6 +68,8 @@ export default {
   customFieldExists: 'Das eigene Feld „{name}“ existiert bereits. Wählen Sie einen anderen Namen.',
   customFieldDeleted:
     'Das eigene Feld „{name}“ existiert bereits. Es wurde gelöscht und kann wiederhergestellt werden.',
+  customFieldsTooLarge:
+    'Die Eigenschaften der eigenen Felder für {resource}, auch der gelöschten, würden zusammen {limit} Bytes überschreiten. Kürzen Sie Hilfetexte oder Wertelisten.',
   ambiguousMatch:
     'Mehrere Datensätze haben in unterschiedlicher Schreibweise denselben Wert: {fields}. Führen Sie diese Datensätze zusammen oder ändern Sie die Telefonnummer bei allen bis auf einen.',
   duplicateInFile: 'Mehrere Datensätze haben denselben Wert: {fields}.',
@@ -83,8 +85,6 @@ export default {
     'Die Organisation hat ihr Limit von {limit} MB für Datensätze erreicht. Löschen Sie Datensätze oder bitten Sie den Betreiber dieser Instanz um ein höheres Limit.',
   customFieldQuota:
     'Die Organisation hat ihr Limit von {limit} eigenen Feldern für {resource} erreicht. Gelöschte Felder zählen mit. Bitten Sie den Betreiber dieser Instanz um ein höheres Limit.',
-  customFieldSizeQuota:
-    'Die Eigenschaften der eigenen Felder für {resource} überschreiten zusammen {limit} Bytes. Gelöschte Felder zählen mit. Kürzen Sie Hilfetexte oder Wertelisten.',
   notAMember: 'Sie sind kein Mitglied dieser Organisation.',
   expiredForm:
     'Dieses Formular ist abgelaufen oder wurde von einer anderen Website gesendet. Gehen Sie zurück, laden Sie die Seite neu und versuchen Sie es erneut.',

@@ -69,6 +69,8 @@ export default {
   lineTooLong: 'Line is longer than {limit} bytes.',
   customFieldExists: 'The custom field "{name}" already exists. Choose another name.',
   customFieldDeleted: 'The custom field "{name}" already exists. It was deleted, and can be restored.',
+  customFieldsTooLarge:
+    'The custom field properties of {resource}, including deleted fields, would exceed {limit} bytes in total. Shorten help texts or lists of values.',
   ambiguousMatch:
     'Several records have the same {fields} in different notations. Merge these records or change the phone number of all but one, then send the record again.',
   duplicateInFile: 'Several records in the batch have the same {fields}.',
@@ -84,8 +86,6 @@ export default {
     "The organization has reached its limit of {limit} MB of records. Delete some, or ask this instance's operator for a higher limit.",
   customFieldQuota:
     "The organization has reached its limit of {limit} custom fields of {resource}, including deleted ones. Delete some, or ask this instance's operator for a higher limit.",
-  customFieldSizeQuota:
-    'The properties of the custom fields of {resource} are larger than {limit} bytes in total, including deleted ones. Shorten help texts or lists of values.',
   notAMember: 'You are not a member of this organization.',
   expiredForm: 'This form has expired or was sent from another site. Go back, reload the page and try again.',
   pageNotFound: 'Page not found.',

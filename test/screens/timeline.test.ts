@@ -230,6 +230,26 @@ onBothDrivers(
       ]);
     });
 
+    test('a page ends after 50,000 characters of messages', async () => {
+      const id = await create({ name: 'Eve', phone: '+15550107016' });
+      const { id: integration } = await integrate(instance(), acme, 'whatsapp');
+      const texts = Array.from({ length: 14 }, (_, index) => String(index).padEnd(4000, 'x'));
+      await receive(
+        integration,
+        texts.map(() => '15550107016'),
+        texts,
+      );
+      const first = await page(id);
+      const older = await admin.get(olderIn(first));
+      const pages = [first, older].map(messagesIn);
+      assert.deepEqual(pages.flat(), texts.toReversed());
+      assert.deepEqual(
+        pages.map(({ length }) => length),
+        [12, 2],
+      );
+      assert.equal(olderIn(older), '');
+    });
+
     test('pages contain every entry once, also if many have the same time', async () => {
       const [phone, email] = ['+15550107007', 'flo@people.example'];
       const id = await create({ name: '0', phone, email });

@@ -132,8 +132,8 @@ interface JobParts {
   readonly problem: string;
 }
 
-/** Maximum number of properties of a result on a page. */
-const maxProperties = 50;
+/** Maximum number of properties of a result on a page, and maximum number of characters in their labels. */
+const [maxProperties, maxLabel] = [50, 100];
 
 /** Returns the parts of the page of an action: the properties of its result, and its error. Long ones are truncated. */
 const actionParts = ({ t }: DataRequest, { result, error }: VisibleJob): JobParts => {
@@ -151,9 +151,6 @@ const actionParts = ({ t }: DataRequest, { result, error }: VisibleJob): JobPart
         : truncate((JSON.parse(error) as { readonly error: string }).error, excerptLengths.many),
   };
 };
-
-/** Maximum number of characters in a property's label. */
-const maxLabel = 100;
 
 /** Returns the parts of the page of an import: what it has written, the lines with errors, and the button that undoes it. */
 function importParts(context: DataRequest, { id, result: json, error, isStarter }: VisibleJob): JobParts {

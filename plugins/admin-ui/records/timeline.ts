@@ -19,8 +19,11 @@ type Timeline = NonNullable<RecordPage['changes']>;
 
 /** Maximum number of entries on a page of a timeline, in addition to its changes. */
 const maxEntries = 50;
-/** Maximum number of characters in the notes on a page of a timeline. The first note is complete. */
-const maxNotesLength = 50_000;
+/**
+ * Maximum number of characters in the notes and messages on a page of a timeline. The first entry of a page is complete, even if it
+ * is longer.
+ */
+const maxTextLength = 50_000;
 
 /** A page of a record's timeline: its changes and the other entries from the same period. */
 export interface TimelinePage {
@@ -180,7 +183,7 @@ function firstEntries<Item extends { readonly entry: TimelineEntry }>(
   let length = 0;
   const end = found.findIndex(({ entry: { note = '' } }, index) => {
     length += note.length;
-    return index === maxEntries || (index > 0 && length > maxNotesLength);
+    return index === maxEntries || (index > 0 && length > maxTextLength);
   });
   return end < 0 ? found : found.slice(0, end);
 }

@@ -676,6 +676,18 @@ onBothDrivers(
       );
     });
 
+    test('columns of custom fields add to a column with all of them', async () => {
+      const report = await instance().call('POST /api/v1/shops/import', {
+        key: alpha.key,
+        body: 'name,custom,custom.note\nL1,"{""score"":7}",x\n',
+        headers: { 'content-type': 'text/csv' },
+      });
+      assert.equal(report.json.created, 1, report.text);
+      const { text } = await call('GET /shops?name=L1&fields=custom');
+      assert.match(text, /"score": 7/);
+      assert.match(text, /"note": "x"/);
+    });
+
     test('the OpenAPI document of an organization describes its custom fields', async () => {
       const at = (path: string, key = alpha.key) => instance().call(`GET ${path}`, { key });
       const propertiesOf = ({ json }: Awaited<ReturnType<typeof at>>, schema: string) => {

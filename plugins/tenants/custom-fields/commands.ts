@@ -82,7 +82,7 @@ export function customFieldCommands(
         const field = await existing(tables, organization, resource, name, false);
         const body = propertiesIn(options.properties);
         const { options: changed } = checked((issues) => readChange(definition, field, body, issues));
-        await changeCustomField(tables, actor, organization, field.id, changed);
+        await withUserErrors(() => changeCustomField(tables, actor, organization, field.id, changed));
         return { json: { resource, name }, text: `Changed the custom field "${name}" of ${resource}.` };
       }),
     );

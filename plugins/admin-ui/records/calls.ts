@@ -54,7 +54,7 @@ import { currentViewer } from './see-as.ts';
 /** A record's values by field name. */
 export type DataRecord = RecordValues;
 
-/** A record and its entity tag, which is empty for a partial record. */
+/** A record and its entity tag, which is empty if the query has a projection. Truncated texts do not change the tag. */
 interface TaggedRecord {
   readonly record: DataRecord;
   readonly tag: string;

@@ -857,22 +857,71 @@ onBothDrivers(
       );
     });
 
-    test('a member sees old proposals even if there are many newer ones that the member cannot perform', async () => {
-      const { propose } = await agent();
-      const visible = await propose('create', { resource: 'projects', values: { name: 'for planners' } });
-      const hidden = await propose('create', { resource: 'tasks', values: { title: 'for others' } });
-      await sql`insert into crm_proposals (organization_id, key_id, tool, resource, action, body, tag, expires_at)
-        select organization_id, key_id, tool, resource, action, body, tag, expires_at
-        from crm_proposals, generate_series(1, 100) where id = ${hidden}::bigint`.execute(
+    const newestOn = async (browser: Visitor, page: string) =>
+      /\/proposals\/(\d+)"/.exec((await browser.get(page)).text)?.[1];
+    /** Copies a proposal, and adds a number of characters to its body. */
+    const copy = (proposal: string, count: number, length = 0) =>
+      sql`insert into crm_proposals (organization_id, key_id, tool, resource, record_id, action, body, tag, expires_at)
+        select organization_id, key_id, tool, resource, record_id, action, body || repeat(' ', ${length}::int), tag, expires_at
+        from crm_proposals, generate_series(1, ${count}::int) where id = ${proposal}::bigint`.execute(
         tablesOf(instance().database),
       );
-      const { browser } = await member([{ object: 'projects', actions: ['list', 'read', 'create'] }]);
-      for (const page of [path, '/setup/o/acme']) {
-        const { text } = await browser.get(page);
-        const [newest] = [...text.matchAll(/\/proposals\/(\d+)"/g)].map(([, id]) => id);
-        assert.equal(newest, visible, page);
-      }
+
+    test('a member sees old proposals even if there are many or large newer ones that the member cannot see', async () => {
+      const { propose } = await agent();
+      const visible = await propose('create', { resource: 'projects', values: { name: 'for planners' } });
+      const created = await propose('create', { resource: 'tasks', values: { title: 'for others' } });
+      await copy(created, 100);
+      await copy(created, 3, 900_000);
+      const { browser } = await member([
+        { object: 'projects', actions: ['list', 'read', 'create'] },
+        { object: 'tasks', actions: ['list', 'read', 'update'] },
+      ]);
+      for (const page of [path, '/setup/o/acme']) assert.equal(await newestOn(browser, page), visible, page);
+      // The member can change tasks, but not their margin.
+      const id = await make({ title: 'with a margin' });
+      await copy(await propose('update', { resource: 'tasks', id, values: { margin: 1 } }), 5, 900_000);
+      for (const page of [path, '/setup/o/acme']) assert.equal(await newestOn(browser, page), visible, page);
+
+      await copy(created, 2000);
+      const list = await browser.get(path);
+      assert.doesNotMatch(list.text, /\/proposals\/\d/);
+      const next = readable(/rel="next" href="([^"]*)"/.exec(list.text)?.[1] ?? assert.fail('no next page'));
+      assert.equal(await newestOn(browser, next), visible);
+      assert.match((await browser.get('/setup/o/acme')).text, />All proposals</);
     });
+
+    if (driver === 'postgresql')
+      test('a proposal that is added while a page is read does not hide another one', async () => {
+        const { propose } = await agent();
+        const visible = await propose('create', { resource: 'projects', values: { name: 'for planners' } });
+        const created = await propose('create', { resource: 'tasks', values: { title: 'for others' } });
+        await copy(created, 98);
+        const { browser } = await member([{ object: 'projects', actions: ['list', 'read', 'create'] }]);
+        const url = String(instance().config.environment.DATABASE_URL);
+        const lock = 'lock table crm_proposals in access exclusive mode';
+        const newest = await connected(url, (first) =>
+          connected(url, async (second) => {
+            await first.query(`begin; ${lock}`);
+            const answer = newestOn(browser, path);
+            await untilWaiting(first, 'read the sizes');
+            // Obtains the lock after the first of the page's statements, and before the second.
+            await second.query('begin');
+            const locked = second.query(lock);
+            await untilWaiting(first, 'lock the table after the statement', 2);
+            await first.query('rollback');
+            await locked;
+            await untilWaiting(second, 'read the proposals');
+            await second.query(`insert into crm_proposals
+              (organization_id, key_id, tool, resource, action, body, tag, expires_at)
+              select organization_id, key_id, tool, resource, action, body, tag, expires_at
+              from crm_proposals where id = ${created}`);
+            await second.query('commit');
+            return answer;
+          }),
+        );
+        assert.equal(newest, visible);
+      });
 
     test('email addresses are shown only to members who can list members', async () => {
       const grants = [{ object: 'tasks', actions: ['list', 'read', 'update'] }];

@@ -79,10 +79,19 @@ export const proposalRows: RowSource<Proposal> = {
   order: 'p.id desc',
 };
 
-/** The sizes of an organization's proposals, in bytes, newest first. */
-export const proposalSizes: RowSource<{ readonly id: string; readonly size: number }> = {
+/** The properties of a proposal that determine the grant it requires. */
+export type ProposedOperation = Pick<Proposal, 'tool' | 'resource' | 'action'>;
+
+/** The operations of an organization's proposals and the sizes of their bodies, in bytes, newest first. */
+export const proposalSizes: RowSource<ProposedOperation & { readonly id: string; readonly size: number }> = {
   ...proposalRows,
-  columns: { id: 'p.id', size: 'octet_length(p.body)' },
+  columns: {
+    id: 'p.id',
+    tool: 'p.tool',
+    resource: 'p.resource',
+    action: 'p.action',
+    size: 'octet_length(p.body)',
+  },
 };
 
 /**

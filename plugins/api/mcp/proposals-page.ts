@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type RawBuilder, sql } from 'kysely';
-import type { Resource } from '../../../engine/compile/index.ts';
+import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { isRowId, isStorable } from '../../../engine/fields/index.ts';
 import { assertWritable } from '../../../engine/http/index.ts';
@@ -40,6 +40,7 @@ import {
   type ApprovalFailure,
   grantOf,
   type Proposal,
+  type ProposedOperation,
   prepareApprovals,
   proposalRows,
   proposalSizes,
@@ -58,12 +59,15 @@ interface ProposalServices {
 
 const { later } = agentsTexts;
 
-/** Number of proposals per page, on the home page, and per statement that searches for those that a member can see. */
+/** Number of proposals per page, on the home page, and per batch in which a page searches for those that a member can see. */
 const [pageLength, homeLength, batchLength] = [50, 5, 100];
-/** Maximum number of proposals among which a page searches. */
-const maxSearched = 2000;
-/** Maximum size of the bodies that a page reads, in bytes, because a body can be as large as a request. */
-const maxReadLength = 2 * 1024 * 1024;
+/** Maximum number of batches that a page reads. */
+const maxBatches = 20;
+/**
+ * Maximum size of the bodies that a page contains, and that it reads in one batch, in bytes, because a body can be as large as
+ * a request.
+ */
+const maxBodyLength = 2 * 1024 * 1024;
 /** Maximum number of proposals that are approved together. */
 const maxSelected = pageLength;
 const maxReason = 500;
@@ -132,15 +136,27 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
     };
   };
 
-  /** Returns a proposal as the member sees it, or undefined if the member cannot perform it or see all of it. */
-  const visible = async (
-    { previews, member, t }: MemberContext,
-    proposal: Proposal,
-  ): Promise<VisibleProposal | undefined> => {
-    const resource = resources.find(({ name }) => name === proposal.resource);
-    const view = resource?.viewFor(member.membership.grants);
+  /** Returns the grant that a proposal requires, and the resource as the member sees it; undefined if the member lacks the grant. */
+  const permission = (
+    { member }: MemberContext,
+    proposal: ProposedOperation,
+  ): { readonly grant: string; readonly view: ResourceView } | undefined => {
+    const { grants } = member.membership;
+    const view = resources.find(({ name }) => name === proposal.resource)?.viewFor(grants);
     const grant = view && grantOf(proposal, view);
     if (view === undefined || grant === undefined) return undefined;
+    return allows(grants, view.context.stored, grant) ? { grant, view } : undefined;
+  };
+
+  /** Returns a proposal as the member sees it, or undefined if the member cannot perform it or see all of it. */
+  const visible = async (
+    context: MemberContext,
+    proposal: Proposal,
+  ): Promise<VisibleProposal | undefined> => {
+    const { previews, t } = context;
+    const permitted = permission(context, proposal);
+    if (permitted === undefined) return undefined;
+    const { grant, view } = permitted;
     const write: ProposedWrite = {
       ...{ grant, resource: proposal.resource, body: proposedBody(proposal) },
       // A new record has an ID as soon as it has been created.
@@ -158,32 +174,39 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
   const listVisible = async (
     context: MemberContext,
     { where, before, limit }: { where: readonly RawBuilder<unknown>[]; before?: string; limit: number },
-  ): Promise<{ readonly found: readonly VisibleProposal[]; readonly next?: string | undefined }> => {
+  ): Promise<{ readonly proposals: readonly VisibleProposal[]; readonly next?: string | undefined }> => {
     const { organization } = context.member.membership;
-    const found: VisibleProposal[] = [];
-    const fits = withinLength();
+    const proposals: VisibleProposal[] = [];
+    let isWithinLength = withinLength();
     let position = before;
-    for (let searched = 0; searched < maxSearched; searched += batchLength) {
+    for (let batch = 0; batch < maxBatches; batch++) {
+      // Large proposals that the member cannot see must not hide the others.
+      if (proposals.length === 0) isWithinLength = withinLength();
       const older = position === undefined ? [] : [sql`p.id < ${position}::bigint`];
-      const batch = { where: [...where, ...older], limit: batchLength };
-      const sizes = await listRows(tables, proposalSizes, organization, batch);
-      const fitting = sizes.filter(fits);
-      const last = fitting.at(-1);
-      if (last === undefined) return { found, next: sizes.length === 0 ? undefined : position };
-      const rows = await listRows(tables, proposalRows, organization, {
-        ...batch,
-        where: [...batch.where, sql`p.id >= ${last.id}::bigint`],
+      const rows = await listRows(tables, proposalSizes, organization, {
+        where: [...where, ...older],
+        limit: batchLength,
       });
-      for (const row of rows) {
+      const permitted = rows.filter((row) => permission(context, row) !== undefined);
+      const readable = permitted.filter(isWithinLength);
+      // Selected by ID, because agents can add proposals between the statements.
+      const ids = readable.map(({ id }) => id);
+      const selection = { where: [...where, sql`p.id = any(${ids}::bigint[])`] };
+      const complete = ids.length === 0 ? [] : await listRows(tables, proposalRows, organization, selection);
+      for (const row of complete) {
         const entry = await visible(context, row);
-        if (entry !== undefined) found.push(entry);
-        if (found.length === limit) return { found, next: row.id };
+        if (entry !== undefined) proposals.push(entry);
+        if (proposals.length === limit) return { proposals, next: row.id };
       }
-      position = last.id;
-      if (fitting.length < sizes.length) return { found, next: position };
-      if (sizes.length < batchLength) return { found };
+      if (readable.length < permitted.length) {
+        position = ids.at(-1) ?? position;
+        if (proposals.length > 0) return { proposals, next: position };
+      } else {
+        if (rows.length < batchLength) return { proposals };
+        position = rows.at(-1)?.id;
+      }
     }
-    return { found };
+    return { proposals, next: position };
   };
 
   /** Finds a proposal that the member can see. */
@@ -224,14 +247,14 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
       ...(view === undefined ? [] : [view.where]),
       ...(run !== undefined && isStorable(run) ? [sql`p.run = ${run}`] : []),
     ];
-    const { found: rows, next } = await listVisible(context, {
+    const { proposals, next } = await listVisible(context, {
       where,
       ...(before !== undefined && isRowId(before) && { before }),
       limit: pageLength,
     });
     const linkTo = (changes: Readonly<Record<string, string | undefined>>) =>
       linkWithParameters(path, parameters, { before: undefined, ...changes });
-    const canApprove = rows.some(({ proposal }) => proposalState(proposal) === 'pending');
+    const canApprove = proposals.some(({ proposal }) => proposalState(proposal) === 'pending');
     return send(context, reply, {
       kind: 'list',
       title: t('proposalsOfAgents'),
@@ -253,7 +276,7 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
         { title: t('time') },
         { title: t('status') },
       ],
-      rows: rows.map(({ proposal, line }) => ({
+      rows: proposals.map(({ proposal, line }) => ({
         id: proposal.id,
         cells: [
           { text: line, href: `${path}/${proposal.id}` },
@@ -374,7 +397,10 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
     });
   });
 
-  /** Returns the pending proposals that a form selects, oldest first. */
+  /**
+   * Returns the pending proposals that a form selects, oldest first. Proposals whose bodies exceed {@link maxBodyLength} are
+   * omitted, which cannot happen with a selection from a page of the list.
+   */
   const selected = async (context: MemberContext, form: Form): Promise<readonly VisibleProposal[]> => {
     const ids = [...new Set(fields(form, 'id'))].filter(isRowId).slice(0, maxSelected);
     const sizes = await listRows(tables, proposalSizes, context.member.membership.organization, {
@@ -446,9 +472,10 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
     if (!isMcpEnabled(services)) return {};
     const context = contextOf(request, language);
     const { t, path } = context;
-    const { found: entries } = await listVisible(context, { where: [pending], limit: homeLength });
-    if (entries.length === 0) return {};
-    const items = entries.map(({ proposal, line }) => ({
+    const { proposals, next } = await listVisible(context, { where: [pending], limit: homeLength });
+    // Without visible proposals, the link leads to those that this page has not read.
+    if (proposals.length === 0 && next === undefined) return {};
+    const items = proposals.map(({ proposal, line }) => ({
       text: line,
       href: `${path}/${proposal.id}`,
       time: proposal.created_at,
@@ -460,13 +487,13 @@ export function proposalPages(app: FastifyInstance, services: ProposalServices):
   });
 }
 
-/** Returns a filter for the first proposals whose bodies a page can read. It reads at least one. */
+/** Returns a filter for the first proposals whose bodies have at most {@link maxBodyLength} in total. It accepts at least one. */
 function withinLength(): (row: { readonly size: number }) => boolean {
   let [count, length] = [0, 0];
   return ({ size }) => {
     length += size;
     count++;
-    return count === 1 || length <= maxReadLength;
+    return count === 1 || length <= maxBodyLength;
   };
 }
 

@@ -1,4 +1,4 @@
-import { errors, type HttpError } from '../errors.ts';
+import { errors, HttpError } from '../errors.ts';
 
 /** SQLSTATE for a reference to a record that does not exist in the organization. */
 export const foreignKeyViolation = '23503';
@@ -93,18 +93,36 @@ export function failureReason(cause: unknown): string {
   return sqlState(cause) ?? (lostCodes.test(String(code)) ? String(code) : (reason?.[1] ?? 'unknown'));
 }
 
-/**
- * Returns the properties with which a failure of background work is logged: its reason in a single word, and its code, if any. The
- * error's message is omitted, because it can contain values.
- */
-export function failureDetails(cause: unknown): {
+/** Returns the first frames of an error's stack trace, without the message that precedes them. */
+export function framesOf(cause: unknown): string[] | undefined {
+  const { message, stack } = (cause ?? {}) as { readonly message?: unknown; readonly stack?: unknown };
+  if (typeof message !== 'string' || typeof stack !== 'string') return undefined;
+  const start = stack.indexOf(message);
+  if (start === -1) return undefined;
+  const frames = stack.slice(start + message.length).split('\n    at ');
+  return frames.slice(1, 6);
+}
+
+/** Properties with which a failure of background work is logged. */
+interface FailureDetails {
+  /** The reason in a single word. */
   readonly reason: string;
   readonly code: string | undefined;
-} {
+  /** The first frames of the stack trace, or undefined if the database failed. */
+  readonly stack: readonly string[] | undefined;
+}
+
+/**
+ * Returns the properties with which a failure of background work is logged. The error's message is omitted, because it can contain
+ * values.
+ */
+export function failureDetails(error: unknown): FailureDetails {
+  const cause = error instanceof HttpError ? (error.cause ?? error) : error;
   const { code: value, name } = (cause ?? {}) as { readonly code?: unknown; readonly name?: string };
   // The code of a DOMException is a number without a meaning.
   const code = typeof value === 'string' ? value : undefined;
-  return { reason: isDatabaseError(cause) ? failureReason(cause) : (code ?? name ?? 'unknown'), code };
+  if (isDatabaseError(cause)) return { reason: failureReason(cause), code, stack: undefined };
+  return { reason: code ?? name ?? 'unknown', code, stack: framesOf(cause) };
 }
 
 /**

@@ -20,6 +20,7 @@ export {
   failureDetails,
   failureReason,
   foreignKeyViolation,
+  framesOf,
   isDatabaseError,
   isDeadlock,
   isStatementTimeout,

@@ -7,6 +7,7 @@ import fastifyPlugin from 'fastify-plugin';
 import {
   databaseFailure,
   failureReason,
+  framesOf,
   isDatabaseError,
   rejectingRule,
   sqlState,
@@ -198,15 +199,6 @@ interface Thrown {
 /** Returns a value that is a name or code, or undefined for a value that could be free text. */
 const word = (value: unknown): string | undefined =>
   typeof value === 'string' && /^\w{1,60}$/.test(value) ? value : undefined;
-
-/** Returns the first frames of a stack trace, without the message that precedes them. */
-function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
-  if (typeof message !== 'string' || typeof stack !== 'string') return undefined;
-  const start = stack.indexOf(message);
-  if (start === -1) return undefined;
-  const frames = stack.slice(start + message.length).split('\n    at ');
-  return frames.slice(1, 6);
-}
 
 /**
  * Handles URLs that cannot be decoded, for example `/%ff`. Responds with 404 because no record has such an

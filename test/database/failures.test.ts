@@ -9,6 +9,7 @@ import {
   sqlState,
 } from '../../engine/database/failures.ts';
 import { connectionErrorText } from '../../engine/database/route.ts';
+import { errors } from '../../engine/errors.ts';
 
 test('only rules that the operator added reject a write', () => {
   const trigger = 'PL/pgSQL function leads_before() line 2 at RAISE';
@@ -76,13 +77,32 @@ test('background work is logged with the reason of a failure and its code, witho
     [new Error('timeout exceeded when trying to connect'), 'no_connection_in_time', undefined],
     [Object.assign(new Error('a secret'), { code: '57P01' }), '57P01', '57P01'],
     [Object.assign(new Error('a secret'), { code: 'ECONNREFUSED' }), 'ECONNREFUSED', 'ECONNREFUSED'],
+    // Failures that the engine has converted.
+    [databaseFailure(Object.assign(new Error('a secret'), { code: '53300' })), '53300', '53300'],
+    [databaseFailure(Object.assign(new Error('a secret'), { code: '57014' })), '57014', '57014'],
+    [databaseFailure(new Error('timeout expired')), 'connect_timeout', undefined],
+    [errors.internal(new TypeError('a secret')), 'TypeError', undefined],
+    [errors.overloaded(), 'overloaded', 'overloaded'],
     // Other failures.
     [Object.assign(new Error('a secret'), { code: 'ENOENT' }), 'ENOENT', 'ENOENT'],
     [new TypeError('a secret'), 'TypeError', undefined],
     [AbortSignal.abort().reason, 'AbortError', undefined],
     [undefined, 'unknown', undefined],
-  ] as const)
-    assert.deepEqual(failureDetails(error), { reason, code });
+  ] as const) {
+    const { stack: _, ...details } = failureDetails(error);
+    assert.deepEqual(details, { reason, code });
+  }
+});
+
+test('background work is logged with the lines of code of a bug, without its message', () => {
+  const bug = new TypeError('a secret\n    at a secret');
+  for (const error of [bug, errors.internal(bug)]) {
+    const { stack = [] } = failureDetails(error);
+    assert.match(stack[0] ?? '', /test\/database\/failures\.test\.ts:\d+/);
+    assert.doesNotMatch(String(stack), /secret/);
+  }
+  for (const code of ['53300', 'ECONNREFUSED'])
+    assert.equal(failureDetails(Object.assign(new Error(), { code })).stack, undefined);
 });
 
 test('a code of the operating system is not a state that the server reports', () => {

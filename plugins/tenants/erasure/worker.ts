@@ -63,7 +63,7 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
         const end = cause instanceof Stopped ? releaseClaim : postponeErasure;
         await end(tablesOf(database), claim).catch(() => {});
         if (cause instanceof Stopped) return;
-        app.log.warn({ ...failureDetails(cause), error: cause.name }, 'erasure failed; it will be retried');
+        app.log.warn(failureDetails(cause), 'erasure failed; it will be retried');
       });
     }
   };

@@ -77,7 +77,8 @@ export const memory = fastifyPlugin(
     app.addHook('onSend', (request, reply, payload, done) => {
       if (isStream(payload)) {
         if (request.method === 'HEAD') {
-          // Fastify would read the complete stream, even after the response.
+          // For HEAD, Fastify would read the complete stream, even after the response. `respond` explains why the empty body is a
+          // stream, too.
           payload.destroy();
           return done(null, Readable.from([]));
         }

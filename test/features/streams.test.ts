@@ -299,20 +299,29 @@ for (const driver of drivers) {
       administrator = await member();
     });
 
-    test('none is read for a HEAD request', async () => {
+    test('none is read or recorded for a HEAD request', async () => {
       for (const each of cases.filter(({ stream }) => stream.startsWith('GET '))) {
-        const response = await fetch(urlOf(each.url, organizationOf(each)), {
-          method: 'HEAD',
-          headers: { ...each.headers, ...administrator.headersFor(each) },
-        });
-        assert.deepEqual([response.status, await response.text()], [200, ''], each.url);
-        const body = sent.get(String(response.headers.get('x-request-id')))?.body;
-        // The feed answers without a stream.
-        if (body === undefined) assert.equal(each.stream, events.stream);
-        else {
-          await until(() => body.closed, 'close the stream');
-          assert.equal(body.readableEnded, false, `${each.url} was read to its end`);
+        const exportCount = await countExports(instance);
+        const watched = await watchAdmission(instance);
+        try {
+          const response = await fetch(urlOf(each.url, organizationOf(each)), {
+            method: 'HEAD',
+            headers: { ...each.headers, ...administrator.headersFor(each) },
+          });
+          assert.deepEqual([response.status, await response.text()], [200, ''], each.url);
+          const body = sent.get(String(response.headers.get('x-request-id')))?.body;
+          // The feed responds with its first page instead of a stream.
+          if (body === undefined) assert.equal(each.stream, events.stream);
+          else {
+            await until(() => body.closed, 'close the stream');
+            assert.equal(body.readableEnded, false, `${each.url} was read to its end`);
+            const read = watched.bytes.reduce((sum, bytes) => sum + bytes, 0);
+            assert.ok(read < 64 * kibibyte, `${each.url} read ${read} bytes`);
+          }
+        } finally {
+          watched.stop();
         }
+        assert.equal(await countExports(instance), exportCount, `${each.url} was recorded`);
       }
     });
 
@@ -522,6 +531,16 @@ async function addChanges({ database }: Instance, organization: string): Promise
   await sql`insert into crm_ledger (organization_id, actor_kind, action, object, object_id, version, record)
     select organization_id, 'command', 'create', 'leads', id, 1, json_build_object('description', description)::text
     from leads where organization_id = ${organization}::bigint`.execute(tablesOf(database));
+}
+
+/** Returns the number of exports in the change log. */
+async function countExports({ database }: Instance): Promise<number> {
+  const exports = await tablesOf(database)
+    .selectFrom('crm_ledger')
+    .select('id')
+    .where('action', '=', 'export')
+    .execute();
+  return exports.length;
 }
 
 /** Creates activity entries. */

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource, ResourceView } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
@@ -395,6 +396,7 @@ export function prepareCalls(
         const mayList = assertAllowed(resource, ['list']);
         const plan = operation.plan({ caller, query, customFields: await customFields(resource) });
         request.assertAllowed = mayList;
+        if (request.method === 'HEAD') return Readable.from([]);
         return exportStream(database, operation, plan, 'csv', mayList);
       },
       checkImport: async (resource, file) => {

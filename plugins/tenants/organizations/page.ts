@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
@@ -128,14 +129,17 @@ export function organizationPages(app: FastifyInstance, services: OrganizationSe
   const streams = ['application/x-ndjson'];
   app.get('/organizations/:org/export', { preHandler, config: { streams } }, async (request, reply) => {
     const { membership, actor } = adminOf(app, request);
-    await recordExport(database, actor, membership.organization);
+    const isHead = request.method === 'HEAD';
+    if (!isHead) await recordExport(database, actor, membership.organization);
     reply.header('content-type', 'application/x-ndjson; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${membership.slug}.ndjson"`);
     return reply.send(
-      exportOrganization(
-        { database, resources: [...resources, ...retiredResources] },
-        membership.organization,
-      ),
+      isHead
+        ? Readable.from([])
+        : exportOrganization(
+            { database, resources: [...resources, ...retiredResources] },
+            membership.organization,
+          ),
     );
   });
 

@@ -6,27 +6,30 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { publicUrl } from '../support/channels.ts';
 import { leastExcess } from '../support/clock.ts';
-import { type HostileBody, hostileBodies, hostileFiles, usualTypes } from '../support/hostile/bodies.ts';
+import {
+  type Compression,
+  type HostileBody,
+  hostileBodies,
+  hostileFiles,
+  usualTypes,
+} from '../support/hostile/bodies.ts';
 import { type Client, type Got, shared, startClient } from '../support/hostile/client.ts';
-import { type Route, routesOf } from '../support/hostile/routes.ts';
 import {
   assertKnown,
   documentedTypes,
   type FileTarget,
   fileTargetsOf,
-  partnerSecrets,
+  isRejecting,
   type Target,
   targetsOf,
+  unreached,
 } from '../support/hostile/targets.ts';
-import { heads, queries } from '../support/hostile/values.ts';
+import { heads, listQueries, queries } from '../support/hostile/values.ts';
 import { calibrate, type Work, workOf } from '../support/hostile/work.ts';
-import { drivers, type Instance, startInstance } from '../support/instance.ts';
-import { settingsFile } from '../support/partners.ts';
-import { entries, organization, variables } from '../support/payments.ts';
+import { openWorld, type World } from '../support/hostile/world.ts';
+import { drivers, type Instance } from '../support/instance.ts';
 import { startProvider } from '../support/providers.ts';
-import { openScreens } from '../support/screens.ts';
 
 /**
  * Maximum time without returning to the event loop, in units of the calibration loop (2 ms on an idle
@@ -56,6 +59,11 @@ interface Size {
 }
 const none: Size = { bytes: 0, lines: 0 };
 const bodiless = ['GET', 'HEAD'];
+/** Prefixes of the paths of every part of the service. */
+const parts = [
+  ...['/api/v1/', '/api/booking-forms/', '/auth/', '/docs', '/events', '/events/subscriptions', '/fields/'],
+  ...['/mcp', '/oauth/', '/setup/', '/webhooks/'],
+];
 /** Responses that require correct credentials and signatures, which proves that the bodies are read. */
 const mustReach = [
   'POST a record 201',
@@ -90,25 +98,46 @@ const smaller = 64 * 1024;
 /** Size of a file that is sent at full size with the other driver, in bytes. */
 const smallest = 4 * 1024;
 
+/** Returns the character before the next parameter of a path. */
+const separator = (path: string): string => (path.includes('?') ? '&' : '?');
+/** Returns whether a URL belongs to the API instead of the pages. */
+const isApi = (url: string): boolean => /^\/(?:api\/v1|auth|events|fields|oauth)(?:\/|$)/.test(url);
+/** Returns whether routes of a kind read the parameters of lists. */
+const isList = (kind: string): boolean =>
+  / a (?:record|query|bulk)|\/data\/:resource(?:\/(?:export|trash|board|views\/new|edit))?$|^GET \/events$|\/activity|\/search/.test(
+    kind,
+  );
+/** Returns the value for a key of a map, which is an empty set at first. */
+function noted<T>(statuses: Map<T, Set<number>>, key: T): Set<number> {
+  const values = statuses.get(key) ?? new Set();
+  statuses.set(key, values);
+  return values;
+}
+
+/** Maximum number of kinds of routes that share the compressed bodies of a content type. */
+const mostShared = 7;
+/** Divides the compressed bodies of each content type among the kinds of routes that expect it. */
+function compressionsOf(kinds: ReadonlyMap<string, readonly Target[]>): ReadonlyMap<string, Compression> {
+  const isRead = ([, [target]]: readonly [string, readonly Target[]]) => target && !isRejecting(target.route);
+  const reading = [...kinds].filter(isRead);
+  const result = new Map<string, Compression>(
+    [...kinds.keys()].map((kind) => [kind, { first: 0, every: mostShared }]),
+  );
+  for (const alike of Map.groupBy(reading, ([, [target]]) => target?.expected.type).values()) {
+    const every = Math.min(mostShared, alike.length);
+    for (const [index, [kind]] of alike.entries()) result.set(kind, { first: index % every, every });
+  }
+  return result;
+}
+
 const graph = await startProvider();
 after(() => graph.close());
-const { environment } = settingsFile(
-  {
-    public_url: publicUrl,
-    graph: { base_url: graph.url, timeout_ms: 20_000 },
-    partners: {
-      booking_forms_whatsapp: { secrets: ['${BOOKING_FORMS_WHATSAPP_TOKEN}'], organization: 'acme' },
-      payments: entries,
-    },
-    messaging: { acme: { sender: 'log' } },
-  },
-  { ...variables, ...partnerSecrets },
-);
+const settings = { graph: { base_url: graph.url, timeout_ms: 20_000 } };
 
 for (const driver of drivers) {
   describe(`hostile requests (${driver})`, () => {
+    let world: World;
     let instance: Instance;
-    let routes: Route[];
     const targets: Target[] = [];
     const files: FileTarget[] = [];
     let client: Client;
@@ -117,13 +146,9 @@ for (const driver of drivers) {
     afterEach(() => assert.deepEqual(problems.splice(0), []));
     before(async () => {
       client = startClient();
-      const router = await routesOf(() => startInstance(driver, { environment }));
-      instance = router.built;
-      routes = router.routes(instance.app);
-      const screens = await openScreens(instance);
-      await instance.organization(organization);
-      const world = { instance, screens, acme: screens.acme, clerk: await screens.administrator() };
-      for (const route of routes) {
+      world = await openWorld(driver, settings);
+      instance = world.instance;
+      for (const route of world.routes) {
         targets.push(...(await targetsOf(world, route)));
         files.push(...(await fileTargetsOf(world, route)));
       }
@@ -190,9 +215,9 @@ for (const driver of drivers) {
     };
 
     test('the router has routes of every part of the service', () => {
-      for (const part of ['/api/v1/', '/auth/', '/setup/', '/webhooks/', '/docs', '/api/booking-forms/']) {
+      for (const part of parts) {
         assert.ok(
-          routes.some(({ url }) => url.startsWith(part)),
+          world.routes.some(({ url }) => url.startsWith(part)),
           part,
         );
       }
@@ -202,19 +227,22 @@ for (const driver of drivers) {
     const headsAndQueries = async () => {
       const send = (target: Target, query: string, fields: Readonly<Record<string, string>>) => {
         const body = bodiless.includes(target.method) ? undefined : Buffer.from('{}');
-        return () => sendTo(target, target.path + query, body, fields);
+        const path = query === '' ? target.path : `${target.path}${separator(target.path)}${query}`;
+        return () => sendTo(target, path, body, fields);
       };
       /** Sends each request to one target of each group, and at least one request to each target. */
       const distribute = async (
         groups: Iterable<readonly Target[]>,
         names: readonly string[],
         request: (target: Target, name: string) => () => Promise<Got>,
+        note = (_target: Target, _status: number) => {},
       ) => {
         for (const group of groups) {
           for (const [place, target] of group.entries()) {
             for (const [index, name] of names.entries()) {
-              if (index % group.length === place || index === place % names.length)
-                await exchange(`${target.method} ${target.route.url}, ${name}`, request(target, name));
+              if (index % group.length !== place && index !== place % names.length) continue;
+              const label = `${target.method} ${target.route.url}, ${name}`;
+              note(target, (await exchange(label, request(target, name))).status);
             }
           }
         }
@@ -224,8 +252,22 @@ for (const driver of drivers) {
       await distribute(Map.groupBy(targets, module).values(), Object.keys(heads), (target, name) =>
         send(target, '', heads[name] ?? {}),
       );
-      const kinds = Map.groupBy(targets, ({ kind }) => kind).values();
-      await distribute(kinds, Object.keys(queries), (target, name) => send(target, `?${queries[name]}`, {}));
+      // HEAD requests run the handlers of GET, and the pages of a section share their parameters.
+      const section = (kind: string) =>
+        isList(kind) || !kind.startsWith('GET /setup/') ? kind : kind.split('/').slice(0, 5).join('/');
+      const kinds = Map.groupBy(targets, ({ kind }) => section(kind.replace(/^HEAD /, 'GET ')));
+      const statuses = new Map<Target, Set<number>>();
+      for (const [kind, group] of kinds) {
+        const sent = { ...queries, ...(isList(kind) && listQueries) };
+        await distribute(
+          [group],
+          Object.keys(sent),
+          (target, name) => send(target, sent[name] ?? '', {}),
+          (target, status) => noted(statuses, target).add(status),
+        );
+      }
+      const reading = [...statuses].filter(([{ method, route }]) => method === 'GET' && isApi(route.url));
+      assert.deepEqual(await unreached(world, reading), []);
     };
     // Both drivers share the code that reads heads.
     if (driver === 'postgresql') test('hostile heads and queries', headsAndQueries);
@@ -236,7 +278,7 @@ for (const driver of drivers) {
       for (const { route, expected } of files) sent.get(route.url)?.add(expected.type);
       // The batch and import routes are the same for all resources.
       const alike = (url: string) => url.replace(/^\/api\/v1\/\w+\/(batch|import)$/, '/api/v1/leads/$1');
-      for (const route of routes) {
+      for (const route of world.routes) {
         const types = sent.get(alike(route.url));
         for (const method of route.methods) {
           for (const type of await documentedTypes({ instance }, { method, route }))
@@ -256,27 +298,38 @@ for (const driver of drivers) {
 
     /** Kinds of targets, with the status codes that they returned. */
     const reached = new Set<string>();
+    /** Types and names of the bodies that were sent, plain and compressed. */
+    const sentBodies = { plain: new Set<string>(), compressed: new Set<string>() };
 
     test('hostile bodies', async () => {
       const taking = targets.filter(({ method }) => !bodiless.includes(method));
-      for (const alike of Map.groupBy(taking, ({ kind }) => kind).values()) {
+      const statuses = new Map<Target, Set<number>>();
+      const kinds = Map.groupBy(taking, ({ kind }) => kind);
+      const compressions = compressionsOf(kinds);
+      for (const [kind, alike] of kinds) {
         for (const [place, target] of alike.entries()) {
-          for (const [index, body] of hostileBodies(target.expected).entries()) {
+          const bodies = hostileBodies(target.expected, compressions.get(kind) ?? assert.fail(kind));
+          const inPlace = bodies.filter(({ isInPlace }) => isInPlace).length;
+          for (const [index, body] of bodies.entries()) {
             const full = index % alike.length === place;
             // Drivers differ only in what the database rejects, so with the embedded driver, each body is
             // sent to only one route.
             if (driver === 'embedded' && !full) continue;
-            // The other targets of a kind take turns with smaller bodies.
-            if (!full && (index + place) % shares > 0) continue;
+            // The other targets of a kind take turns with smaller bodies, and each receives one with its own fields.
+            if (!full && (index + place) % shares > 0 && index !== place % inPlace) continue;
             const limit = target.route.bodyLimit;
             const size = full && driver === 'postgresql' ? limit : Math.min(limit, smaller);
             const status = await sendBody(target, body, size);
             reached.add(`${target.kind} ${status}`);
+            if (body.isInPlace && body.encoding === undefined) noted(statuses, target).add(status);
             // Rejected before the body was read, which is the same for all bodies.
             if (status === 405) break;
           }
         }
       }
+      // The files below reach the routes that only accept files.
+      const reading = [...statuses].filter(([{ route }]) => !files.some((file) => file.route === route));
+      if (driver === 'postgresql') assert.deepEqual(await unreached(world, reading), []);
     });
 
     test('hostile files', async () => {
@@ -290,9 +343,22 @@ for (const driver of drivers) {
         assert.ok(reached.has(way), `${way} is missing in ${[...reached].join(', ')}`);
     });
 
+    test('each hostile body of every content type is also sent in compressed form', () => {
+      const { plain, compressed } = sentBodies;
+      for (const type of [...usualTypes, 'text/csv', 'application/x-ndjson'])
+        assert.ok(
+          [...compressed].some((each) => each.startsWith(`${type}, `)),
+          type,
+        );
+      assert.deepEqual(
+        [...plain].filter((each) => !compressed.has(each)),
+        [],
+      );
+    });
+
     async function sendBody(
       target: Target | FileTarget,
-      { name, type, bytes, encoding, most = Number.POSITIVE_INFINITY }: HostileBody,
+      { name, type, bytes, encoding, query, most = Number.POSITIVE_INFINITY }: HostileBody,
       limit: number,
     ): Promise<number> {
       const plain = bytes(Math.min(limit, most));
@@ -301,7 +367,10 @@ for (const driver of drivers) {
       const isFile = 'field' in target.expected;
       const size = { bytes: plain.length, lines: isFile ? plain.reduce(newlines, 0) : 0 };
       const headers = { 'content-type': type, ...(encoding && { 'content-encoding': encoding }) };
-      const response = await exchange(label, () => sendTo(target, target.path, raw, headers), size);
+      const path = query === undefined ? target.path : `${target.path}${separator(target.path)}${query}`;
+      const response = await exchange(label, () => sendTo(target, path, raw, headers), size);
+      const sent = encoding === undefined ? sentBodies.plain : sentBodies.compressed;
+      sent.add(`${type.split(';')[0]}, ${name.replace(/ in \w.*|, compressed$/g, '')}`);
       return response.status;
     }
 

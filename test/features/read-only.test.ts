@@ -9,7 +9,8 @@ import { tablesOf } from '../../engine/tables/handle.ts';
 import { publicUrl } from '../support/channels.ts';
 import { administratorOf, readable, signIn, type Visitor, visitor } from '../support/forms.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
-import { partnerSecrets, targetsOf } from '../support/hostile/targets.ts';
+import { targetsOf } from '../support/hostile/targets.ts';
+import { partnerSecrets } from '../support/hostile/world.ts';
 import {
   type Answer,
   drivers,
@@ -68,7 +69,10 @@ for (const driver of drivers) {
       if (route.url.startsWith('/setup')) return [[request, () => admin.post(path, {})]];
       if (/^\/(?:api\/v1|events)\b/.test(route.url))
         return [[request, () => call(request, { key, body: {}, headers: { prefer: 'bulk' } })]];
-      const targets = await targetsOf({ instance, acme } as Parameters<typeof targetsOf>[0], route);
+      const targets = await targetsOf(
+        { instance, acme, tools: [] as const } as unknown as Parameters<typeof targetsOf>[0],
+        route,
+      );
       return targets.map(({ path, headers, expected: { type, shape } }) => {
         const body =
           type === json

@@ -13,7 +13,8 @@ import { mergesRetention } from '../../plugins/tenants/merges/index.ts';
 import { publicUrl } from '../support/channels.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';
-import { partnerSecrets, type Target, targetsOf } from '../support/hostile/targets.ts';
+import { type Target, targetsOf } from '../support/hostile/targets.ts';
+import { accessTo, partnerSecrets } from '../support/hostile/world.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { entries, organization, variables } from '../support/payments.ts';
@@ -209,9 +210,9 @@ suite('a database on Citus', { concurrency: 1 }, () => {
   });
 
   test('names the organization in all statements of modules for distributed tables, with known exceptions', async () => {
-    const world = { instance, screens, acme, clerk: await screens.administrator() };
+    const access = await accessTo(instance, screens);
     for (const route of routes.filter(isOfModule)) {
-      for (const target of await targetsOf(world, route)) await send(instance, target);
+      for (const target of await targetsOf(access, route)) await send(instance, target);
     }
     await stored('crm_received_messages');
     const [receipt, other] = [await api('POST receipts', {}), await api('POST receipts', {})];

@@ -12,6 +12,8 @@ export interface Form {
   readonly action: string;
   /** Values before the user types: hidden fields and prefilled fields. */
   readonly values: Readonly<Record<string, string>>;
+  /** Names of all controls. */
+  readonly names: readonly string[];
 }
 
 /** A browser session. */
@@ -64,6 +66,13 @@ export function formsOf({ text }: Pick<Answer, 'text'>): Form[] {
             : [[name, readable(value)]];
         }),
       ]),
+      names: [
+        ...new Set(
+          [...inside.matchAll(/<(?:input|select|textarea)[^>]* name="([^"]*)"/g)].map(([, name = '']) =>
+            readable(name),
+          ),
+        ),
+      ],
     }),
   );
 }

@@ -1,9 +1,11 @@
 // Test support: generates every hostile body for a route from the body that the route expects.
 import {
   csvBodies,
+  type FileFields,
   formBodies,
   formText,
   jsonBodies,
+  jsonContainers,
   jsonValues,
   many,
   multipartBodies,
@@ -20,6 +22,10 @@ export interface HostileBody {
   readonly encoding?: 'gzip';
   /** Maximum size before compression, in bytes, if it is smaller than the route's limit. */
   readonly most?: number;
+  /** Whether hostile values replace the values of the expected body. */
+  readonly isInPlace?: true;
+  /** Parameters of the request. */
+  readonly query?: string;
 }
 
 /**
@@ -32,10 +38,9 @@ export interface Expected {
   readonly kept: readonly string[];
 }
 
-/** A file of records with this field, sent as the body, or as part of a form that starts with these parts. */
-export interface ExpectedFile {
+/** A file of records with these fields, sent as the body, or as part of a form that starts with these parts. */
+export interface ExpectedFile extends FileFields {
   readonly type: 'text/csv' | 'application/x-ndjson' | 'multipart/form-data';
-  readonly field: string;
   readonly start: string;
 }
 
@@ -44,8 +49,8 @@ const form = 'application/x-www-form-urlencoded';
 const multipart = 'multipart/form-data; boundary=x';
 /** Maximum size of bodies whose lines are validated one by one, in bytes. */
 const costlyBytes = 48 * 1024;
-/** One in this many bodies is also sent in compressed form. */
-const compressedEvery = 7;
+/** Maximum size of forms with a file that are compressed, in bytes. They are rejected, because forms cannot be compressed. */
+const compressedForm = 1024 * 1024;
 
 /** Content types of the bodies for routes that do not expect files. */
 export const usualTypes: readonly string[] = [json, form, 'text/plain', 'multipart/form-data'];
@@ -57,22 +62,36 @@ const compressed = (each: HostileBody): HostileBody => ({
   encoding: 'gzip',
 });
 
-/** Returns every hostile body for a route, including compressed variants of some bodies. */
-export function hostileBodies(expected: Expected): HostileBody[] {
-  const all = plainBodies(expected);
-  return [...all, ...all.filter((_, index) => index % compressedEvery === 0).map(compressed)];
+/** The body that a client would send: the shape with empty values. */
+export const expectedBody = ({ type, shape }: Expected): Buffer =>
+  Buffer.from(
+    type === json
+      ? JSON.stringify(shape)
+      : new URLSearchParams(shape as Readonly<Record<string, string>>).toString(),
+  );
+
+/** Which bodies a kind of route receives in compressed form: each one out of this many, starting with this one. */
+export interface Compression {
+  readonly first: number;
+  readonly every: number;
 }
 
-/** Returns every hostile file. Files sent as the body are also compressed. */
-export function hostileFiles({ type, field, start }: ExpectedFile): HostileBody[] {
-  const lines = type === 'application/x-ndjson' ? ndjsonBodies(field) : csvBodies(field);
-  const files = Object.entries(lines).map(([name, { bytes, isCostly }]): HostileBody => {
+/** Returns every hostile body for a route, including compressed variants of some bodies. */
+export function hostileBodies(expected: Expected, { first, every }: Compression): HostileBody[] {
+  const all = plainBodies(expected);
+  return [...all, ...all.filter((_, index) => index % every === first).map(compressed)];
+}
+
+/** Returns every hostile file, plain and compressed. */
+export function hostileFiles({ type, start, ...fields }: ExpectedFile): HostileBody[] {
+  const lines = type === 'application/x-ndjson' ? ndjsonBodies(fields) : csvBodies(fields);
+  const files = Object.entries(lines).map(([name, { bytes, isCostly, query }]): HostileBody => {
     const { bytes: made } = body(name, type, bytes);
-    return { name, type, bytes: made, ...(isCostly && { most: costlyBytes }) };
+    return { name, type, bytes: made, ...(isCostly && { most: costlyBytes }), ...(query && { query }) };
   });
   if (type !== 'multipart/form-data') return [...files, ...files.map(compressed)];
   const head = `${start}--x\r\ncontent-disposition: form-data; name="file"; filename="a.csv"\r\n\r\n`;
-  return [
+  const forms = [
     ...files.map((file) => ({
       ...file,
       type: multipart,
@@ -84,6 +103,7 @@ export function hostileFiles({ type, field, start }: ExpectedFile): HostileBody[
       body(`${name}, without a token`, multipart, (limit) => bytes('', limit)),
     ]),
   ];
+  return [...forms, ...forms.map((each) => ({ most: compressedForm, ...compressed(each) }))];
 }
 
 function plainBodies(expected: Expected): HostileBody[] {
@@ -91,7 +111,7 @@ function plainBodies(expected: Expected): HostileBody[] {
   const whole = expected.type === json ? jsonBodies : formBodies;
   const other = expected.type === json ? formBodies : jsonBodies;
   return [
-    ...inPlace,
+    ...inPlace.map((each): HostileBody => ({ ...each, isInPlace: true })),
     ...Object.entries(whole).map(([name, bytes]) => body(name, expected.type, bytes)),
     ...Object.entries(other).flatMap(([name, bytes], index) =>
       // Bodies of the type that the route does not expect.
@@ -100,6 +120,7 @@ function plainBodies(expected: Expected): HostileBody[] {
     body('plain text', 'text/plain', (limit) => many('a', limit)),
     body('parts', multipart, (limit) => many('--x\r\n\r\n', limit / 7)),
     body('unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) => many(' ', limit)),
+    ...(expected.type === json ? jsonInstead(expected) : []),
   ];
 }
 
@@ -112,21 +133,39 @@ const body = (name: string, type: string, bytes: (limit: number) => string | Uin
   },
 });
 
-/** Puts each hostile value in all positions of the shape. The positions share the size limit. */
-const jsonInPlace = ({ shape, kept }: Expected): HostileBody[] =>
-  Object.entries(jsonValues).map(([name, value]) =>
-    body(name, json, (limit) => {
-      let places = 0;
-      const size = Buffer.concat(
-        filled(shape, kept, () => {
-          places++;
-          return Buffer.alloc(0);
-        }),
-      ).length;
-      const each = Buffer.from(value(Math.floor((limit - size) / Math.max(1, places))));
-      return Buffer.concat(filled(shape, kept, () => each));
-    }),
+/** Returns the body in which a hostile value is in all positions of a shape. The positions share the size limit. */
+const jsonFilled = (
+  name: string,
+  { shape, kept }: Pick<Expected, 'shape' | 'kept'>,
+  value: (bytes: number) => string | Uint8Array,
+): HostileBody =>
+  body(name, json, (limit) => {
+    let places = 0;
+    const size = Buffer.concat(
+      filled(shape, kept, () => {
+        places++;
+        return Buffer.alloc(0);
+      }),
+    ).length;
+    const each = Buffer.from(value(Math.floor((limit - size) / Math.max(1, places))));
+    return Buffer.concat(filled(shape, kept, () => each));
+  });
+
+/** Puts each hostile value in all positions of the shape. */
+const jsonInPlace = (expected: Expected): HostileBody[] =>
+  Object.entries(jsonValues).map(([name, value]) => jsonFilled(name, expected, value));
+
+/** Puts each hostile list and object in the position of the lists and objects in the shape, if there are any. */
+function jsonInstead({ shape, kept }: Expected): HostileBody[] {
+  const members = Object.entries(shape as object);
+  const isContainer = (value: unknown) => typeof value === 'object' && value !== null;
+  if (!members.some(([, value]) => isContainer(value))) return [];
+  const flat = Object.fromEntries(members.map(([name, value]) => [name, isContainer(value) ? '' : value]));
+  const valid = members.filter(([, value]) => !isContainer(value)).map(([name]) => name);
+  return Object.entries(jsonContainers).map(([name, value]) =>
+    jsonFilled(`${name} instead of the parts`, { shape: flat, kept: [...kept, ...valid] }, value),
   );
+}
 
 /** Returns the parts of a shape's JSON text and replaces every value that is not kept. */
 function filled(shape: unknown, kept: readonly string[], value: () => Buffer): Buffer[] {

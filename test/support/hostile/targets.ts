@@ -1,14 +1,18 @@
 // Test support: reaches each route with a valid URL, credentials and signature, so that only the body is hostile.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
+import { sql } from 'kysely';
+import { tablesOf } from '../../../engine/tables/handle.ts';
 import { providers, publicUrl } from '../channels.ts';
+import { formsOf, type Visitor, visitor } from '../forms.ts';
 import type { Instance, Organization } from '../instance.ts';
 import { integrate } from '../partners.ts';
 import { customers, newSecret } from '../payments.ts';
 import { fresh, logIn, makePerson } from '../people.ts';
-import { type Administrator, formNames, type Screens } from '../screens.ts';
+import { formNames } from '../screens.ts';
 import type { Expected, ExpectedFile } from './bodies.ts';
 import type { Route } from './routes.ts';
+import { type Access, type AgentTool, customColumns, customFields, partnerSecrets } from './world.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -25,38 +29,32 @@ export interface Target {
   readonly organization?: string;
 }
 
-/** The partner endpoints' secrets, keyed by environment variable. */
-export const partnerSecrets = {
-  INBOUND_SECRET: 'the-secret-of-inbound-leads',
-  BOOKING_FORMS_WHATSAPP_TOKEN: 'the-token-of-booking-forms',
-};
-
-interface World {
-  readonly instance: Instance;
-  readonly screens: Screens;
-  readonly acme: Organization;
-  /** The administrator who opens the organization's pages. */
-  readonly clerk: Administrator;
-}
-
 const json = 'application/json';
+const form = 'application/x-www-form-urlencoded';
 const none: Expected = { type: json, shape: { name: '', data: '' }, kept: [] };
 const methodOf = ({ methods }: Route): string =>
   ['POST', 'PUT', 'PATCH', 'DELETE', 'GET'].find((method) => methods.includes(method)) ?? methods[0] ?? 'GET';
 
+/** Returns whether a route only rejects methods, or lists the accepted ones, without reading the body. */
+export const isRejecting = ({ methods }: Route): boolean =>
+  methods.includes('OPTIONS') || methods.includes('TRACE');
+
 /** Returns the ways to reach a route. A route without a rule is reached by its path alone. */
-export async function targetsOf(world: World, route: Route): Promise<Target[]> {
+export async function targetsOf(world: Access, route: Route): Promise<Target[]> {
   const { url } = route;
   const method = methodOf(route);
   const base = {
     route,
     method,
     path: url.replace(/:\w+|\*/g, '1'),
-    // A route that only answers OPTIONS rejects all bodies alike.
-    kind: method === 'OPTIONS' ? `OPTIONS, limit ${route.bodyLimit}` : `${method} ${url}`,
+    kind: `${method} ${url}`,
     headers: () => ({}),
     expected: none,
   };
+  if (isRejecting(route)) {
+    const kind = `${method === 'OPTIONS' ? method : 'a rejected method'}, limit ${route.bodyLimit}`;
+    return [{ ...base, kind }];
+  }
   // All resources' batches are alike, and their bodies are large.
   if (url.endsWith('/batch') && !url.startsWith('/api/v1/leads/')) return [];
   if (url.startsWith('/api/v1/')) return [await record(world, base)];
@@ -64,7 +62,13 @@ export async function targetsOf(world: World, route: Route): Promise<Target[]> {
   if (url.startsWith('/setup')) return [await screen(world, base)];
   if (url.startsWith('/webhooks/channels/')) return [await channel(world, base)];
   if (url === '/webhooks/:hook') return customers.map((customer) => payment(base, customer));
-  return [await partner(world, base)];
+  if (url.startsWith('/events')) return [await subscription(world, base)];
+  if (url.startsWith('/fields')) return [await customField(world, base)];
+  if (url === '/mcp' && world.tools.length > 0)
+    return world.tools.map((tool) => toolTarget(world, base, tool));
+  if (url.startsWith('/oauth/') && method === 'POST') return oauth(base);
+  if (/^\/(?:webhooks|api\/booking-forms)\//.test(url)) return [await partner(world, base)];
+  return [base];
 }
 
 /** A route that accepts files of records, and how to send them. */
@@ -76,10 +80,11 @@ export interface FileTarget extends Omit<Target, 'expected'> {
  * Returns the ways to send files to a route. Most routes do not accept files. API imports are dry runs, so
  * that lines do not create rows.
  */
-export async function fileTargetsOf(world: World, route: Route): Promise<FileTarget[]> {
+export async function fileTargetsOf(world: Access, route: Route): Promise<FileTarget[]> {
   const { url } = route;
   if (!route.methods.includes('POST')) return [];
   const base = { route, method: 'POST', headers: () => ({}) };
+  const fields = { field: 'last_name', customFields: customColumns };
   const resource = /^\/api\/v1\/(\w+)\/import$/.exec(url)?.[1];
   // All resources' imports are alike, and their bodies are large.
   if (resource === 'leads') {
@@ -89,23 +94,22 @@ export async function fileTargetsOf(world: World, route: Route): Promise<FileTar
       path: `${url}?dry_run=true`,
       kind: `an import of ${type}`,
       headers,
-      expected: { type, field: 'last_name', start: '' },
+      expected: { type, ...fields, start: '' },
     }));
   }
   if (url !== '/setup/o/:org/data/:resource/import') return [];
   const { browser } = world.clerk;
   const path = '/setup/o/acme/data/leads/import';
   const token = await browser.token(path);
-  const cookie = () => [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   return [
     {
       ...base,
       path,
       kind: 'a form with a file',
-      headers: () => ({ cookie: cookie(), 'sec-fetch-site': 'same-origin' }),
+      headers: () => headersOf(browser),
       expected: {
         type: 'multipart/form-data',
-        field: 'last_name',
+        ...fields,
         start: `--x\r\ncontent-disposition: form-data; name="_csrf"\r\n\r\n${token}\r\n`,
       },
     },
@@ -125,7 +129,7 @@ function descriptionOf(instance: Instance): Promise<Record<string, Json>> {
 
 /** Returns the content types that the description lists for a route's body. */
 export async function documentedTypes(
-  { instance }: Pick<World, 'instance'>,
+  { instance }: Pick<Access, 'instance'>,
   { method, route }: Pick<Target, 'method' | 'route'>,
 ): Promise<string[]> {
   const { paths } = await descriptionOf(instance);
@@ -134,15 +138,77 @@ export async function documentedTypes(
 
 const pathOf = ({ url }: Route): string => url.replace(/:(\w+)/g, '{$1}');
 
+/** Levels of lists and objects in a body that hostile values are put into. */
+const levels = 3;
+
+/** Returns a value with the shape that a schema describes, in which each value without parts is an empty string. */
+function shapeOf(components: Json, schema: unknown, depth = levels): unknown {
+  const { $ref, properties, items, allOf } = (schema ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof $ref === 'string')
+    return shapeOf(components, at(components, 'schemas', $ref.split('/').at(-1) ?? ''), depth);
+  if (depth > 0 && items !== undefined) return [shapeOf(components, items, depth - 1)];
+  const parts = [properties, ...((allOf ?? []) as Json[]).map((part) => at(part, 'properties'))];
+  const members = parts.flatMap((part) => Object.entries(part ?? {}));
+  if (depth === 0 || members.length === 0) return '';
+  return Object.fromEntries(members.map(([name, part]) => [name, shapeOf(components, part, depth - 1)]));
+}
+
+/** Returns whether a route reads a body, according to the description. Routes that are not described do. */
+export async function readsBody(
+  { instance }: Pick<Access, 'instance'>,
+  { method, route }: Pick<Target, 'method' | 'route'>,
+): Promise<boolean> {
+  const { paths } = await descriptionOf(instance);
+  const described = at(paths, pathOf(route), method.toLowerCase());
+  return described === undefined || described.requestBody !== undefined;
+}
+
+/** Statuses of requests that were rejected before their bodies and parameters were read. */
+const gates: ReadonlySet<number> = new Set([0, 401, 403, 404, 405, 413, 415, 429, 503]);
+
+/** Routes that read no body and end their own session, so that only the first request reaches them. */
+const endingSessions = ['/auth/logout', '/auth/logout-everywhere', '/auth/sessions/:id'];
+/** Routes that read credentials from the body, and respond with 401 to others. */
+const checkingCredentials = ['/auth/login', '/setup/login', '/setup/login/passkey'];
+/** Forms that read a change or a job, and respond with 404 if there is none. */
+const findingMore = [
+  '/setup/o/:org/data/:resource/undo',
+  '/setup/o/:org/data/:resource/:id/undo',
+  '/setup/o/:org/data/:resource/jobs/:job/cancel',
+];
+
+/**
+ * Returns the targets whose requests were all rejected before their bodies and parameters were read. Routes without a body can
+ * respond with 404 after the first request, for example if it has deleted the record.
+ * @param statuses the statuses of each target's requests with valid credentials and types
+ */
+export async function unreached(
+  world: Pick<Access, 'instance'>,
+  statuses: Iterable<readonly [Target, ReadonlySet<number>]>,
+): Promise<string[]> {
+  const missed: string[] = [];
+  for (const [target, received] of statuses) {
+    const { method, route } = target;
+    const { url } = route;
+    if (isRejecting(route) || endingSessions.includes(url)) continue;
+    const isRead = (status: number) =>
+      !gates.has(status) ||
+      (status === 401 && checkingCredentials.includes(url)) ||
+      (status === 404 && findingMore.includes(url));
+    const isMissing = received.has(404) && !(await readsBody(world, target));
+    if (![...received].some(isRead) && !isMissing)
+      missed.push(`${method} ${url}: ${[...received].join(', ')}`);
+  }
+  return missed;
+}
+
 /** Returns the body that the description documents for a route. */
-async function documented({ instance }: World, { method, route }: Target): Promise<Expected> {
+async function documented({ instance }: Access, { method, route }: Target): Promise<Expected> {
   const { paths, components } = await descriptionOf(instance);
-  const content = at(paths, pathOf(route), method.toLowerCase(), 'requestBody', 'content', json, 'schema');
-  const reference: unknown = at(content, '$ref');
-  const name = typeof reference === 'string' ? (reference.split('/').at(-1) ?? '') : '';
-  const schema = name === '' ? content : at(components, 'schemas', name);
-  const names = Object.keys(at(schema, 'properties') ?? {});
-  return names.length === 0 ? none : { ...none, shape: Object.fromEntries(names.map((each) => [each, ''])) };
+  const content = at(paths, pathOf(route), method.toLowerCase(), 'requestBody', 'content');
+  const [schema] = Object.values(content ?? {}).map((each) => at(each, 'schema'));
+  const shape = shapeOf(components as Json, schema);
+  return shape === '' ? none : { ...none, shape };
 }
 
 type Json = Readonly<Record<string, unknown>> | undefined;
@@ -151,14 +217,15 @@ const at = (value: unknown, ...path: string[]): Json =>
 
 /** Organizations without records, by instance. The cost of a query does not include the records that it returns. */
 const emptyOrganizations = new WeakMap<Instance, Promise<Organization>>();
-function organizationWithoutRecords({ instance }: World): Promise<Organization> {
+function organizationWithoutRecords({ instance }: Access): Promise<Organization> {
   const organization = emptyOrganizations.get(instance) ?? instance.organization('without-records');
   emptyOrganizations.set(instance, organization);
   return organization;
 }
 
-async function record(world: World, base: Target): Promise<Target> {
-  const [resource = '', ...more] = base.route.url.replace('/api/v1/', '').split('/');
+async function record(world: Access, base: Target): Promise<Target> {
+  const { url } = base.route;
+  const [resource = '', ...more] = url.replace('/api/v1/', '').split('/');
   if (base.method === 'QUERY' || more[0] === 'query') {
     const { id, key } = await organizationWithoutRecords(world);
     const headers = () => ({ authorization: `Bearer ${key}` });
@@ -174,7 +241,8 @@ async function record(world: World, base: Target): Promise<Target> {
       method: 'POST',
       route: { ...base.route, url: single },
     });
-    const items = base.method === 'DELETE' ? { ids: [''] } : { records: [{ id: 1, ...(shape as object) }] };
+    const record = { id: 1, ...withCustomFields(shape) };
+    const items = base.method === 'DELETE' ? { ids: [''] } : { records: [record] };
     const expected: Expected = {
       type: json,
       shape: { ...items, on_error: 'continue' },
@@ -182,24 +250,155 @@ async function record(world: World, base: Target): Promise<Target> {
     };
     return { ...base, kind: `${base.method} a batch`, headers, expected };
   }
+  const expected = await documented(world, base);
+  const isCollection = more.length === 0;
+  if (isCollection && ['PATCH', 'DELETE'].includes(base.method)) {
+    const { definition } = world.instance.resources.find(({ name }) => name === resource) ?? assert.fail(url);
+    const filter = definition.filters.find(({ operators }) => operators.includes('is_null'));
+    return {
+      ...base,
+      path: `${url}?${filter?.name}[is_null]=true`,
+      kind: `${base.method} a bulk change`,
+      headers: () => ({ ...headers(), prefer: 'bulk' }),
+      expected,
+    };
+  }
   const part = more.filter((segment) => segment !== ':id').join('/');
-  const made = await world.instance.call(`POST /api/v1/${resource}`, { key, body: {} });
+  const query = part === 'aggregate' ? '?measure=count()' : '';
+  const id = url.includes(':id') ? await world.create(resource) : '';
   return {
     ...base,
-    path: base.route.url.replace(':id', String(made.status === 201 ? made.json.id : 1)),
+    path: url.replace(':id', id) + query,
     kind: `${base.method} a record${more[0] === ':id' ? ' by id' : ''}${part === '' ? '' : `, ${part}`}`,
     headers,
+    expected: resource === 'leads' ? { ...expected, shape: withCustomFields(expected.shape) } : expected,
+  };
+}
+
+/** Returns the shape of a lead with values for its custom fields. */
+const withCustomFields = (shape: unknown): object =>
+  Object.hasOwn(shape as object, 'custom')
+    ? {
+        ...(shape as object),
+        custom: Object.fromEntries(Object.keys(customFields).map((name) => [name, ''])),
+      }
+    : (shape as object);
+
+/** Reaches the change feed and event subscriptions. Each route has its own subscription, which sends nothing. */
+async function subscription(world: Access, base: Target): Promise<Target> {
+  const { instance, acme } = world;
+  const headers = () => ({ authorization: `Bearer ${acme.key}` });
+  const expected = await documented(world, base);
+  if (!base.route.url.includes(':id')) return { ...base, headers, expected };
+  const body = { url: `https://${fresh('hook')}.invalid/`, resources: ['leads'], actions: ['delete'] };
+  const { status, json, text } = await instance.call('POST /events/subscriptions', { key: acme.key, body });
+  assert.equal(status, 201, text);
+  await tablesOf(instance.database)
+    .updateTable('crm_event_subscriptions')
+    .set({ paused_until: sql`'infinity'` })
+    .where('id', '=', String(json.id))
+    .execute();
+  return { ...base, path: base.route.url.replace(':id', String(json.id)), headers, expected };
+}
+
+/** Reaches the custom fields of leads. Each route has its own field. */
+async function customField(world: Access, base: Target): Promise<Target> {
+  const { instance, acme } = world;
+  const { url } = base.route;
+  const name = fresh('field').replace('-', '_');
+  const call = (request: string, body?: object) =>
+    instance.call(request, { key: acme.key, ...(body && { body }) });
+  if (url.includes(':name')) await call('POST /fields/leads', { name, type: 'string' });
+  if (url.endsWith('/restore')) await call(`DELETE /fields/leads/${name}`);
+  return {
+    ...base,
+    path: url.replace(':resource', 'leads').replace(':name', name),
+    headers: () => ({ authorization: `Bearer ${acme.key}` }),
     expected: await documented(world, base),
   };
 }
 
-async function account(world: World, base: Target): Promise<Target> {
-  const person = await makePerson(world.instance, [{ organization: world.acme }]);
-  const { byCookie } = await logIn(world.instance, person);
-  return { ...base, headers: () => byCookie, expected: await documented(world, base) };
+/** Arguments of tools whose schemas do not describe them. */
+const toolArguments: Readonly<Record<string, unknown>> = {
+  resource: 'leads',
+  id: 1,
+  ids: [''],
+  values: { last_name: '', lead_score: '', custom: { plain: '' } },
+  where: { any: [{ field: '', op: '', value: '' }, { not: { field: 'status', op: 'eq', value: '' } }] },
+};
+/** Valid arguments, by type. */
+const validArguments: Readonly<Record<string, unknown>> = { integer: 1, number: 1, boolean: true };
+
+/** Reaches a tool of agents. Arguments that are not texts, lists or objects are valid, so that the others are read. */
+function toolTarget({ acme }: Access, base: Target, { name, parameters }: AgentTool): Target {
+  const input = Object.entries(parameters).map(([parameter, { type = '' }]) => {
+    const value = toolArguments[parameter] ?? validArguments[type];
+    return [parameter, value ?? (type === 'array' ? [''] : '')] as const;
+  });
+  const valid = input.filter(([, value]) => value === 1 || value === true).map(([parameter]) => parameter);
+  return {
+    ...base,
+    kind: 'a tool of agents',
+    headers: () => ({ authorization: `Bearer ${acme.key}` }),
+    expected: {
+      type: json,
+      shape: {
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name, arguments: Object.fromEntries(input) },
+      },
+      kept: ['jsonrpc', 'id', 'method', 'name', 'resource', ...valid],
+    },
+  };
 }
 
-async function partner(world: World, base: Target): Promise<Target> {
+let networks = 0;
+
+/** Reaches the endpoints for OAuth clients: the token endpoint with each type of grant. */
+function oauth(base: Target): Target[] {
+  const path = base.route.url;
+  // Networks are limited, so each request comes from another one.
+  const headers = () => ({ 'x-forwarded-for': `2001:db8:${(++networks).toString(16)}::1` });
+  const withForm = (shape: Readonly<Record<string, string>>, kept: readonly string[]): Target => ({
+    ...base,
+    headers,
+    expected: { type: form, shape, kept },
+  });
+  const resource = `${publicUrl}/mcp`;
+  switch (path) {
+    case '/oauth/token':
+      return [
+        withForm(
+          {
+            ...{ grant_type: 'authorization_code', resource, client_id: 'c', code: 'c' },
+            ...{ code_verifier: 'v', redirect_uri: 'r' },
+          },
+          ['grant_type', 'resource'],
+        ),
+        withForm({ grant_type: 'refresh_token', resource, client_id: 'c', refresh_token: 't' }, [
+          'grant_type',
+          'resource',
+        ]),
+      ];
+    case '/oauth/revoke':
+      return [withForm({ token: 't', client_id: 'c' }, [])];
+    case '/oauth/register': {
+      const shape = { client_name: '', redirect_uris: [''], client_uri: '', grant_types: [''], scope: '' };
+      return [{ ...base, headers, expected: { type: json, shape, kept: [] } }];
+    }
+    default:
+      return [base];
+  }
+}
+
+async function account(world: Access, base: Target): Promise<Target> {
+  const person = await makePerson(world.instance, [{ organization: world.acme }]);
+  const { byToken } = await logIn(world.instance, person);
+  return { ...base, headers: () => byToken, expected: await documented(world, base) };
+}
+
+async function partner(world: Access, base: Target): Promise<Target> {
   const secret = base.path.startsWith('/webhooks/')
     ? partnerSecrets.INBOUND_SECRET
     : partnerSecrets.BOOKING_FORMS_WHATSAPP_TOKEN;
@@ -213,16 +412,30 @@ async function partner(world: World, base: Target): Promise<Target> {
 /** Prefix of the pages and forms that the clerk can open. */
 const sections = '/setup/o/';
 
-async function screen({ screens, clerk }: World, base: Target): Promise<Target> {
-  const pattern = base.route.url.replace(':org', 'acme');
+async function screen(world: Access, base: Target): Promise<Target> {
+  const { instance, screens, clerk, parametersOf } = world;
+  const pattern = base.route.url;
   // Forms that end sessions use their own administrator.
   const own = pattern.startsWith(sections) ? clerk : await screens.administrator();
   const { browser } = own;
-  const name = formNames.find((each) => pattern === each || pattern === `${each}:id`);
-  const cookies = () => [...browser.cookies].map(([key, value]) => `${key}=${value}`).join('; ');
-  const headers = () => ({ cookie: cookies(), 'sec-fetch-site': 'same-origin' });
-  if (name === undefined || base.method !== 'POST') {
-    return { ...base, path: pattern.replace(/:\w+|\*/g, '1'), headers };
+  const headers = () => headersOf(browser);
+  const inAcme = pattern.replace(':org', 'acme');
+  const name = formNames.find((each) => inAcme === each || inAcme === `${each}:id`);
+  const parameters = name === undefined ? await parametersOf(pattern) : {};
+  const path = pattern.replace(/:(\w+)|\*/g, (_, parameter: string) => parameters[parameter] ?? '1');
+  if (base.method !== 'POST') return { ...base, path, headers };
+  if (name === undefined) {
+    const isOfRecords = pattern.includes('/data/:resource/');
+    // Users who are not logged in open these pages.
+    const guest = /^\/setup\/(?:forgot|login\/)/.test(pattern) ? visitor(instance) : undefined;
+    const shape = await fieldsOn(guest ?? browser, path);
+    return {
+      ...base,
+      path,
+      kind: isOfRecords ? 'a form of records' : 'a form',
+      headers: guest === undefined ? headers : () => headersOf(guest),
+      expected: { type: form, shape, kept: ['_csrf', 'id', 'field', 'version', 'step'] },
+    };
   }
   const { page, action, fields } = await screens.ready(name, own);
   const _csrf = await browser.token(page);
@@ -232,7 +445,7 @@ async function screen({ screens, clerk }: World, base: Target): Promise<Target> 
     kind: 'a form',
     headers,
     expected: {
-      type: 'application/x-www-form-urlencoded',
+      type: form,
       shape: { _csrf, ...fields },
       kept: [
         '_csrf',
@@ -242,7 +455,25 @@ async function screen({ screens, clerk }: World, base: Target): Promise<Target> 
   };
 }
 
-async function channel({ instance, acme }: World, base: Target): Promise<Target> {
+/** Returns the headers of a browser's requests from a page with the same origin. */
+const headersOf = ({ cookies }: Visitor): Headers => ({
+  cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; '),
+  'sec-fetch-site': 'same-origin',
+});
+
+/** Returns the fields of the form with an action, from the page where it is found. Other forms have a valid token. */
+async function fieldsOn(browser: Visitor, action: string): Promise<Readonly<Record<string, string>>> {
+  const folder = action.replace(/\/[^/]*$/, '');
+  for (const page of [action, `${action}?field=owner_id`, `${action}/new`, folder]) {
+    const found = formsOf(await browser.get(page)).find((each) => each.action.split('?')[0] === action);
+    if (found !== undefined)
+      return { ...Object.fromEntries(found.names.map((name) => [name, ''])), ...found.values };
+  }
+  const page = browser.cookies.size > 1 ? '/setup/me' : '/setup/login';
+  return { _csrf: await browser.token(page), id: '1', name: '', text: '' };
+}
+
+async function channel({ instance, acme }: Access, base: Target): Promise<Target> {
   const name = base.route.url.split('/')[3] ?? '';
   const sends = providers.find(({ provider }) => provider === name);
   // A channel that the tests do not cover yet is reached by its path.
@@ -259,7 +490,7 @@ async function channel({ instance, acme }: World, base: Target): Promise<Target>
         ? { 'x-twilio-signature': twilioSignature(added.secret, `${publicUrl}${path}`, bytes) }
         : sends.headers(added, bytes as Buffer & string),
     expected: {
-      type: isForm ? 'application/x-www-form-urlencoded' : json,
+      type: isForm ? form : json,
       shape: isForm ? Object.fromEntries(new URLSearchParams(raw)) : JSON.parse(raw),
       kept: ['object', 'field'],
     },

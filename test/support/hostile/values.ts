@@ -70,7 +70,7 @@ const nested = (open: string, close: string, depth: number) => (bytes: number) =
 /**
  * Returns a function that joins as many parts as fit into the given number of bytes, each with a separator. The
  * parts are built once, because building 100,000 of them takes longer than the service needs to read them.
- * @param separator a character that the parts do not contain
+ * @param separator a text that the parts do not contain
  */
 const joined = (part: (index: number) => string, most: number, separator: string) => {
   let whole: Buffer | undefined;
@@ -85,6 +85,33 @@ const keys = (name: (index: number) => string, most: number) => {
   return (bytes: number) => Buffer.concat([Buffer.from('{'), members(bytes - 2), Buffer.from('}')]);
 };
 
+const items = (item: (index: number) => string, most: number) => {
+  const list = joined(item, most, ',');
+  return (bytes: number) => {
+    const inside = list(bytes - 2);
+    return Buffer.concat([Buffer.from('['), inside, Buffer.from(']')]);
+  };
+};
+
+/** Lists and objects that replace one value in a body. Each function receives the maximum size, in bytes. */
+export const jsonContainers: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
+  '200,000 numbers': list('1'),
+  'long numbers': list('9007199254740993'),
+  'empty lists': list('[]'),
+  'empty objects': list('{}'),
+  // As many as lists of records, children and IDs can contain.
+  '1,000 different numbers': items((index) => String(index), 1000),
+  '1,000 objects with an ID': items((index) => `{"id":${index}}`, 1000),
+  '1,000 different texts': items((index) => `"${index.toString(36)}"`, 1000),
+  'lists in lists': nested('[', ']', 10_000),
+  'objects in objects': nested('{"a":', '}', 10_000),
+  '100,000 keys': keys((index) => index.toString(36), 100_000),
+  'prototype keys': keys(
+    (index) => ['__proto__', 'constructor', 'toString', 'valueOf'][index % 4] ?? '',
+    1000,
+  ),
+};
+
 /** JSON values that replace one value in a body. Each function receives the maximum size, in bytes. */
 export const jsonValues: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonText(text)])),
@@ -93,17 +120,7 @@ export const jsonValues: Readonly<Record<string, (bytes: number) => string | Uin
   'a small number': (bytes) => many('0', bytes - 3, '0.', '1'),
   'a long negative zero': (bytes) => many('0', bytes - 3, '-0.'),
   'a long exponent': (bytes) => many('9', bytes - 2, '1e'),
-  '200,000 numbers': list('1'),
-  'long numbers': list('9007199254740993'),
-  'empty lists': list('[]'),
-  'empty objects': list('{}'),
-  'lists in lists': nested('[', ']', 10_000),
-  'objects in objects': nested('{"a":', '}', 10_000),
-  '100,000 keys': keys((index) => index.toString(36), 100_000),
-  'prototype keys': keys(
-    (index) => ['__proto__', 'constructor', 'toString', 'valueOf'][index % 4] ?? '',
-    1000,
-  ),
+  ...jsonContainers,
 };
 
 /** Complete bodies of valid or nearly valid JSON. Each function receives the maximum size, in bytes. */
@@ -144,6 +161,16 @@ export const formBodies: Readonly<Record<string, (bytes: number) => string | Uin
 const headBytes = 15_000;
 const long = (text: string) => text.repeat(Math.floor(headBytes / text.length));
 
+/** Parameters that assign different columns of a file to the same field, or to none. */
+const columnParameters = (field: string): string =>
+  joined(
+    (index) => `column[${index.toString(36)}]=${index % 8 === 0 ? field : ''}`,
+    5000,
+    '&',
+  )(headBytes).toString();
+const names = (name: (index: number) => string, bytes: number): string =>
+  joined(name, 5000, ',')(bytes).toString();
+
 /** Hostile query strings. */
 export const queries: Readonly<Record<string, string>> = {
   '5,000 parameters': long('a&'),
@@ -151,6 +178,31 @@ export const queries: Readonly<Record<string, string>> = {
   'list parameters': `page=${'1'.repeat(4000)}&sort=${long('%CC%81').slice(0, 6000)}&dir=${'a'.repeat(2000)}&org=a&before=${'9'.repeat(2000)}`,
   'brackets in brackets': `a${long('[a]')}=1`,
   'percent signs': `a=${long('%')}`,
+};
+
+/** Hostile query strings of lists. */
+export const listQueries: Readonly<Record<string, string>> = {
+  'names of fields': ['fields', 'sort', 'expand', 'match', 'group_by', 'measure']
+    .map((name) => `${name}=${names((index) => index.toString(36), 2000)}`)
+    .join('&'),
+  'filters of custom fields': joined(
+    (index) => `custom.${index.toString(36)}=1`,
+    5000,
+    '&',
+  )(headBytes).toString(),
+  'operators of filters': joined(
+    (index) => `status[${index.toString(36)}]=1`,
+    5000,
+    '&',
+  )(headBytes).toString(),
+  'values of a filter': `status[in]=${names((index) => index.toString(36), 6000)}&id[in]=${names(String, 6000)}`,
+  'a repeated filter': long('rating=Hot&'),
+  'different values of a filter': joined(
+    (index) => `rating=${index.toString(36)}`,
+    5000,
+    '&',
+  )(headBytes).toString(),
+  'assigned columns': columnParameters('last_name'),
 };
 
 /** Hostile values of the headers that the service reads. */
@@ -162,6 +214,7 @@ export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> =
   'cookies with many spaces': { cookie: `a=${long(' ')}b` },
   'cookies with many percent signs': { cookie: `crm_session=${long('%F')}` },
   'a long session': { cookie: `crm_session=${long('a')}` },
+  'a long session over TLS': { cookie: `__Host-crm_session=${long('a')}` },
   'a long credential': { authorization: `Bearer ${long('a')}` },
   'credentials with many spaces': { authorization: `Bearer${long(' ')}a b` },
   'a long key': { authorization: `Bearer crm_${long('a')}` },
@@ -190,6 +243,14 @@ interface HostileLines {
    * size is sufficient.
    */
   readonly isCostly?: true;
+  /** Parameters of the request. */
+  readonly query?: string;
+}
+
+/** The fields of the records in a file. */
+export interface FileFields {
+  readonly field: string;
+  readonly customFields: readonly string[];
 }
 
 const repeated =
@@ -202,11 +263,21 @@ const numberedNames = (bytes: number) => {
   return names;
 };
 
-/**
- * Returns CSV with many columns, lines, cells or quotes, up to the given number of bytes.
- * @param field a field of the records
- */
-export const csvBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
+const customHeader = (customFields: readonly string[]): string =>
+  customFields.map((name) => `custom.${name}`).join();
+
+/** Returns CSV with many columns, lines, cells or quotes, up to the given number of bytes. */
+export const csvBodies = ({ field, customFields }: FileFields): Readonly<Record<string, HostileLines>> => ({
+  'different columns, many of them assigned': { bytes: numberedNames, query: columnParameters(field) },
+  'assigned columns that are missing': { bytes: () => `${field}\n`, query: columnParameters(field) },
+  'columns of custom fields': {
+    bytes: repeated(`${customFields.map(() => 'a').join()}\n`, `${customHeader(customFields)}\n`),
+    isCostly: true,
+  },
+  'columns of unknown custom fields': {
+    bytes: (bytes) =>
+      `${field},${names((index) => `custom.${index.toString(36)}`, Math.min(bytes, 20_000) - 20)}\n`,
+  },
   'a header of commas': { bytes: repeated(',') },
   'a header of different columns': { bytes: numberedNames },
   'a header with a repeated column': { bytes: repeated(`${field},`) },
@@ -230,11 +301,23 @@ export const csvBodies = (field: string): Readonly<Record<string, HostileLines>>
   nothing: { bytes: () => '' },
 });
 
-/**
- * Returns NDJSON with many lines, keys, values or strings, up to the given number of bytes.
- * @param field a field of the records
- */
-export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
+/** Returns NDJSON with many lines, keys, values or strings, up to the given number of bytes. */
+export const ndjsonBodies = ({
+  field,
+  customFields,
+}: FileFields): Readonly<Record<string, HostileLines>> => ({
+  'lines of custom fields': {
+    bytes: repeated(`{"custom":{${customFields.map((name) => `"${name}":"a"`).join()}}}\n`),
+    isCostly: true,
+  },
+  'unknown custom fields': {
+    bytes: (bytes) =>
+      Buffer.concat([
+        Buffer.from('{"custom":'),
+        keys((index) => index.toString(36), 100_000)(Math.min(bytes, 1_000_000) - 20),
+        Buffer.from('}\n'),
+      ]),
+  },
   ...Object.fromEntries(
     Object.entries(jsonValues).map(([name, value]) => [
       name,
@@ -262,6 +345,12 @@ export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLine
   nothing: { bytes: () => '' },
 });
 
+const columnParts = joined(
+  (index) => `content-disposition: form-data; name="column.${index}"\r\n\r\nlast_name`,
+  20_000,
+  '\r\n--x\r\n',
+);
+
 /** Form parts that follow a valid start, up to the given number of bytes. The boundary is `x`. */
 export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => Uint8Array>> = {
   'empty parts': (start, bytes) => repeated('--x\r\n\r\n\r\n', start)(bytes),
@@ -274,6 +363,8 @@ export const multipartBodies: Readonly<Record<string, (start: string, bytes: num
     repeated('n', `${start}--x\r\ncontent-disposition: form-data; name="`)(bytes),
   'a long file name': (start, bytes) =>
     repeated('\\"', `${start}--x\r\ncontent-disposition: form-data; name="file"; filename="`)(bytes),
+  'a part for each column': (start, bytes) =>
+    Buffer.concat([Buffer.from(`${start}--x\r\n`), columnParts(bytes - start.length)]),
   'many parameters': (start, bytes) =>
     repeated(';a=b', `${start}--x\r\ncontent-disposition: form-data`)(bytes),
   'partial boundaries': (start, bytes) => repeated('\r\n--', `${start}--x\r\n\r\n`)(bytes),

@@ -170,7 +170,7 @@ const gates: ReadonlySet<number> = new Set([0, 401, 403, 404, 405, 413, 415, 429
 const endingSessions = ['/auth/logout', '/auth/logout-everywhere', '/auth/sessions/:id'];
 /** Routes that read credentials from the body, and respond with 401 to others. */
 const checkingCredentials = ['/auth/login', '/setup/login', '/setup/login/passkey'];
-/** Forms that read a change or a job, and respond with 404 if there is none. */
+/** Forms that read a change or a job, and respond with 404 if it does not exist. */
 const findingMore = [
   '/setup/o/:org/data/:resource/undo',
   '/setup/o/:org/data/:resource/:id/undo',

@@ -26,7 +26,7 @@ const background = [
   /pg_try_advisory_xact_lock|pg_stat|analyze/i,
   /^\s*(insert into|update|delete from) "?crm_(sessions|api_keys|name_uses|request_counts|resource_views|inbox|outbox|event)/i,
   // Deliveries to subscriptions that earlier routes created.
-  /^select "object", "action" from "crm_grants"/,
+  /^select "object", "action" from "crm_grants"|^leads_read$/,
   /_last_used|for update( of \w+)? skip locked/,
   // Later processing of channel events that earlier routes stored, and retention.
   /meta_leadgen_id|crm_(received_messages|secret_uses|erasures)|hashtextextended/,

@@ -42,9 +42,10 @@ const mostStall = 50;
  */
 const mostCpu = { request: 60, mebibyte: 60, line: 0.05 };
 /**
- * Maximum number of bytes allocated for a request, for each byte of its body, and for each line of a file.
+ * Maximum number of bytes allocated for a request, for a page in its response, for each byte of its body, and for each line of a
+ * file.
  */
-const mostAllocated = { request: 32 * 1024 * 1024, byte: 64, line: 16 * 1024 };
+const mostAllocated = { request: 32 * 1024 * 1024, page: 64 * 1024 * 1024, byte: 64, line: 16 * 1024 };
 /** Maximum size of a JSON error response, in bytes. */
 const mostErrorBytes = 64 * 1024;
 const mebibyte = 1024 * 1024;
@@ -164,9 +165,16 @@ for (const driver of drivers) {
     /**
      * Returns the limits that a request exceeded. Runs the calibration loop again if the request was slow.
      */
-    function excessOf({ stallMs, cpuMs, allocated }: Work, { bytes, lines }: Size): string[] {
+    function excessOf(
+      { stallMs, cpuMs, allocated }: Work,
+      { bytes, lines }: Size,
+      isPage: boolean,
+    ): string[] {
       const most = mostCpu.request + (mostCpu.mebibyte * bytes) / mebibyte + mostCpu.line * lines;
-      const mostBytes = mostAllocated.request + mostAllocated.byte * bytes + mostAllocated.line * lines;
+      const mostBytes =
+        (isPage ? mostAllocated.page : mostAllocated.request) +
+        mostAllocated.byte * bytes +
+        mostAllocated.line * lines;
       const isSlow = stallMs > mostStall * unitMs || cpuMs > most * unitMs;
       const now = isSlow ? calibrate() : unitMs;
       unitMs = Math.min(unitMs, now);
@@ -189,7 +197,8 @@ for (const driver of drivers) {
           response = await send();
         });
         // The embedded database runs on this thread, so its own work would be measured, too.
-        return driver === 'postgresql' ? excessOf(work, size) : [];
+        if (driver !== 'postgresql') return [];
+        return excessOf(work, size, String(response?.headers['content-type']).startsWith('text/html'));
       });
       assert.ok(response);
       problems.push(...excess.map((what) => `${name}: ${what}`));

@@ -76,10 +76,15 @@ export interface Compression {
   readonly every: number;
 }
 
-/** Returns every hostile body for a route, including compressed variants of some bodies. */
+/**
+ * Returns every hostile body for a route, including compressed variants of some bodies. Few kinds of routes expect bodies with
+ * parts, so each one also receives all hostile values in place of them in compressed form.
+ */
 export function hostileBodies(expected: Expected, { first, every }: Compression): HostileBody[] {
   const all = plainBodies(expected);
-  return [...all, ...all.filter((_, index) => index % every === first).map(compressed)];
+  const instead = expected.type === json ? jsonInstead(expected) : [];
+  const some = all.filter((_, index) => index % every === first);
+  return [...all, ...instead, ...[...some, ...instead].map(compressed)];
 }
 
 /** Returns every hostile file, plain and compressed. */
@@ -120,7 +125,6 @@ function plainBodies(expected: Expected): HostileBody[] {
     body('plain text', 'text/plain', (limit) => many('a', limit)),
     body('parts', multipart, (limit) => many('--x\r\n\r\n', limit / 7)),
     body('unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) => many(' ', limit)),
-    ...(expected.type === json ? jsonInstead(expected) : []),
   ];
 }
 

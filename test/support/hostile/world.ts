@@ -172,7 +172,10 @@ function pageParameters({
   ) => {
     const answer = await browser.submit(page, action, fields);
     assert.equal(answer.status, 303, answer.text);
-    const rows = tablesOf(instance.database).selectFrom(table).select('id');
+    const rows = tablesOf(instance.database)
+      .selectFrom(table)
+      .select('id')
+      .where('organization_id', '=', acme.id);
     return String((await rows.orderBy('id', 'desc').limit(1).executeTakeFirstOrThrow()).id);
   };
   const proposal = async () => {

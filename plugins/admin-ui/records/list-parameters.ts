@@ -25,7 +25,7 @@ export function usedParameters({ definition }: ResourceView, parameters: URLSear
   const names = new Set([...listParameters(definition), ...pageParameters]);
   const used = [...parameters].filter(([name]) => names.has(name) || name.includes('['));
   if (used.length > maxParameters)
-    throw errors.invalidParameter('URL', `must contain at most ${maxParameters} parameters`);
+    throw errors.invalidParameter('The URL', `must contain at most ${maxParameters} parameters`);
   return new URLSearchParams(used);
 }
 

@@ -273,11 +273,7 @@ function mergeReasonText(reason: MergeReason): string {
 }
 
 /** What quotas limit, as in error messages. */
-const quotaUnits = {
-  records: 'records',
-  megabytes: 'MB of records',
-  customFields: 'custom fields',
-} as const;
+const quotaUnits = { records: 'records', megabytes: 'MB of records', customFields: 'custom fields' } as const;
 
 /** Properties of an error that depend on its cause. */
 interface ErrorDetail extends ErrorExtra {

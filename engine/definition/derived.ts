@@ -56,6 +56,16 @@ export function withoutStorage(type: FieldType, raw: Partial<RawField>): FieldTy
   return raw.rollup?.stored === true ? storedRollupType(type) : rollupType(type);
 }
 
+/** Returns the keys that a field has: those of `keys` with any value, and those of `flags` that are true. */
+export const presentKeys = <K extends keyof RawField>(
+  raw: Partial<RawField>,
+  keys: readonly K[],
+  flags: readonly K[],
+): readonly K[] => [
+  ...keys.filter((key) => raw[key] !== undefined),
+  ...flags.filter((key) => raw[key] === true),
+];
+
 /** Returns the functions that a rollup names. */
 export const functionsOf = (rollup: RawRollup): readonly RollupFunction[] =>
   rollupFunctions.filter((name) => rollup[name] !== undefined);
@@ -80,11 +90,8 @@ export function checkDerived(raw: RawField, type: FieldType, key: DerivedKey, re
   const isSuitable = key === 'computed' ? isComputable(type) : canRollUp(type);
   if (!isSuitable || raw.currency === anyCurrency)
     report(key, `${withArticle(raw.type)} field cannot have "${key}". Possible types: ${typesOf[key]}.`);
-  const others = [
-    ...storedOnlyKeys.filter((other) => raw[other] !== undefined),
-    ...storedOnlyFlags.filter((other) => raw[other] === true),
-  ];
-  for (const other of others) report(other, `a field with "${key}" cannot have "${other}"`);
+  for (const other of presentKeys(raw, storedOnlyKeys, storedOnlyFlags))
+    report(other, `a field with "${key}" cannot have "${other}"`);
   if (raw.rollup === undefined) return;
   const [name, ...more] = functionsOf(raw.rollup);
   if (name === undefined || more.length > 0)

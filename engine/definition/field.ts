@@ -12,7 +12,14 @@ import { suggestion, withArticle } from '../yaml/index.ts';
 import { typeAdvice } from './advice.ts';
 import { checkDefaultFrom } from './default-values.ts';
 import type { RawField, ReportIssue } from './definition.ts';
-import { checkDerived, derivedKey, isDerivedNullable, isStored, withoutStorage } from './derived.ts';
+import {
+  checkDerived,
+  derivedKey,
+  isDerivedNullable,
+  isStored,
+  presentKeys,
+  withoutStorage,
+} from './derived.ts';
 import { readFormerName } from './former-name.ts';
 import { checkEmptyValue, readRules } from './rules.ts';
 import { readSequence, withoutSequenceConflicts } from './sequences.ts';
@@ -102,13 +109,12 @@ export function readField(
     report('pattern', `"pattern" is not a valid RE2 regular expression: ${patternIssue}`);
   }
   if (type.joins === true) {
-    const others = [
-      ...(['nullable', 'default', 'default_from', 'required', 'set'] as const).filter(
-        (key) => raw[key] !== undefined,
-      ),
-      ...(['unique', 'assignable'] as const).filter((key) => raw[key] === true),
-    ];
-    for (const key of others) report(key, `${withArticle(raw.type)} field cannot have "${key}"`);
+    const invalidKeys = presentKeys(
+      raw,
+      ['nullable', 'default', 'default_from', 'required', 'set'],
+      ['unique', 'assignable'],
+    );
+    for (const key of invalidKeys) report(key, `${withArticle(raw.type)} field cannot have "${key}"`);
   } else if (hasValues) {
     checkValue(raw, type, readOnly, report);
   }

@@ -233,6 +233,7 @@ export {
 } from './stored-rollups.ts';
 export { compileTransitionScopes, type TransitionScopes } from './transition-scopes.ts';
 export { trashedAt } from './trash-list.ts';
+export { maxHints } from './unknown-names.ts';
 export { undoDays } from './unmerge.ts';
 export { canReadAll, fullView, hasLimits, limitedView, type View } from './view.ts';
 export { type ChangeView, hidesCustomValues, limitsChanges, visibleChanges } from './visible-changes.ts';

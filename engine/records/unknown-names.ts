@@ -4,7 +4,7 @@ import { parameterIssue } from '../query/index.ts';
 import { didYouMean, hintForInput } from '../yaml/index.ts';
 
 /** Maximum number of names to compare for suggestions. Comparing names takes time, and a request can contain many. */
-const maxHints = 5;
+export const maxHints = 5;
 
 /** Creates an issue for a name. `index` is its index among the unknown names. */
 type IssueOf = (name: string, index: number) => FieldIssue;

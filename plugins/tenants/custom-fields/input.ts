@@ -6,7 +6,7 @@ import {
 } from '../../../engine/definition/index.ts';
 import type { FieldIssue } from '../../../engine/errors.ts';
 import { textFormatNames } from '../../../engine/fields/index.ts';
-import { fieldGroups } from '../../../engine/records/index.ts';
+import { fieldGroups, maxHints } from '../../../engine/records/index.ts';
 import { hintFor } from '../../../engine/yaml/index.ts';
 
 /** Maximum length of the values of a custom field, in characters, and the maximum by default. */
@@ -137,9 +137,6 @@ export function readChange(
   const options = readProperties(body, existing, issues);
   return issues.length === 0 ? checkField(resource, name, options, issues) : undefined;
 }
-
-/** Maximum number of issues for which names are compared. A body can contain many keys. */
-const maxHints = 5;
 
 function rejectUnknown(key: string, known: readonly string[], issues: FieldIssue[]): void {
   if (known.includes(key)) return;

@@ -23,6 +23,7 @@ import {
   startInstance,
 } from '../support/instance.ts';
 import { type ClientHost, oauthSettings, startClientHost } from '../support/oauth-client.ts';
+import { delivered, integrate, unmatchedPayment } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 
 /** Maximum size of a page, in bytes. */
@@ -220,6 +221,36 @@ for (const driver of drivers) {
       assert.equal((await stranger.get(path.replace('/acme/', `/${other.slug}/`))).status, 404);
       for (const query of ['', '?field=nothing', '?field=description&change=1-1&side=after'])
         assert.equal((await admin.get(path.replace(/\?.*/, query))).status, 404, query);
+    });
+
+    test('a truncated payload links to the full payload', async () => {
+      const setup = '/setup/o/acme';
+      const payload = long('paid ');
+      await unmatchedPayment(instance, acme.id, { event: 'long', payload });
+      const channel = await integrate(instance, acme, 'telegram');
+      const delivery = await delivered(instance, acme.id, channel.id, { payload });
+      const short = await delivered(instance, acme.id, channel.id, { payload: '{}' });
+      const pages = [
+        [`${setup}/partners?show=payments`, /<a[^>]* href="([^"]*\/partners\/value\?[^"]*)"[^>]*aria-label="Show full payload of long"/],
+        [`${setup}/deliveries/item?id=${delivery}`, /<a href="([^"]*)" aria-label="Show full value of Details"/],
+      ] as const;
+      const other = await instance.organization(fresh('other'));
+      const stranger = await signIn(instance, administratorOf(other));
+      for (const [page, link] of pages) {
+        const { text } = await admin.get(page);
+        const path = readable(link.exec(text)?.[1] ?? assert.fail(text.slice(-5000)));
+        const value = await admin.get(path);
+        assert.equal(value.status, 200);
+        assert.equal(value.headers.get('content-type'), 'text/plain; charset=utf-8');
+        assert.equal(value.headers.get('x-content-type-options'), 'nosniff');
+        assert.equal(value.text, payload);
+        assert.equal((await stranger.get(path)).status, 403);
+        assert.equal((await stranger.get(path.replace('/acme/', `/${other.slug}/`))).status, 404);
+        for (const query of ['', '?id=', '?id=x', '?id=999999'])
+          assert.equal((await admin.get(path.replace(/\?.*/, query))).status, 404, query);
+      }
+      const complete = await admin.get(`${setup}/deliveries/item?id=${short}`);
+      assert.doesNotMatch(complete.text, /Show full value/);
     });
 
     test('the history can be paged to its end', async () => {

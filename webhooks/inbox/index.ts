@@ -19,7 +19,7 @@ import { disabledIntegrations, unknownChannels } from './check.ts';
 import { channelEndpoints } from './endpoints.ts';
 import { inboxQueue, labeledInbox } from './inbox.ts';
 import { type InboxServices, integrationPages } from './integrations-page.ts';
-import { payloadOf } from './payload.ts';
+import { payloadOfEvent } from './payload.ts';
 import { inboxTables } from './tables.ts';
 import { inboxTexts } from './texts/index.ts';
 import { receivedMessages } from './timeline.ts';
@@ -53,7 +53,7 @@ export const inboxModule: Module<
       columns: { time: inboxTexts.later('received'), owner: inboxTexts.later('from') },
       queue: labeledInbox(channelsOf(services.config)),
       ownerPath: (id) => `integrations/integration?id=${id}`,
-      page: payloadOf,
+      ...payloadOfEvent,
     });
   },
   commands: (line) =>

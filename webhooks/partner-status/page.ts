@@ -1,10 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { isServed } from '../../engine/modules/index.ts';
-import { countRows, tablesOf } from '../../engine/tables/index.ts';
+import { countRows, findRow, tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
   type CurrentMember,
   type DisplayValue,
+  idField,
   type Language,
   type ListDefinition,
   linkWithParameters,
@@ -13,9 +14,15 @@ import {
   parametersOf,
   section,
   sectionList,
+  TranslatedError,
 } from '../../plugins/admin-ui/shell/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
-import { paymentsModule, type UnmatchedPayment, unmatchedPayments } from '../payments/index.ts';
+import {
+  paymentsModule,
+  type UnmatchedPayment,
+  unmatchedPayloads,
+  unmatchedPayments,
+} from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
 import { partnersTexts } from './texts/index.ts';
 
@@ -32,6 +39,12 @@ const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> 
     { title: later('received'), cell: ({ receivedAt }) => ({ time: receivedAt }), by: 'e.received_at' },
     { title: later('payload'), cell: ({ payload }) => ({ code: payload }) },
   ],
+  menu: ({ id, eventId, isTruncated }, { language, urlOf }) => {
+    if (!isTruncated) return {};
+    const t = partnersTexts(language);
+    const href = linkWithParameters(urlOf('value'), { id }, {});
+    return { links: [{ label: t('showPayload'), name: t('showPayloadOf', { event: eventId }), href }] };
+  },
   empty: later('noPayments'),
 };
 
@@ -108,6 +121,18 @@ export function partnerPage(
         })),
         empty: { text: t('noEndpoints') },
       };
+    },
+    wholeValues: {
+      value: async ({ membership: { organization } }, { form }) => {
+        const payment = await findRow(
+          tablesOf(database),
+          unmatchedPayloads,
+          organization,
+          idField(form, 'id'),
+        );
+        if (payment === undefined) throw new TranslatedError(later('missingPayment'));
+        return payment.payload;
+      },
     },
     actions: {},
   });

@@ -7,5 +7,6 @@ export {
   paymentPath,
   paymentsModule,
   type UnmatchedPayment,
+  unmatchedPayloads,
   unmatchedPayments,
 } from './payments.ts';

@@ -181,7 +181,9 @@ export interface UnmatchedPayment {
   readonly id: string;
   readonly customer: string;
   readonly eventId: string;
+  /** The payload, or its start. */
   readonly payload: string;
+  readonly isTruncated: boolean;
   readonly receivedAt: Date;
 }
 
@@ -198,10 +200,17 @@ export const unmatchedPayments: RowSource<UnmatchedPayment> = {
     customer: 'e.customer',
     eventId: 'e.event_id',
     payload: `left(e.payload, ${maxShownPayload}) || case when length(e.payload) > ${maxShownPayload} then '…' else '' end`,
+    isTruncated: `length(e.payload) > ${maxShownPayload}`,
     receivedAt: 'e.received_at',
   },
   search: ['e.customer', 'e.event_id', 'e.payload'],
   order: 'e.id desc',
+};
+
+/** The full payloads of an organization's unmatched payments. */
+export const unmatchedPayloads: RowSource<{ readonly id: string; readonly payload: string }> = {
+  ...unmatchedPayments,
+  columns: { id: 'e.id', payload: 'e.payload' },
 };
 
 /** Receives payments from shops and payment services. */

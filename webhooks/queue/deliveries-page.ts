@@ -75,6 +75,8 @@ export interface Deliveries {
   readonly ownerPath?: (owner: string) => string;
   /** Returns the parts of an item's page that depend on the queue. */
   readonly page: (context: ObjectContext<ObjectServices>, item: DisplayedItem) => Promise<ItemPage>;
+  /** Full values that the page truncates, keyed by the last segment of their URL. */
+  readonly wholeValues?: ObjectDefinition<DisplayedItem, ObjectServices>['wholeValues'];
 }
 
 /** Returns whether an item waits for another attempt. */
@@ -89,7 +91,7 @@ export function deliveriesOf(
   deliveries: Deliveries,
   ownerId?: string,
 ): ObjectDefinition<DisplayedItem, ObjectServices> {
-  const { name, title, tab, icon, purpose, columns, queue, titleOf } = deliveries;
+  const { name, title, tab, icon, purpose, columns, queue, titleOf, wholeValues } = deliveries;
   const titleIn = ({ subject }: DisplayedItem, language: Language) => titleOf?.(subject, language) ?? subject;
   return {
     name,
@@ -175,6 +177,7 @@ export function deliveriesOf(
         };
       },
     },
+    ...(wholeValues && { wholeValues }),
     actions: {
       'replay-all': {
         label: later('replayAll'),

@@ -12,8 +12,10 @@ import {
   messageIn,
   redirectDone,
   returnQuery,
+  sendWholeValue,
   type Text,
   type ValueForm,
+  wholeValueLink,
 } from '../shell/index.ts';
 import { actionLinks } from './action-pages.ts';
 import { excerptLengths } from './calls.ts';
@@ -166,11 +168,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
                 })),
             ...(isLong &&
               deletion !== undefined && {
-                whole: {
-                  label: t('showValue'),
-                  name: t('showValueOf', { field: label }),
-                  href: value(recordField.name, deletion, 'before'),
-                },
+                whole: wholeValueLink(language, label, value(recordField.name, deletion, 'before')),
               }),
           };
         }),
@@ -260,11 +258,7 @@ export async function showRecord(context: DataRequest, edit?: RecordInput): Prom
                 length: excerptLengths.one,
               })),
           ...(isLong && {
-            whole: {
-              label: t('showValue'),
-              name: t('showValueOf', { field: label }),
-              href: valueAt(recordField.name),
-            },
+            whole: wholeValueLink(language, label, valueAt(recordField.name)),
           }),
         };
       }),
@@ -304,8 +298,7 @@ async function sendValue({ request, reply, resource, calls }: DataRequest): Prom
       ? (await calls.readWhole(resource, id, { fields: name })).record
       : (await calls.change(resource, id, position))[side];
   if (record === null || !Object.hasOwn(record, name)) throw errors.notFound();
-  reply.header('content-type', 'text/plain; charset=utf-8');
-  return valueText(shown, record[name]);
+  return sendWholeValue(reply, valueText(shown, record[name]));
 }
 
 async function confirmDelete(context: DataRequest, rejection?: RejectedDelete) {

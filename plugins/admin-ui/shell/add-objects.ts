@@ -110,6 +110,7 @@ export function addObjects<Services extends ObjectServices>(
     isTranslated: true,
     done: Object.assign({}, ...objects.map(({ done }) => done)),
     pages: Object.assign({}, ...objects.map(({ pages }) => pages)),
+    wholeValues: Object.assign({}, ...objects.map(({ wholeValues }) => wholeValues)),
     once: objects.flatMap(({ once }) => once),
     actions: Object.assign({}, ...objects.map(({ actions }) => actions)),
     load: async (admin, request) => {

@@ -18,8 +18,11 @@ export const maxTabCount = 1000;
 /** Returns the context for an administrator's request. */
 export type ContextOf<Services> = (admin: CurrentMember, request: Request) => ObjectContext<Services>;
 
+/** The parts of a section that follow from an object's definition. */
+type DerivedParts = Required<Pick<Section, 'done' | 'pages' | 'wholeValues' | 'once' | 'actions'>>;
+
 /** The parts that an object contributes to its section. */
-interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' | 'once' | 'actions'>> {
+interface ObjectParts<Services> extends DerivedParts {
   readonly list: (context: ObjectContext<Services>) => Promise<ListView>;
   /** Counts the rows, up to one more than {@link maxTabCount}. */
   readonly count: (context: ObjectContext<Services>) => Promise<number>;
@@ -82,8 +85,8 @@ function complete(page: ActionPage, action: string, back: string, id?: string): 
 function partsOf<Row extends { readonly id: string }, Services>(
   definition: ObjectDefinition<Row, Services>,
   contextOf: ContextOf<Services>,
-): Pick<ObjectParts<Services>, 'done' | 'pages' | 'once' | 'actions'> {
-  const { nameOf, pages = {}, actions = {}, rowActions = {} } = definition;
+): DerivedParts {
+  const { nameOf, pages = {}, wholeValues = {}, actions = {}, rowActions = {} } = definition;
   const done: Record<string, TextIn> = {};
   const once: string[] = [];
   const sectionPages: Record<string, NonNullable<Section['pages']>[string]> = {};
@@ -130,7 +133,19 @@ function partsOf<Row extends { readonly id: string }, Services>(
         ? { ...content, buttons: menuOf(definition, context, row).buttons }
         : content;
     };
-  return { done, once, pages: sectionPages, actions: sectionActions };
+  const sectionValues = Object.entries(wholeValues).map(
+    ([name, value]): [string, DerivedParts['wholeValues'][string]] => [
+      name,
+      async (admin, { form, request }) => {
+        const context = contextOf(admin, request);
+        return value(context, await rowOf(definition, context, form));
+      },
+    ],
+  );
+  return {
+    ...{ done, once, pages: sectionPages, actions: sectionActions },
+    wholeValues: Object.fromEntries(sectionValues),
+  };
 }
 
 /** Returns the row's name, the links to pages for its actions, and buttons for actions without a page. */

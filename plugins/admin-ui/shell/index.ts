@@ -81,6 +81,7 @@ export {
 } from './timeline.ts';
 export { ForbiddenError, TranslatedError } from './translated-error.ts';
 export * from './views.ts';
+export { sendWholeValue, wholeValueLink } from './whole-value.ts';
 
 /** The shell of the admin UI, to which other modules add their pages. */
 export const adminUiModule: Module<AdminUiServices> = {

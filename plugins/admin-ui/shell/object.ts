@@ -142,6 +142,10 @@ export interface ObjectDefinition<Row extends { readonly id: string }, Services>
       (context: ObjectContext<Services>, row: Row) => Promise<AnyPage<Text> & { readonly title: string }>
     >
   >;
+  /** A row's full values that pages truncate. They are sent as plain text, keyed by the last segment of their URL. */
+  readonly wholeValues?: Readonly<
+    Record<string, (context: ObjectContext<Services>, row: Row) => Promise<string>>
+  >;
   /** Actions, keyed by the last segment of their URL. The first is the primary action if it has a page. */
   readonly actions?: Readonly<Record<string, ObjectAction<undefined, Services>>>;
   /** Actions on a row, in menu order. */

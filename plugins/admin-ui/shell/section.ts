@@ -11,8 +11,8 @@ import { iconNames } from './icon.ts';
 import { addedFilter, filterLink } from './listing.ts';
 import { languageOf } from './locale.ts';
 import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
-
 import type { AnyPage, ListView } from './views.ts';
+import { sendWholeValue } from './whole-value.ts';
 
 /** A form submitted by an administrator. */
 export interface SubmittedForm extends CurrentMember {
@@ -63,6 +63,13 @@ export interface Section extends Placement {
   readonly pages?: Readonly<
     Record<string, (admin: CurrentMember, input: PageInput) => Promise<AnyPage & { title: string }>>
   >;
+  /**
+   * Full values that pages truncate, which are sent as plain text. Keyed by the last segment of their URL.
+   * They throw a UserError if their row does not exist.
+   */
+  readonly wholeValues?: Readonly<
+    Record<string, (admin: CurrentMember, input: Pick<PageInput, 'form' | 'request'>) => Promise<string>>
+  >;
   /** Actions that run only once per form, even if the form is resubmitted or sent to two nodes. */
   readonly once?: readonly string[];
   readonly actions: Readonly<
@@ -99,6 +106,7 @@ export function section(
     done = {},
     load,
     pages = {},
+    wholeValues = {},
     once = [],
     actions,
   }: Section,
@@ -163,18 +171,27 @@ export function section(
       ? showList(admin, request, reply, {})
       : reply.redirect(filterLink(request, baseOf(admin), filter), 303);
   });
-  for (const page of Object.keys(pages)) {
-    app.get(`${path}/${page}`, { preHandler: signedIn(app) }, async (request, reply) => {
+  /** Serves something about a row. If the row does not exist, the list is shown with the message. */
+  const serve = (
+    name: string,
+    respond: (admin: CurrentMember, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
+  ) =>
+    app.get(`${path}/${name}`, { preHandler: signedIn(app) }, async (request, reply) => {
       const admin = adminOf(app, request);
       try {
-        return await showPage(admin, page, [request, reply], request.query as Form);
+        return await respond(admin, request, reply);
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         reply.code(404);
         return showList(admin, request, reply, { problem: messageIn(error, languageFor(request)) });
       }
     });
-  }
+  for (const page of Object.keys(pages))
+    serve(page, (admin, request, reply) => showPage(admin, page, [request, reply], request.query as Form));
+  for (const [name, value] of Object.entries(wholeValues))
+    serve(name, async (admin, request, reply) =>
+      sendWholeValue(reply, await value(admin, { form: request.query as Form, request })),
+    );
   for (const [action, act] of Object.entries(actions)) {
     const preHandler = [signedIn(app), app.csrfProtection];
     app.post(`${path}/${action}`, { preHandler }, async (request, reply) => {

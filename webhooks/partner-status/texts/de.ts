@@ -35,5 +35,8 @@ export default {
   customer: 'Kunde',
   received: 'Empfangen',
   payload: 'Inhalt',
+  showPayload: 'Vollständigen Inhalt anzeigen',
+  showPayloadOf: 'Vollständigen Inhalt von {event} anzeigen',
+  missingPayment: 'Diese Zahlung existiert in dieser Organisation nicht oder wurde einem Lead zugeordnet.',
   noPayments: 'Alle gemeldeten Zahlungen gehören zu einem Lead.',
 } as const satisfies TranslationOf<typeof en>;

@@ -33,5 +33,8 @@ export default {
   customer: 'Customer',
   received: 'Received',
   payload: 'Payload',
+  showPayload: 'Show full payload',
+  showPayloadOf: 'Show full payload of {event}',
+  missingPayment: 'this payment does not exist in this organization, or it has matched a lead',
   noPayments: 'All reported payments matched a lead.',
 } as const satisfies Catalogue;

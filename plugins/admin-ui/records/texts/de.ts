@@ -134,8 +134,6 @@ export default {
   // Record
   inTrash: 'Dieser Datensatz liegt im Papierkorb.',
   wasDeleted: 'Dieser Datensatz wurde gelöscht.',
-  showValue: 'Vollständigen Wert anzeigen',
-  showValueOf: 'Vollständigen Wert von {field} anzeigen',
   add: '{noun} hinzufügen',
   previousRecord: 'Vorheriger Datensatz',
   nextRecord: 'Nächster Datensatz',

@@ -131,8 +131,6 @@ export default {
   // Record
   inTrash: 'This record is in the trash.',
   wasDeleted: 'This record was deleted.',
-  showValue: 'Show full value',
-  showValueOf: 'Show full value of {field}',
   add: 'Add {noun}',
   previousRecord: 'Previous record',
   nextRecord: 'Next record',

@@ -42,6 +42,8 @@ export default {
   cancel: 'Abbrechen',
   to: 'geändert in',
   empty: 'leer',
+  showValue: 'Vollständigen Wert anzeigen',
+  showValueOf: 'Vollständigen Wert von {field} anzeigen',
   comparison: 'Vergleich',
   field: 'Feld',
   kept: 'Bleibt erhalten:',

@@ -40,6 +40,8 @@ export default {
   cancel: 'Cancel',
   to: 'to',
   empty: 'empty',
+  showValue: 'Show full value',
+  showValueOf: 'Show full value of {field}',
   comparison: 'Comparison',
   field: 'Field',
   kept: 'Kept:',

@@ -231,8 +231,14 @@ for (const driver of drivers) {
       const delivery = await delivered(instance, acme.id, channel.id, { payload });
       const short = await delivered(instance, acme.id, channel.id, { payload: '{}' });
       const pages = [
-        [`${setup}/partners?show=payments`, /<a[^>]* href="([^"]*\/partners\/value\?[^"]*)"[^>]*aria-label="Show full payload of long"/],
-        [`${setup}/deliveries/item?id=${delivery}`, /<a href="([^"]*)" aria-label="Show full value of Details"/],
+        [
+          `${setup}/partners?show=payments`,
+          /<a[^>]* href="([^"]*\/partners\/value\?[^"]*)"[^>]*aria-label="Show full payload of long"/,
+        ],
+        [
+          `${setup}/deliveries/item?id=${delivery}`,
+          /<a href="([^"]*)" aria-label="Show full value of Details"/,
+        ],
       ] as const;
       const other = await instance.organization(fresh('other'));
       const stranger = await signIn(instance, administratorOf(other));
@@ -251,6 +257,25 @@ for (const driver of drivers) {
       }
       const complete = await admin.get(`${setup}/deliveries/item?id=${short}`);
       assert.doesNotMatch(complete.text, /Show full value/);
+    });
+
+    test("a job's page links to its full result if it truncates or omits a part", async () => {
+      const [work, failed, imported] = start.filter((path) => /\/jobs\/\d+$/.test(path));
+      const linkIn = async (page: string | undefined) => {
+        const { text } = await admin.get(page ?? assert.fail('no job'));
+        return readable(/<a [^>]*href="([^"]*)">Show full result</.exec(text)?.[1] ?? '');
+      };
+      const link = await linkIn(work);
+      assert.equal(link, `${work}/value`);
+      const value = await admin.get(link);
+      assert.equal(value.headers.get('content-type'), 'text/plain; charset=utf-8');
+      const { text, ...others } = JSON.parse(value.text) as Record<string, unknown>;
+      assert.equal(text, long('scanned '));
+      assert.equal(Object.keys(others).length, 2000);
+      for (const page of [failed, imported]) {
+        assert.equal(await linkIn(page), '');
+        assert.equal((await admin.get(`${page}/value`)).status, 404);
+      }
     });
 
     test('the history can be paged to its end', async () => {

@@ -3,13 +3,13 @@ import { errors } from '../../../engine/errors.ts';
 import { documentText, humanize, parseOwnJson } from '../../../engine/fields/index.ts';
 import { type Body, type JobStatus, labelOfAction } from '../../../engine/records/index.ts';
 import { jobsTexts, progressOfJob, stateOfJob, type VisibleJob } from '../../jobs/index.ts';
-import { type Link, redirectDone } from '../shell/index.ts';
+import { type Link, redirectDone, sendWholeValue } from '../shell/index.ts';
 import { excerptLengths } from './calls.ts';
 import { importErrorIn, parseImportResult, reportLines, sendErrors } from './import-report.ts';
 import { importJob } from './import-request.ts';
 import type { DataRequest, DataRoutes } from './routes.ts';
 import { undoableImport } from './undo.ts';
-import { resourceWords, truncate } from './values.ts';
+import { isTruncated, resourceWords, truncate } from './values.ts';
 
 /** Interval at which the page of an unfinished job is reloaded, in seconds. */
 const refreshSeconds = 2;
@@ -28,6 +28,11 @@ export function jobPages({ get, post }: DataRoutes): void {
     const result = isImport(job) ? parseImportResult(job.result) : undefined;
     if (result === undefined) throw errors.notFound();
     return sendErrors(context, result);
+  });
+  get('/jobs/:job/value', async (context) => {
+    const job = await jobOf(context);
+    if (isImport(job) || job.result === '') throw errors.notFound();
+    return sendWholeValue(context.reply, job.result);
   });
   post('/jobs/:job/cancel', async (context) => {
     const { request, reply, calls } = context;
@@ -136,14 +141,24 @@ interface JobParts {
 const [maxProperties, maxLabel] = [50, 100];
 
 /** Returns the parts of the page of an action: the properties of its result, and its error. Long ones are truncated. */
-const actionParts = ({ t }: DataRequest, { result, error }: VisibleJob): JobParts => {
-  const properties = Object.entries(result === '' ? {} : (parseOwnJson(result) as Body));
+const actionParts = (context: DataRequest, { id, result, error }: VisibleJob): JobParts => {
+  const { t } = context;
+  const properties = Object.entries(result === '' ? {} : (parseOwnJson(result) as Body)).map(
+    ([name, value]) => ({
+      label: humanize(name),
+      text: typeof value === 'string' ? value : documentText(value),
+    }),
+  );
   const hidden = properties.length - maxProperties;
   return {
-    values: properties.slice(0, maxProperties).map(([name, value]) => ({
-      label: truncate(humanize(name), maxLabel),
-      text: truncate(typeof value === 'string' ? value : documentText(value), excerptLengths.many),
+    values: properties.slice(0, maxProperties).map(({ label, text }) => ({
+      label: truncate(label, maxLabel),
+      text: truncate(text, excerptLengths.many),
     })),
+    links:
+      hidden > 0 || properties.some(({ text }) => isTruncated(text, excerptLengths.many))
+        ? [{ label: t('showResult'), href: `${jobPath(context, id)}/value` }]
+        : [],
     ...(hidden > 0 && { report: [t('moreProperties', { count: hidden })] }),
     problem:
       error === ''

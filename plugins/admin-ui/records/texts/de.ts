@@ -311,6 +311,7 @@ export default {
   ignoredColumns: 'Ignorierte Spalten: {columns}.',
   lineError: 'Zeile {line}: {error}',
   moreErrors: 'Weitere Zeilen enthalten Fehler.',
+  showResult: 'Vollständiges Ergebnis anzeigen',
   moreProperties: {
     one: 'Das Ergebnis hat {count} weitere Eigenschaft.',
     other: 'Das Ergebnis hat {count} weitere Eigenschaften.',

@@ -297,6 +297,7 @@ export default {
   ignoredColumns: 'Ignored columns: {columns}.',
   lineError: 'Line {line}: {error}',
   moreErrors: 'More lines have errors.',
+  showResult: 'Show full result',
   moreProperties: {
     one: 'The result has {count} more property.',
     other: 'The result has {count} more properties.',

@@ -206,6 +206,25 @@ test('a filter that is not valid can be removed, and the operator of a link is s
   assert.match(form, /<option value="created_at\[lte\]" selected>/);
 });
 
+test('the first 20 filters have a link that removes them, and one link removes all others', async () => {
+  const url = (count: number) => {
+    const parameters = new URLSearchParams({ q: 'ames' });
+    for (let index = 0; index < count; index++) parameters.append('company[contains]', `x${index}`);
+    return `${data}/leads?${parameters}`;
+  };
+  const othersIn = ({ text }: Answer) =>
+    /<a [^>]*href="([^"]*)"[^>]*aria-label="Remove (\d more filters?)"/.exec(text);
+  for (const [count, label] of [
+    [21, '1 more filter'],
+    [22, '2 more filters'],
+  ] as const) {
+    const list = await admin.get(url(count));
+    const [, href = '', found] = othersIn(list) ?? assert.fail(list.text.slice(0, 20_000));
+    assert.deepEqual([found, readable(href), chipsIn(list).length], [label, url(20), 20]);
+  }
+  assert.equal(othersIn(await admin.get(url(20))), null);
+});
+
 test('an added filter keeps the search and the order, and leads to the first page', async () => {
   for (const position of ['page=2', 'cursor=x', 'before=x']) {
     const query = `q=ames&sort=last_name&${position}&by=rating[eq]&value=hot`;

@@ -282,12 +282,15 @@ const startOfDay = 'T00:00:00Z';
 const endOfDay = 'T23:59:59.999999Z';
 
 /**
- * Maximum number of filters with a link that removes them. Each link contains all other filters, and the titles of referenced
- * records are read.
+ * Maximum number of filters with a link of their own that removes them. Each link contains all other filters, and the titles of
+ * referenced records are read.
  */
 const maxChips = 20;
 
-/** Returns a list's first active filters as links that remove them. Values are shown as on the list. */
+/**
+ * Returns a list's active filters as links that remove them. Values are shown as on the list. If there are more than
+ * {@link maxChips}, one link removes the others.
+ */
 export async function filterChips(
   context: DataRequest,
   {
@@ -322,7 +325,8 @@ export async function filterChips(
     const text = day === undefined ? value : value.slice(0, -day.length);
     return isTemporal(field) ? (type.display?.(text, locale) ?? value) : value;
   };
-  return Promise.all(
+  const others = active.slice(maxChips);
+  const chips = await Promise.all(
     linked.map(async ({ name, value, parameter }) => {
       const { field, label } = parameter;
       const nullChoice =
@@ -343,6 +347,15 @@ export async function filterChips(
       };
     }),
   );
+  if (others.length === 0) return chips;
+  const label = t('moreFilters', { count: others.length });
+  const removeOthers = (next: URLSearchParams) => {
+    for (const { name, value } of others) next.delete(name, value);
+  };
+  return [
+    ...chips,
+    { label, name: t('removeFilters', { filters: label }), isRemoved: true, href: link(removeOthers) },
+  ];
 }
 
 /** Returns the title of a referenced record, or its ID if the member cannot read it. */

@@ -109,6 +109,8 @@ export default {
   me: 'ich',
   nameOrId: 'Ein Name oder eine ID.',
   removeFilter: 'Filter entfernen: {filter}',
+  moreFilters: { one: '{count} weiterer Filter', other: '{count} weitere Filter' },
+  removeFilters: 'Entfernen: {filters}',
   severalMatch: 'Mehrere Treffer in {records}. Wählen Sie einen aus der Liste.',
   noneFound: 'Kein Treffer: {noun}.',
   ambiguousId:

@@ -108,6 +108,8 @@ export default {
   me: 'me',
   nameOrId: 'A name or an ID.',
   removeFilter: 'Remove the filter {filter}',
+  moreFilters: { one: '{count} more filter', other: '{count} more filters' },
+  removeFilters: 'Remove {filters}',
   severalMatch: 'Several {records} match. Choose one from the list.',
   noneFound: 'No {noun} found.',
   ambiguousId: 'This could be ID {id} or a record named "{text}". Type only the ID.',

@@ -37,7 +37,10 @@ const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> 
     { title: later('event'), cell: ({ eventId }) => ({ code: eventId }), by: 'e.event_id' },
     { title: later('customer'), cell: ({ customer }) => ({ text: customer }), by: 'lower(e.customer)' },
     { title: later('received'), cell: ({ receivedAt }) => ({ time: receivedAt }), by: 'e.received_at' },
-    { title: later('payload'), cell: ({ payload }) => ({ code: payload }) },
+    {
+      title: later('payload'),
+      cell: ({ payload, isTruncated }) => ({ code: isTruncated ? `${payload}…` : payload }),
+    },
   ],
   menu: ({ id, eventId, isTruncated }, { language, urlOf }) => {
     if (!isTruncated) return {};

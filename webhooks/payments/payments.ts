@@ -199,7 +199,7 @@ export const unmatchedPayments: RowSource<UnmatchedPayment> = {
     id: 'e.id',
     customer: 'e.customer',
     eventId: 'e.event_id',
-    payload: `left(e.payload, ${maxShownPayload}) || case when length(e.payload) > ${maxShownPayload} then '…' else '' end`,
+    payload: `left(e.payload, ${maxShownPayload})`,
     isTruncated: `length(e.payload) > ${maxShownPayload}`,
     receivedAt: 'e.received_at',
   },

@@ -143,20 +143,16 @@ const [maxProperties, maxLabel] = [50, 100];
 /** Returns the parts of the page of an action: the properties of its result, and its error. Long ones are truncated. */
 const actionParts = (context: DataRequest, { id, result, error }: VisibleJob): JobParts => {
   const { t } = context;
-  const properties = Object.entries(result === '' ? {} : (parseOwnJson(result) as Body)).map(
-    ([name, value]) => ({
-      label: humanize(name),
-      text: typeof value === 'string' ? value : documentText(value),
-    }),
-  );
+  const properties = Object.entries(result === '' ? {} : (parseOwnJson(result) as Body));
   const hidden = properties.length - maxProperties;
+  const shown = properties.slice(0, maxProperties).map(([name, value]) => ({
+    label: truncate(humanize(name), maxLabel),
+    text: typeof value === 'string' ? value : documentText(value),
+  }));
   return {
-    values: properties.slice(0, maxProperties).map(({ label, text }) => ({
-      label: truncate(label, maxLabel),
-      text: truncate(text, excerptLengths.many),
-    })),
+    values: shown.map(({ label, text }) => ({ label, text: truncate(text, excerptLengths.many) })),
     links:
-      hidden > 0 || properties.some(({ text }) => isTruncated(text, excerptLengths.many))
+      hidden > 0 || shown.some(({ text }) => isTruncated(text, excerptLengths.many))
         ? [{ label: t('showResult'), href: `${jobPath(context, id)}/value` }]
         : [],
     ...(hidden > 0 && { report: [t('moreProperties', { count: hidden })] }),

@@ -90,6 +90,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
   const done: Record<string, TextIn> = {};
   const once: string[] = [];
   const sectionPages: Record<string, NonNullable<Section['pages']>[string]> = {};
+  const sectionValues: Record<string, NonNullable<Section['wholeValues']>[string]> = {};
   const sectionActions: Record<string, Section['actions'][string]> = {};
   /** Adds an action. @param read reads the action's row */
   const add = <Subject extends Row | undefined>(
@@ -133,19 +134,12 @@ function partsOf<Row extends { readonly id: string }, Services>(
         ? { ...content, buttons: menuOf(definition, context, row).buttons }
         : content;
     };
-  const sectionValues = Object.entries(wholeValues).map(
-    ([name, value]): [string, DerivedParts['wholeValues'][string]] => [
-      name,
-      async (admin, { form, request }) => {
-        const context = contextOf(admin, request);
-        return value(context, await rowOf(definition, context, form));
-      },
-    ],
-  );
-  return {
-    ...{ done, once, pages: sectionPages, actions: sectionActions },
-    wholeValues: Object.fromEntries(sectionValues),
-  };
+  for (const [name, value] of Object.entries(wholeValues))
+    sectionValues[name] = async (admin, { form, request }) => {
+      const context = contextOf(admin, request);
+      return value(context, await rowOf(definition, context, form));
+    };
+  return { done, once, pages: sectionPages, wholeValues: sectionValues, actions: sectionActions };
 }
 
 /** Returns the row's name, the links to pages for its actions, and buttons for actions without a page. */

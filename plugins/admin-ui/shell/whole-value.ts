@@ -1,10 +1,10 @@
 import type { FastifyReply } from 'fastify';
-import type { Language, Text } from './catalogue.ts';
+import type { Language } from './catalogue.ts';
 import { shellTexts } from './texts/index.ts';
 import type { Link } from './views.ts';
 
 /** Returns the link to a full value that a page truncates. @param label the value's label */
-export function wholeValueLink(language: Language, label: string, href: string): Link & { name: Text } {
+export function wholeValueLink(language: Language, label: string, href: string): Link {
   const t = shellTexts(language);
   return { label: t('showValue'), name: t('showValueOf', { field: label }), href };
 }

@@ -169,6 +169,8 @@ function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void 
     try {
       await assertAllowed();
     } catch (cause) {
+      // Closing can take a while, for example until the database has responded.
+      clearInterval(timer);
       stream.destroy(cause as Error);
     } finally {
       isChecking = false;

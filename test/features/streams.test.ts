@@ -404,6 +404,31 @@ for (const driver of drivers) {
       });
     }
 
+    test('none is checked again while it closes', async (t) => {
+      const { user, headersFor } = await member();
+      const [each = assert.fail()] = cases;
+      const [closing, other] = await Promise.all(
+        [{ headersFor }, administrator].map((caller) =>
+          openStream(each, organizationOf(each), caller.headersFor(each)),
+        ),
+      );
+      assert.ok(closing && other);
+      t.after(() => [closing, other].map(({ response }) => response.destroy()));
+      const { body } = closing;
+      const destroy = body._destroy.bind(body);
+      let close: (() => void) | undefined;
+      body._destroy = (...parameters) => {
+        close = () => destroy(...parameters);
+      };
+      await transaction(instance.database, (tables) => endAllSessions(tables, actor(), user, []));
+      await until(() => close !== undefined, 'end the stream');
+      const [last, otherLast] = [closing.checks.started, other.checks.started];
+      await until(() => other.checks.started >= otherLast + 2, 'check the other stream');
+      assert.equal(closing.checks.started, last);
+      close?.();
+      await until(() => body.closed, 'close the stream');
+    });
+
     describe('the change feed', () => {
       const leadsAndAccounts = [...grants, { object: 'accounts', actions: ['list'] }];
       /** Opens a stream whose caller can list some resources, and is not checked until the test continues the checks. */

@@ -135,9 +135,11 @@ export const isStatementTimeout = (cause: unknown): boolean => sqlState(cause) =
 
 /**
  * Converts a driver's error to an HttpError: 503 if the database cancelled the statement, 400 if an
- * operator's rule rejected a write, and 500 otherwise. Clients can retry after 500 and 503.
+ * operator's rule rejected a write, and 500 otherwise. Clients can retry after 500 and 503. An HttpError, for example for
+ * a statement that was not admitted, is returned as it is.
  */
 export function databaseFailure(cause: unknown): HttpError {
+  if (cause instanceof HttpError) return cause;
   const state = sqlState(cause);
   if (state !== undefined && timeoutStates.includes(state)) return errors.tooSlow(cause);
   const rule = rejectingRule(cause);

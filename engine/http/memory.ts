@@ -164,13 +164,12 @@ function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void 
   if (assertAllowed === undefined) return;
   let isChecking = false;
   const check = async () => {
-    if (isChecking) return;
+    // Closing can take a while, for example until the database has responded.
+    if (isChecking || stream.destroyed) return;
     isChecking = true;
     try {
       await assertAllowed();
     } catch (cause) {
-      // Closing can take a while, for example until the database has responded.
-      clearInterval(timer);
       stream.destroy(cause as Error);
     } finally {
       isChecking = false;

@@ -197,7 +197,7 @@ export async function execute<P extends OperationPlan>(
 
 /** Converts a failure. @throws HttpError always */
 function rejectFailure(cause: unknown): never {
-  throw cause instanceof HttpError ? cause : databaseFailure(cause);
+  throw databaseFailure(cause);
 }
 
 /** Returns the context of a plan's statements. */

@@ -540,7 +540,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await dialog.getByText('Open the command palette').waitFor();
     const listed = await dialog.locator('kbd').allTextContents();
     await page.keyboard.press('Escape');
-    assert.equal(await page.getByRole('dialog').count(), 0);
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.getByRole('searchbox', { name: 'Search leads' }).focus();
     await page.keyboard.type('?');
     assert.equal(await page.getByRole('dialog').count(), 0);
@@ -578,7 +578,7 @@ const suite: Parameters<typeof inBrowser>[1] = (world) => {
     await press('Control+k');
     await page.getByRole('combobox').waitFor();
     await press('Escape');
-    assert.equal(await page.getByRole('dialog').count(), 0);
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
   });
 
   test('editing in place: Escape closes the form, and without JavaScript the pencil opens it', async () => {

@@ -153,6 +153,8 @@ inBrowser('the admin UI in a browser', (world) => {
     await page.getByRole('link', { name: 'All organizations' }).click();
     await page.getByLabel('Search organizations').fill(two.slug);
     await page.getByRole('button', { name: 'Search' }).click();
+    // The page that is left also has a link to the organization.
+    await page.waitForURL(({ searchParams }) => [...searchParams.values()].includes(two.slug));
     await page.getByRole('link', { name: two.slug }).waitFor();
     assert.equal(await page.getByRole('link', { name: one.slug }).count(), 0);
   });

@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { coalesce } from '../../engine/database/coalesce.ts';
 import { cancellingRequest, RequestScope, runInRequest } from '../../engine/database/requests.ts';
 import { cacheCounts, ttlCache } from '../../engine/database/ttl-cache.ts';
+import { errors } from '../../engine/errors.ts';
 import { drivers, type Instance, startInstance } from '../support/instance.ts';
 import { connected } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
@@ -66,6 +67,13 @@ test('a failed lookup is not cached', async () => {
   });
   await assert.rejects(async () => values.get('a'), { status: 500 });
   assert.deepEqual(await values.get('a'), { count: 2 });
+});
+
+test('a lookup that is not admitted is rejected as overloaded', async () => {
+  const values = ttlCache('test_overloaded', async () => {
+    throw errors.overloaded();
+  });
+  await assert.rejects(async () => values.get('a'), { status: 503, code: 'overloaded' });
 });
 
 test('a key without a value is looked up once, until it is forgotten', async () => {

@@ -279,6 +279,7 @@ onBothDrivers('erasures in the background', (instance, driver) => {
       { state: 'erasing', minutes: 100_000, isKept: true },
     ] as const;
     const tables = tablesOf(instance().database);
+    const browser = await signIn(instance(), administratorOf(acme));
     const rows = cases.map(({ state, minutes }) => ({
       ...{ organization_id: old.id, state, request: '', result: '', error: `${state} ${minutes}` },
       ...{ searched: '0', claimed_until: new Date(Date.now() + 600_000) },
@@ -291,7 +292,6 @@ onBothDrivers('erasures in the background', (instance, driver) => {
         ({ error }) => error,
       );
     // Any request wakes the worker.
-    const browser = await signIn(instance(), administratorOf(acme));
     await browser.submit(find, find, { texts: 'nobody@example.com' });
     await until(async () => (await left()).length <= kept.length, 'the deletion');
     assert.deepEqual(await left(), kept);

@@ -21,6 +21,7 @@ test('completes requests in progress on kept-alive connections and answers later
 
   // The head that is sent in two parts must not time out on a busy machine.
   instance.app.server.headersTimeout = patienceMs;
+  instance.app.bodyTimeoutMs = patienceMs;
   const [begun, next] = [await opened(instance.url), await opened(instance.url)];
   const answers = (text: string) => text.match(/HTTP\/1\.1 \d{3}/g) ?? [];
   // Each connection has completed one request and is kept alive. One connection then sends part of a body,
@@ -90,6 +91,8 @@ test('completes responses in progress and closes their connections', async () =>
 
 test('idle connections: a request sent during shutdown gets a 503 or a clean close, never a reset', async () => {
   const instance = await startInstance('postgresql');
+  // It also applies to the connections that send nothing.
+  instance.app.server.headersTimeout = patienceMs;
   const { key } = await instance.organization('acme');
   const head = (line: string, ...fields: string[]) =>
     [line, 'Host: crm', `Authorization: Bearer ${key}`, ...fields, '', ''].join(crlf);

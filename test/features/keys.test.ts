@@ -349,7 +349,7 @@ onBothDrivers('API keys', (instance, driver) => {
     test(`a rotated key keeps its access: ${access}`, async () => {
       const old = await organization.makeKey({ access });
       const { plaintext } = await transaction(instance().database, (tables) =>
-        rotateKey(tables, by(), 'crm_', { organization: organization.id, id: old.id, overlapMs: 60_000 }),
+        rotateKey(tables, by(), 'crm_', { organization: organization.id, id: old.id, overlapMs: 3_600_000 }),
       );
       const abilitiesOf = async (key: string) => {
         const call = async (request: string, body?: unknown) =>
@@ -378,7 +378,7 @@ onBothDrivers('API keys', (instance, driver) => {
         rotateKey(tables, actor, 'crm_', {
           organization: organization.id,
           id: previous.id,
-          overlapMs: 60_000,
+          overlapMs: 3_600_000,
         }),
       );
       const { json } = await instance().call('POST /api/v1/leads', { key: next.plaintext, body: {} });
@@ -397,7 +397,7 @@ onBothDrivers('API keys', (instance, driver) => {
         await client.query(`begin; update crm_api_keys set revoked_at = now() where id = ${id}`);
         const rotation = assert.rejects(
           transaction(instance().database, (inside) =>
-            rotateKey(inside, by(), 'crm_', { organization: organization.id, id, overlapMs: 60_000 }),
+            rotateKey(inside, by(), 'crm_', { organization: organization.id, id, overlapMs: 3_600_000 }),
           ),
           /this key does not exist or is not live/,
         );
@@ -541,7 +541,7 @@ onBothDrivers('API keys', (instance, driver) => {
       tables.updateTable('crm_memberships').set({ profile_id: employed }).where('user_id', '=', id).execute(),
     );
     for (const [used, users] of [
-      [await usedBy([...ended, { expires_at: new Date(Date.now() + 60_000) }], closed), 'API keys'],
+      [await usedBy([...ended, { expires_at: new Date(Date.now() + 3_600_000) }], closed), 'API keys'],
       [await usedBy(ended, [...closed, {}]), 'invitations'],
       [subscribed, 'event subscriptions'],
       [{ id: employed, remaining }, 'members'],

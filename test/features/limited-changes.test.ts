@@ -9,6 +9,7 @@ import { runCommand } from '../support/command-line.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { jobs, limitedKey, limitedPerson, setGrants } from '../support/limited.ts';
 import { until } from '../support/process.ts';
+import { settledFeed } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const seals = {
@@ -65,7 +66,10 @@ onBothDrivers(
         if (isLast) return { changes, next, pages };
       }
     };
-    const now = async (key: string) => String((await get('/events?after=now', key)).json.next);
+    const now = async (key: string) => {
+      await settledFeed(instance());
+      return String((await get('/events?after=now', key)).json.next);
+    };
     /** Reads the feed until it contains a change to a record that is visible to everyone. */
     const feedOfRecord = async (id: number, key: string) => {
       let found: Change[] = [];

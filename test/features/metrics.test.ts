@@ -65,9 +65,10 @@ for (const driver of drivers) {
       let text = '';
       const queues = () => samplesOf(text, 'crm_queue_oldest_seconds').length;
       const others = () =>
-        ['crm_backup_interval_seconds', 'crm_feed_behind_transactions'].every(
-          (name) => samplesOf(text, name).length > 0,
-        );
+        [
+          ...['crm_backup_interval_seconds', 'crm_feed_behind_transactions'],
+          ...['crm_jobs', 'crm_disk_size_bytes'],
+        ].every((name) => samplesOf(text, name).length > 0);
       await until(async () => {
         text = await scrapeOnce();
         return queues() === 2 && others();

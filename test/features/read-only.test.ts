@@ -198,12 +198,12 @@ for (const driver of drivers) {
           'the search to stop',
         );
         assert.equal((await stored.executeTakeFirstOrThrow()).state, 'searching');
-        await turn(false);
         const { id } = await tablesOf(instance.database)
           .selectFrom('crm_erasures')
           .select('id')
           .where('state', '=', 'searching')
           .executeTakeFirstOrThrow();
+        await turn(false);
         // Any request wakes the worker.
         await search();
         const first = stored.clearOrderBy().where('id', '=', id);

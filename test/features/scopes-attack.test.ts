@@ -11,6 +11,7 @@ import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedKey, limitedPerson, setGrants } from '../support/limited.ts';
 import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
+import { settledFeed } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const owned = `common: all
@@ -479,6 +480,7 @@ onBothDrivers(
       const records = Array.from({ length: 6 }, (_, index) => ({
         ...{ code: `step ${index}`, visit_id, desk_id, ticket_ids: [ticket] },
       }));
+      await settledFeed(instance());
       let { next } = (await instance().call('GET /events?resources=steps&after=now', { key })).json;
       /** Returns the IDs of the next changes in the feed, which may follow their request a little later. */
       const nextChanges = async (count: number) => {

@@ -16,9 +16,11 @@ import {
 } from '../support/oauth-client.ts';
 import { activityOf, logIn, makePerson, soonerThan } from '../support/people.ts';
 import { until } from '../support/process.ts';
+import { patientSignals } from '../support/promised.ts';
 
 for (const driver of drivers) {
   describe(`connected apps (${driver})`, () => {
+    patientSignals();
     let instance: Instance;
     let host: ClientHost;
     let acme: Organization;

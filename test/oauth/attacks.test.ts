@@ -27,9 +27,11 @@ import {
   tokensIn,
 } from '../support/oauth-client.ts';
 import { command, fresh, makePerson, soonerThan } from '../support/people.ts';
+import { patientSignals } from '../support/promised.ts';
 
 for (const driver of drivers) {
   describe(`attacks on OAuth (${driver})`, () => {
+    patientSignals();
     let instance: Instance;
     let host: ClientHost;
     let acme: Organization;

@@ -22,9 +22,11 @@ import {
   tokensIn,
 } from '../support/oauth-client.ts';
 import { makePerson } from '../support/people.ts';
+import { patientSignals } from '../support/promised.ts';
 
 for (const driver of drivers) {
   describe(`the authorization code flow (${driver})`, () => {
+    patientSignals();
     let instance: Instance;
     let host: ClientHost;
     let acme: Organization;

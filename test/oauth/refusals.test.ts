@@ -35,9 +35,11 @@ import {
   tokensIn,
 } from '../support/oauth-client.ts';
 import { command, dump, logIn, makePerson, secondNode, soonerThan } from '../support/people.ts';
+import { patientSignals } from '../support/promised.ts';
 
 for (const driver of drivers) {
   describe(`refused OAuth requests (${driver})`, () => {
+    patientSignals();
     let instance: Instance;
     let host: ClientHost;
     let acme: Organization;

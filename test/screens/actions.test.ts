@@ -9,6 +9,7 @@ import { hookedModules, hookedSources } from '../support/hooked.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import { limitedPerson } from '../support/limited.ts';
 import { command } from '../support/people.ts';
+import { patientSignals } from '../support/promised.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const tasks = '/setup/o/acme/data/tasks';
@@ -47,6 +48,7 @@ const visits: ModuleCode = {
 onBothDrivers(
   'actions in the admin UI',
   (instance) => {
+    patientSignals();
     let acme: Organization;
     let admin: Visitor;
     before(async () => {

@@ -25,6 +25,7 @@ import {
 import { type ClientHost, oauthSettings, startClientHost } from '../support/oauth-client.ts';
 import { delivered, integrate, unmatchedPayment } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
+import { patientSignals } from '../support/promised.ts';
 
 /** Maximum size of a page, in bytes. */
 const mostBytes = 1024 * 1024;
@@ -83,6 +84,7 @@ const formUrls: readonly string[] = [
 
 for (const driver of drivers) {
   describe(`hostile stored values (${driver})`, () => {
+    patientSignals();
     let instance: Instance;
     let acme: Organization;
     let admin: Visitor;

@@ -137,7 +137,7 @@ test('keys are listed by their state', async () => {
   const states = await instance.organization('states');
   const [never, later, expired, revoked] = [
     await states.makeKey({ profile: 'read-only' }),
-    await states.makeKey({ profile: 'read-only', expiresAt: new Date(Date.now() + 60_000) }),
+    await states.makeKey({ profile: 'read-only', expiresAt: new Date(Date.now() + 86_400_000) }),
     await states.makeKey({ profile: 'read-only', expiresAt: new Date(Date.now() - 1) }),
     await states.makeKey({ profile: 'read-only', expiresAt: new Date(Date.now() - 1) }),
   ];

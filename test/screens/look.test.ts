@@ -221,7 +221,9 @@ describe('the look of the admin UI', () => {
     );
   });
 
-  test('times are relative to now, in words', async () => {
+  test('times are relative to now, in words', async ({ mock }) => {
+    const now = new Date();
+    mock.timers.enable({ apis: ['Date'], now });
     const times = [
       ['-400 days', 'last year'],
       ['-45 days', 'last month'],
@@ -237,7 +239,7 @@ describe('the look of the admin UI', () => {
     ] as const;
     for (const [index, [offset]] of times.entries())
       await sql`insert into leads (organization_id, company, last_name, created_at, updated_at)
-        values (${acme.id}::bigint, 'Timely', ${`L${index + 10}`}, now() + ${offset}::interval, now())`.execute(
+        values (${acme.id}::bigint, 'Timely', ${`L${index + 10}`}, ${now}::timestamptz + ${offset}::interval, now())`.execute(
         tablesOf(instance.database),
       );
     const { text } = await admin.get('/setup/o/acme/data/leads?q=timely&sort=last_name&columns=created_at');

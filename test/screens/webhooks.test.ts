@@ -501,7 +501,11 @@ onBothDrivers(
       const [as, viewer] = [await keyOf(beta), await signIn(instance(), administratorOf(beta))];
       const reply: Behaviour = (response, { text: sent }) => response.writeHead(500).end(`echo ${sent}`);
       const single = await subscribe(reply, {}, as);
-      const batch = await subscribe(reply, { resources: ['jobs', 'leads'], batch: { max_events: 2 } }, as);
+      const batch = await subscribe(
+        reply,
+        { resources: ['jobs', 'leads'], batch: { max_events: 2, max_wait_seconds: 300 } },
+        as,
+      );
       const sentLead = await subscribe(reply, { resources: ['leads'] }, as);
       const tested = await subscribe(reply, { resources: ['contacts'] }, as);
       await instance().call(`POST /events/subscriptions/${tested.id}/test`, { key: as });

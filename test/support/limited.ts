@@ -1,6 +1,6 @@
 // Callers whose grants are limited to scopes and field groups, and a resource that has both.
 import { sql } from 'kysely';
-import { tablesOf } from '../../engine/tables/handle.ts';
+import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { createProfile } from '../../plugins/access/profiles/profiles.ts';
 import type { Instance, Organization } from './instance.ts';
 import { command, fresh, logIn, makePerson, type Person } from './people.ts';
@@ -46,17 +46,19 @@ export async function setGrants(
   profile: string,
   grants: readonly string[],
 ): Promise<void> {
-  const tables = tablesOf(database);
-  await sql`with _profile as (select id from crm_profiles where organization_id = ${id}::bigint and name = ${profile}),
+  // In one transaction, because the service must not see only some of the grants.
+  await transaction(database, async (tables) => {
+    await sql`with _profile as (select id from crm_profiles where organization_id = ${id}::bigint and name = ${profile}),
     _old as (delete from crm_grants where organization_id = ${id}::bigint and profile_id = (select id from _profile))
     select from _profile`.execute(tables);
-  for (const grant of grants) {
-    const [object, action] = grant.split(/:(.*)/);
-    await sql`insert into crm_grants (organization_id, profile_id, object, action)
+    for (const grant of grants) {
+      const [object, action] = grant.split(/:(.*)/);
+      await sql`insert into crm_grants (organization_id, profile_id, object, action)
       select ${id}::bigint, id, ${object}, ${action} from crm_profiles where organization_id = ${id}::bigint and name = ${profile}`.execute(
-      tables,
-    );
-  }
+        tables,
+      );
+    }
+  });
 }
 
 /** Creates a key whose profile has exactly these grants. */

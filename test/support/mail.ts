@@ -29,6 +29,8 @@ export async function startMailServer(): Promise<MailServer> {
   const failure = () => Object.assign(new Error('not now'), { responseCode: 451 });
   const server = new SMTPServer({
     logger: false,
+    // Otherwise, the greeting can wait longer than the client.
+    disableReverseLookup: true,
     disabledCommands: ['STARTTLS'],
     allowInsecureAuth: true,
     onAuth: ({ username, password }, _session, done) =>

@@ -1,6 +1,8 @@
 // Test support: time limits that the service promises. Tests share the machine with other work, so they only check
 // that the promised events occur. `npm run faults`, on an otherwise idle machine, also checks the time.
 
+import { after, before } from 'node:test';
+
 /** Whether the promised time limits are checked. */
 export const isMeasured = process.argv.includes('--whole');
 
@@ -21,6 +23,20 @@ export const patient = {
   DATABASE_LOCK_TIMEOUT_MS: '60000',
   LOG_SLOW_MS: '0',
 } as const;
+
+/**
+ * Lengthens the service's time limits for outgoing requests and hooks until the end of the suite, in which none of them may
+ * expire. The peer can be in the same process, and a process that was stopped runs its timers before it reads responses.
+ */
+export function patientSignals(): void {
+  const { timeout } = AbortSignal;
+  before(() => {
+    AbortSignal.timeout = (ms) => timeout.call(AbortSignal, Math.max(ms, patienceMs));
+  });
+  after(() => {
+    AbortSignal.timeout = timeout;
+  });
+}
 
 /** Returns the time limit for an event that is promised within a number of milliseconds. */
 export const promised = (ms: number): number => (isMeasured ? ms : Math.max(ms, patienceMs));

@@ -1,8 +1,14 @@
 // Requests that wait for another transaction. Only for PostgreSQL.
+import { sql } from 'kysely';
 import type { Client } from 'pg';
+import type { Tables } from '../../engine/tables/handle.ts';
 import type { Instance } from './instance.ts';
 import { connected } from './postgres.ts';
 import { until } from './process.ts';
+
+/** Lets a transaction of the service be idle for as long as a busy machine needs. By default, PostgreSQL ends it after 10 s. */
+export const mayBeIdle = (tables: Tables): Promise<unknown> =>
+  sql`set local idle_in_transaction_session_timeout = 0`.execute(tables);
 
 /**
  * Waits until statements in the database of a client wait for locks. The client can be in a transaction.

@@ -102,23 +102,40 @@ onBothDrivers(
       });
     }
 
-    test('the last use of a secret replaces an earlier one', async () => {
+    test('the last use of a secret replaces an earlier one, but not a later one', async () => {
       const tables = tablesOf(instance().database);
-      const use = { endpoint: 'inbound_leads', fingerprint: fingerprint(secret) };
-      await tables
-        .insertInto('crm_secret_uses')
-        .values({ ...use, last_used_at: new Date('2026-03-01T09:30:00Z') })
-        .execute();
+      // Only the node of this test uses this secret.
+      const own = 'a-secret-that-no-other-test-uses';
+      const config = settingsFile({ partners: { inbound_leads: { secrets: ['${OWN}'] } } }, { OWN: own });
+      const use = { endpoint: 'inbound_leads', fingerprint: fingerprint(own) };
+      const store = (time: Date) =>
+        tables
+          .insertInto('crm_secret_uses')
+          .values({ ...use, last_used_at: time })
+          .onConflict((conflict) =>
+            conflict.columns(['endpoint', 'fingerprint']).doUpdateSet({ last_used_at: time }),
+          )
+          .execute();
+      const stored = async () => (await secretUses(tables)).get(`${use.endpoint} ${use.fingerprint}`);
+      const useOnce = async () => {
+        const node = await secondNode(instance(), {
+          settingsFile: config.path,
+          environment: config.environment,
+        });
+        const headers = { 'x-inbound-secret': own };
+        const answer = await node.call(request, { body: { last_name: 'Used' }, headers });
+        assert.equal(answer.status, 201, answer.text);
+        await node.close();
+      };
+      await store(new Date('2026-03-01T09:30:00Z'));
       const start = Date.now();
-      const node = await secondNode(instance(), {
-        settingsFile: String(environment.CRM_CONFIG),
-        environment,
-      });
-      const answer = await node.call(request, { body: { last_name: 'Used' }, headers: withSecret });
-      assert.equal(answer.status, 201, answer.text);
-      await node.close();
-      const at = (await secretUses(tables)).get(`${use.endpoint} ${use.fingerprint}`);
+      await useOnce();
+      const at = await stored();
       assert.ok(at !== undefined && at.getTime() >= start, String(at));
+      const later = new Date(Date.now() + 3_600_000);
+      await store(later);
+      await useOnce();
+      assert.deepEqual(await stored(), later);
     });
 
     const bad: readonly [string, () => Record<string, string>][] = [

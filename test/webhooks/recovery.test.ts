@@ -8,7 +8,7 @@ import { logged } from '../support/logged.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, startReceiver } from '../support/receiver.ts';
+import { eventsTo, settledFeed, startReceiver } from '../support/receiver.ts';
 
 const receiver = await startReceiver();
 after(() => receiver.close());
@@ -40,6 +40,7 @@ onBothDrivers(
     async function subscribe() {
       const at = `/${fresh('recovery')}`;
       receiver.behave(at, 500);
+      await settledFeed(instance());
       const { id } = await call(`POST ${path}`, { url: receiver.url + at, resources: ['leads'] });
       await execute(
         sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${id}::bigint`,
@@ -192,12 +193,12 @@ onBothDrivers(
         if (event.data.id === first) await promise;
         response.writeHead(event.data.id === first ? 204 : 500).end();
       });
-      await set(second, sql`next_at = now() + interval '1 hour'`);
+      // After its next failure, it is not retried for half an hour.
+      await set(second, sql`attempts = 11, next_at = now() + interval '1 hour'`);
       await resume();
       await until(async () => tries(first) === 1, 'be sent');
       await set(second, sql`next_at = now()`);
       await until(async () => ((await deliveryOf(second))?.error ?? '') !== '', 'fail');
-      await set(second, sql`next_at = now() + interval '1 hour'`);
       const state = async () =>
         (
           await execute(
@@ -213,7 +214,7 @@ onBothDrivers(
     describe('a failure pauses the subscription', () => {
       for (const [name, { failures = 0, since, retryAfter }, [least, most]] of [
         ['not before the eleventh one', { failures: 9, since: '1 hour' }, [0, 0]],
-        ['not within the first 30 seconds', { failures: 10, since: '0 seconds' }, [0, 0]],
+        ['not within the first 30 seconds', { failures: 10, since: '-1 hour' }, [0, 0]],
         ['for one to two seconds at first', { failures: 10, since: '1 minute' }, [1, 2]],
         ['twice as long after each additional one', { failures: 13, since: '1 minute' }, [8, 16]],
         ['for at most five minutes', { failures: 500, since: '1 day' }, [150, 300]],
@@ -378,7 +379,9 @@ onBothDrivers(
         ['30 days', 500, true],
       ] as const) {
         test(`${age} old, attempt ${attempts}: ${isGivenUp ? 'yes' : 'no, it waits'}`, async () => {
-          const { queued, set, resume, deliveryOf } = await subscribe();
+          const { at, queued, set, resume, deliveryOf } = await subscribe();
+          // There is only one attempt.
+          receiver.behave(at, (response) => response.writeHead(500, { 'retry-after': '3600' }).end());
           const lead = await queued();
           await set(
             lead,

@@ -23,6 +23,7 @@ import {
   type Storage,
   serve,
 } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 import { startProvider } from '../support/providers.ts';
 
 const graph = await startProvider();
@@ -243,7 +244,7 @@ for (const driver of drivers) {
 
     before(async () => {
       storage = await migratedStorage(driver);
-      environment = { ...storage.environment, ...file.environment };
+      environment = { ...patient, ...storage.environment, ...file.environment };
       const shop = String((await crmJson(['org', 'create', organization], environment)).id);
       const empty = String((await crmJson(['org', 'create', 'empty'], environment)).id);
       await onStored(environment, async (instance) => {

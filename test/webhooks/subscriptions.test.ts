@@ -580,6 +580,7 @@ onBothDrivers(
     });
 
     test('replay of one delivery, a range, and everything after a cursor, in order', async () => {
+      await settledFeed(instance());
       const start = String((await call('GET /events?after=now')).json.next);
       const { id, received, url } = await subscribe();
       const tables = tablesOf(instance().database);

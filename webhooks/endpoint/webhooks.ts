@@ -49,7 +49,11 @@ function secretUse(app: FastifyInstance, database: Database): SecretUse {
         .insertInto('crm_secret_uses')
         .values({ endpoint, fingerprint, last_used_at: at })
         .onConflict((conflict) =>
-          conflict.columns(['endpoint', 'fingerprint']).doUpdateSet({ last_used_at: at }),
+          conflict
+            .columns(['endpoint', 'fingerprint'])
+            .doUpdateSet({ last_used_at: at })
+            // Another node can have stored a later use.
+            .where('crm_secret_uses.last_used_at', '<', at),
         )
         .execute();
     }

@@ -23,20 +23,34 @@ export function lastUsed<T>(
   store: (uses: ReadonlyMap<string, T>) => Promise<void>,
 ): LastUsed<T> {
   let pending = new Map<string, T>();
-  const flush = async (): Promise<void> => {
-    if (pending.size === 0) return;
-    const batch = pending;
+  /** Uses that are being stored. Until then, they are only known here. */
+  let storing: ReadonlyMap<string, T> = new Map();
+  const storePending = async (): Promise<void> => {
+    storing = pending;
     pending = new Map();
     try {
-      await store(batch);
+      if (storing.size > 0) await store(storing);
     } catch (cause) {
       app.log.warn(failureDetails(cause), 'failed to store last-used times');
+    } finally {
+      storing = new Map();
     }
+  };
+  let running: Promise<void> | undefined;
+  const flush = (): Promise<void> => {
+    running ??= storePending().finally(() => {
+      running = undefined;
+    });
+    return running;
   };
   const timer = setInterval(flush, intervalMs).unref();
   app.addHook('onClose', async () => {
     clearInterval(timer);
+    await running;
     await flush();
   });
-  return { record: (id, value) => pending.set(id, value), get: (id) => pending.get(id) };
+  return {
+    record: (id, value) => pending.set(id, value),
+    get: (id) => pending.get(id) ?? storing.get(id),
+  };
 }

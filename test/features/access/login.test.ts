@@ -17,6 +17,7 @@ import {
   told,
 } from '../../support/people.ts';
 import { until } from '../../support/process.ts';
+import { patientSignals } from '../../support/promised.ts';
 import { assertErrorShape, errorOf } from '../../support/scenario.ts';
 
 const twelveHours = 12 * 3600;
@@ -27,6 +28,7 @@ const limits = { per_page: 20, body_bytes: 1024 * 1024, rate: null };
 const settings = settingsFile({});
 
 const suite = (instance: () => Instance): void => {
+  patientSignals();
   let acme: Organization;
   let beta: Organization;
   let ann: Person;

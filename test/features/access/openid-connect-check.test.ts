@@ -44,11 +44,11 @@ describe('doctor checks OpenID Connect providers', () => {
 
   test('accepts a working provider, and reports one that responds 503', async () => {
     assert.equal(
-      await discoveryIssue(settings(idp.issuer)),
+      await discoveryIssue(settings(idp.issuer), patienceMs / 1000),
       `${idp.issuer} responded with 503 to the request for its discovery document`,
     );
     await idp.serve('http://127.0.0.1/callback');
-    assert.equal(await discoveryIssue(settings(idp.issuer)), undefined);
+    assert.equal(await discoveryIssue(settings(idp.issuer), patienceMs / 1000), undefined);
   });
 
   const silent = 'no response';

@@ -20,11 +20,13 @@ import { type OpenIdProvider, startProvider } from '../../support/openid-provide
 import { settingsFile } from '../../support/partners.ts';
 import { activityOf, command, dump, fresh, logIn, makePerson, soonerThan } from '../../support/people.ts';
 import { until } from '../../support/process.ts';
+import { patientSignals } from '../../support/promised.ts';
 import { codeOf, forgetStep, setUpApp } from '../../support/second-factors.ts';
 
 const begin = '/setup/login/with/idp';
 
 describe('OpenID Connect logins', () => {
+  patientSignals();
   let instance: Instance;
   let acme: Organization;
   let idp: OpenIdProvider;

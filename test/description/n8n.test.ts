@@ -10,7 +10,7 @@ import { drivers, type Instance, type Organization, startInstance } from '../sup
 import { settingsFile } from '../support/partners.ts';
 import { until } from '../support/process.ts';
 import { programsIn } from '../support/programs.ts';
-import { eventsTo } from '../support/receiver.ts';
+import { eventsTo, settledFeed } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const root = join(import.meta.dirname, '../clients/n8n');
@@ -330,6 +330,7 @@ describe('the package for n8n', { skip }, () => {
       { object: 'events', actions: ['read', 'create', 'delete'] },
     ]);
     const { activate } = loadNodes(join(generated, 'package'), { url: instance.url, key });
+    await settledFeed(instance);
     const trigger = await activate({ resources: ['firms'], actions: ['create', 'delete'] }, webhook);
     const [subscription] = await subscriptions();
     assert.deepEqual(

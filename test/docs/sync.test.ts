@@ -14,7 +14,7 @@ import { type Organization, onBothDrivers, temporaryFolder } from '../support/in
 import { settingsFile } from '../support/partners.ts';
 import { freePort } from '../support/postgres.ts';
 import { until } from '../support/process.ts';
-import { eventsTo } from '../support/receiver.ts';
+import { eventsTo, settledFeed } from '../support/receiver.ts';
 
 const page = readFileSync(join(projectFolder, 'docs/sync.md'), 'utf8');
 const [receiver = '', sync = ''] = [...page.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, text]) => text);
@@ -73,6 +73,7 @@ onBothDrivers(
       }
       isOver = true;
       await writing;
+      await settledFeed(instance());
       const { printed, ended } = start('sync.mjs', environment);
       await ended;
       assert.match(printed.out, /^\d+ records, \d+ changes\n$/, printed.error);
@@ -99,6 +100,7 @@ onBothDrivers(
 
     test('receiver.mjs: accepts each signed event once', async () => {
       const url = `http://127.0.0.1:${port}/`;
+      await settledFeed(instance());
       const made = await runCommand(instance(), [
         ...[
           'subscription',

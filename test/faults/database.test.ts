@@ -141,7 +141,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
       assert.ok(took >= Number(limits.DATABASE_STATEMENT_TIMEOUT_MS) - 100, `${took} ms`);
       // The server cancels it too, because the lock is held until then.
       await until(async () => {
-        const waiting = `select from pg_stat_activity where wait_event_type = 'Lock'`;
+        const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
         return (await connected(url, (client) => client.query(waiting))).rowCount === 0;
       }, 'no statement to wait');
       await until(

@@ -301,7 +301,7 @@ onBothDrivers(
           // This transaction has a snapshot without the first one's record.
           await second.query('begin');
           const waiting = second.query(insert(20));
-          const blocked = `select from pg_stat_activity where wait_event_type = 'Lock' and query like 'insert into tasks%'`;
+          const blocked = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'insert into tasks%'`;
           await until(async () => {
             // A transaction sees the same activity until its snapshot is cleared.
             await first.query('select pg_stat_clear_snapshot()');

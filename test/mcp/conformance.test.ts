@@ -18,11 +18,13 @@ import {
 import { type ClientHost, decide, oauthSettings, startClientHost } from '../support/oauth-client.ts';
 import { freePort } from '../support/postgres.ts';
 import { type Process, start, until } from '../support/process.ts';
+import { patienceMs } from '../support/promised.ts';
 
 const program = join(
   import.meta.dirname,
   '../clients/node_modules/@modelcontextprotocol/conformance/dist/index.js',
 );
+const slowTimers = new URL('../support/slow-timers.mjs', import.meta.url).href;
 const skip = !existsSync(program) && 'needs npm ci --prefix test/clients';
 
 /** Scenarios of which every check passes. */
@@ -187,7 +189,8 @@ const folder = temporaryFolder();
 process.on('exit', folder.remove);
 
 /** Starts the suite. */
-const startSuite = (...args: readonly string[]): Process => start(args, {}, { program: [program] });
+const startSuite = (...args: readonly string[]): Process =>
+  start(args, {}, { program: ['--import', slowTimers, program] });
 
 /** Runs scenarios to the end. @returns their checks */
 async function runSuite(name: string, ...args: readonly string[]): Promise<readonly Check[]> {
@@ -275,6 +278,7 @@ describe('the conformance suite', { skip }, () => {
         ...(await runSuite(
           revision,
           ...['server', '--url', `${proxy.url}/mcp`, '--suite', 'all', '--spec-version', revision],
+          ...['--timeout', String(patienceMs)],
         )),
       );
     const excluded = new Map(

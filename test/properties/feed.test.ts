@@ -9,6 +9,7 @@ import { creatingRecords } from '../../engine/records/record-resource.ts';
 import { Copy } from '../support/copy.ts';
 import { diceOf } from '../support/dice.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { settledFeed } from '../support/receiver.ts';
 
 const resources = ['accounts', 'contacts', 'leads'] as const;
 const [writers, writesOfEach] = [6, 30];
@@ -123,6 +124,7 @@ for (const driver of drivers) {
               for (let count = 0; count < writesOfEach; count++) await write(dice, ids);
             }),
           );
+          for (const node of nodes) await settledFeed(node);
           isDone = true;
           await reading;
           for (const resource of resources) {

@@ -68,7 +68,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await model.create();
     const own = await openDatabase({ ...model.config, statementTimeoutMs: 0, lockTimeoutMs: 0 }, []);
     await beforeWriterEnds(async () => {
-      const making = `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like 'create index concurrently%' and wait_event_type = 'Lock'`;
+      const making = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query like 'create index concurrently%' and wait_event_type = 'Lock'`;
       await Promise.all([
         assert.rejects(applyPending(own, model.config)),
         until(async () => (await model.sql(making)).length > 0, 'end the connection'),
@@ -95,7 +95,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     let migrated: Promise<readonly string[]> | undefined;
     await beforeWriterEnds(async () => {
       migrated = applyPending(own, model.config);
-      const idle = `select from pg_stat_activity where state = 'idle in transaction' and query like 'set local idle%' and state_change < clock_timestamp() - interval '1 second'`;
+      const idle = `select from pg_stat_activity where datname = current_database() and state = 'idle in transaction' and query like 'set local idle%' and state_change < clock_timestamp() - interval '1 second'`;
       await Promise.race([migrated, until(async () => (await model.sql(idle)).length > 0, 'be idle')]);
     });
     assert.equal((await migrated)?.length, 1);

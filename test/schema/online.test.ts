@@ -199,7 +199,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       const migrated = applyAll({ ...model.config, ...limits }, modelOf(model.resources()));
       const left = `select from crm_migrations where remaining like '%create index concurrently%'`;
       await until(async () => (await model.sql(left)).length > 0, 'all else to be applied');
-      const waits = `select from pg_stat_activity where query like 'create%index concurrently%' and wait_event_type = 'Lock'`;
+      const waits = `select from pg_stat_activity where datname = current_database() and query like 'create%index concurrently%' and wait_event_type = 'Lock'`;
       await until(async () => (await model.sql(waits)).length > 0, 'the index to wait');
       await connected(url(), (other) => other.query(insert));
       await client.query('commit');
@@ -362,7 +362,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     const left = async () =>
       String(await model.sql('select remaining from crm_migrations where remaining is not null'));
     await until(async () => (await left()).includes('"after"'), 'fill');
-    const filling = `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like 'with _b as%'`;
+    const filling = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and state <> 'idle' and query like 'with _b as%'`;
     await Promise.all([
       assert.rejects(interrupted),
       until(async () => (await model.sql(filling)).length > 0, 'end the connection'),

@@ -273,7 +273,7 @@ suite('a node that hung for longer than others wait for it', () => {
     await crmJson(['migrate', '--create', name], environment);
     node.signal('SIGSTOP');
     // Its last heartbeat can still be running.
-    const beat = `select from pg_stat_activity where state = 'active' and query like 'update "crm_nodes"%'`;
+    const beat = `select from pg_stat_activity where datname = current_database() and state = 'active' and query like 'update "crm_nodes"%'`;
     await until(async () => (await rows(environment, beat)).length === 0, 'finish the heartbeat');
     await rows(environment, `update crm_nodes set seen_at = now() - interval '16 seconds'`);
     const migrated = await crm(['migrate'], environment);

@@ -188,6 +188,11 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
     home.remove();
   });
 
+  test('every request of the client succeeds', () => {
+    const statuses = readFileSync(at('requests.txt'), 'utf8').trim().split('\n');
+    assert.deepEqual([...new Set(statuses)], ['201']);
+  });
+
   for (const [index, { commands, shown }] of steps.entries()) {
     test(commands.split('\n').at(-1) ?? '', () => {
       const [output = '', status] = outputs.slice(2 * index);

@@ -85,3 +85,35 @@ export const settledFeed = ({ database }: Pick<Instance, 'database'>): Promise<v
       );
     return rows.length === 0;
   }, 'the end of older transactions');
+
+/**
+ * Pauses subscriptions while changes are made, so that all events are sent after the last change, however long the changes
+ * take.
+ * @param count number of deliveries to each subscription that the changes queue
+ * @param whenQueued called before the events are sent
+ */
+export async function whilePaused<T>(
+  { database }: Pick<Instance, 'database'>,
+  subscriptions: readonly number[],
+  count: number,
+  change: () => Promise<T>,
+  whenQueued: (result: T) => Promise<unknown> = async () => {},
+): Promise<T> {
+  const tables = tablesOf(database);
+  const ids = sql`(${sql.join(subscriptions.map((id) => sql`${id}::bigint`))})`;
+  const pause = (end: string) =>
+    sql`update crm_event_subscriptions set paused_until = ${end}::timestamptz where id in ${ids}`.execute(
+      tables,
+    );
+  await pause('infinity');
+  const result = await change();
+  await until(async () => {
+    const { rows } =
+      await sql`select subscription_id from crm_event_deliveries where subscription_id in ${ids}
+      group by 1 having count(*) >= ${count}::int`.execute(tables);
+    return rows.length === subscriptions.length;
+  }, 'all events to be queued');
+  await whenQueued(result);
+  await pause('-infinity');
+  return result;
+}

@@ -10,7 +10,7 @@ import { jobs, limitedKey, setGrants } from '../support/limited.ts';
 import { settingsFile } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
-import { eventsTo, type Received, settledFeed, startReceiver } from '../support/receiver.ts';
+import { eventsTo, type Received, settledFeed, startReceiver, whilePaused } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 
 const receiver = await startReceiver();
@@ -74,25 +74,16 @@ onBothDrivers(
     };
     const arrive = (received: () => readonly Received[], count: number) =>
       until(async () => received().length >= count, `${count} events`);
-    /** Delays a receiver's responses until the returned function is called. */
-    const hold = (at: string) => {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      receiver.behave(at, async (response) => {
-        await promise;
-        response.writeHead(204).end();
-      });
-      return resolve;
-    };
     const data = ({ event }: Received) => event.data;
 
     test('quick changes are distinguishable, although all events are sent after the last change', async () => {
-      const { at, received } = await subscribe();
-      const release = hold(at);
-      const id = await write('POST jobs', { name: 'n1', score: 1 });
-      await arrive(received, 1);
-      await write(`PATCH jobs/${id}`, { name: 'n2' });
-      await write(`PATCH jobs/${id}`, { name: 'n3', score: null });
-      release();
+      const { id: subscription, received } = await subscribe();
+      const id = await whilePaused(instance(), [subscription], 3, async () => {
+        const created = await write('POST jobs', { name: 'n1', score: 1 });
+        await write(`PATCH jobs/${created}`, { name: 'n2' });
+        await write(`PATCH jobs/${created}`, { name: 'n3', score: null });
+        return created;
+      });
       await arrive(received, 3);
       await write(`DELETE jobs/${id}`);
       await arrive(received, 4);
@@ -409,25 +400,26 @@ onBothDrivers(
         await subscribe({ transitions: { name: {} } }),
         await subscribe({ filter: 'name=n2', filter_when: 'enters' }),
       ];
-      const pause = (until: string) =>
-        sql`update crm_event_subscriptions set paused_until = ${until}::timestamptz
-          where id in (${sql.join([every, ...selecting].map(({ id }) => id))})`.execute(
-          tablesOf(instance().database),
-        );
-      await pause('infinity');
-      const id = await write('POST jobs', { name: 'n1' });
-      await write(`PATCH jobs/${id}`, { name: 'n2' });
+      const subscriptions = [every, ...selecting].map(({ id }) => id);
+      await whilePaused(
+        instance(),
+        subscriptions,
+        2,
+        async () => {
+          const id = await write('POST jobs', { name: 'n1' });
+          await write(`PATCH jobs/${id}`, { name: 'n2' });
+          return id;
+        },
+        (id) =>
+          sql`delete from crm_ledger where object = 'jobs' and object_id = ${id}::bigint`.execute(
+            tablesOf(instance().database),
+          ),
+      );
       const queued = async ({ url }: { readonly url: string }) =>
         (await instance().call(`GET ${url}/deliveries`, { key: full })).json.data as readonly {
           readonly status: string;
           readonly error: string;
         }[];
-      for (const each of [every, ...selecting])
-        await until(async () => (await queued(each)).length === 2, 'both events to be queued');
-      await sql`delete from crm_ledger where object = 'jobs' and object_id = ${id}::bigint`.execute(
-        tablesOf(instance().database),
-      );
-      await pause('-infinity');
       await arrive(every.received, 2);
       const second = data(every.received()[1] as Received);
       assert.deepEqual([second.record?.name, 'previous' in second, 'after' in second], ['n2', false, false]);

@@ -622,7 +622,7 @@ describe('an interrupted backup', { skip: !drivers.includes('postgresql') }, () 
     const target = join(folder.path, 'moved');
     await rows(
       environment,
-      `insert into crm_nodes (name, migrations, views, sees_views) values ('busy', '[]', '', true)`,
+      `insert into crm_nodes (name, migrations, views, sees_views, seen_at) values ('busy', '[]', '', true, now() + interval '1 hour')`,
     );
     assertRefused(
       await crm(['move', '--to', target], environment),

@@ -7,6 +7,7 @@ import { tablesOf } from '../../engine/tables/handle.ts';
 import { drivers } from '../support/instance.ts';
 import { onStored, settingsFile } from '../support/partners.ts';
 import { crm, type Service, serve, storageOfItsOwn, until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 import { eventsTo, type Received, startReceiver } from '../support/receiver.ts';
 
 /** Events per batch, and events that are written before and after the process is killed. */
@@ -22,6 +23,7 @@ for (const driver of drivers) {
       receiver = await startReceiver();
       storage = await storageOfItsOwn(driver);
       environment = {
+        ...patient,
         ...storage.environment,
         ...settingsFile(eventsTo(receiver.port)).environment,
         AUTH_SECRETS: 'a secret that all nodes of the test share',

@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
 import { onStored } from '../support/partners.ts';
 import { project, type Service, serve, storageOfItsOwn, until } from '../support/process.ts';
+import { patient } from '../support/promised.ts';
 
 /** Waits in the first attempts until the process ends; then creates a lead. */
 const moduleText = `
@@ -45,6 +46,7 @@ for (const driver of drivers) {
       writeFileSync(join(folder, 'chores.ts'), moduleText);
       writeFileSync(join(folder, 'config.yaml'), 'modules: [./chores.ts]\n');
       const environment = {
+        ...patient,
         ...storage.environment,
         CRM_CONFIG: join(folder, 'config.yaml'),
         AUTH_SECRETS: 'a secret that all nodes of the test share',
@@ -69,8 +71,8 @@ for (const driver of drivers) {
     /** Waits until attempts have created as many leads. The job could still have the progress of the previous process. */
     const attemptsBegin = (count: number) =>
       until(async () => {
-        const { json } = await node.call('GET /api/v1/leads?q=attempt', { key });
-        return (json.data as unknown[]).length === count;
+        const { status, json } = await node.call('GET /api/v1/leads?q=attempt', { key });
+        return status === 200 && (json.data as unknown[]).length === count;
       }, `${count} attempts to begin`);
     const isCompleted = (path: string) =>
       until(async () => (await job(path)).state === 'completed', 'the job to complete');

@@ -130,7 +130,13 @@ describe('a slow list', () => {
         [id],
       ),
     );
-    assertShed(await instance.call(worst, { key }), ['too_slow']);
+    // On a busy machine, the server's response can be so late that the request fails with 500.
+    let slow: Answer | undefined;
+    await until(async () => {
+      slow = await instance.call(worst, { key });
+      return slow.status !== 500;
+    }, 'be cancelled by the server');
+    assertShed(slow ?? assert.fail(), ['too_slow']);
     const timeouts = async (lane: 'list' | 'deep' | 'scan' | 'read' | 'write') => {
       let value: unknown;
       // On a busy machine, even this statement can exceed the limit.

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import fastify from 'fastify';
 import { readConfig } from '../../app/config.ts';
 import { stopService } from '../../app/serve/stop.ts';
@@ -285,9 +286,12 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
 
     // Check the responses that the node's clients receive while it stops.
     other.signal('SIGTERM');
-    await until(async () => (await send(adminOf(other), 'GET /readyz')).status === 503, 'not ready');
-    const { json } = await send(adminOf(other), 'GET /readyz');
-    assert.deepEqual(json, { error: 'not ready: draining', checks: { ...fine, draining: 'stopping' } });
+    // On a busy machine, a check of the database can fail, too.
+    const draining = { error: 'not ready: draining', checks: { ...fine, draining: 'stopping' } };
+    await until(
+      async () => isDeepStrictEqual((await send(adminOf(other), 'GET /readyz')).json, draining),
+      'not ready',
+    );
     const served = await other.call('GET /api/v1/leads', { key });
     assert.deepEqual([served.status, served.headers.get('connection')], [200, 'close']);
     await other.kill();

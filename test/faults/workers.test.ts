@@ -175,9 +175,8 @@ test('kills and replaces a blocked or stopped worker; /livez fails when no worke
       process.kill(pid, 'SIGSTOP');
       halted.add(pid);
     }
-    return (await livez()) === 503;
+    return /"not alive: no worker responds"/.test((await send(admin, 'GET /livez')).text);
   }, 'not be alive');
-  assert.match((await send(admin, 'GET /livez')).text, /"not alive: no worker responds"/);
   for (const pid of childrenOf(service.pid)) process.kill(pid, 'SIGKILL');
   await until(async () => (await isComplete()) && (await livez()) === 200, 'be alive again');
   assert.ok([...halted].every((pid) => !childrenOf(service.pid).includes(pid)));
@@ -503,8 +502,9 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       }, 'wait for the lock');
       signalled = performance.now();
       service.signal('SIGTERM');
-      await until(async () => (await readyz()).status === 503, 'not ready');
-      assert.deepEqual((await readyz()).json.checks, { ...fine, draining: 'stopping' });
+      // On a busy machine, a check of the database or a worker's report can be late.
+      const draining = { ...fine, draining: 'stopping' };
+      await until(async () => isDeepStrictEqual((await readyz()).json.checks, draining), 'not ready');
       const serving = async () => ((await readyz()).json.workers as { serving: number }).serving;
       await until(async () => (await serving()) === 1, 'stop the first');
       const before = clients.outcomes['200'] ?? 0;

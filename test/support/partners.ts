@@ -14,6 +14,7 @@ import { addIntegration } from '../../webhooks/inbox/integrations.ts';
 import { type Answer, type Instance, type Organization, temporaryFolder } from './instance.ts';
 import { command, fresh } from './people.ts';
 import { until } from './process.ts';
+import { patient } from './promised.ts';
 
 /** A settings file in a temporary folder, which is removed after the tests. */
 export interface SettingsFile {
@@ -135,7 +136,7 @@ export async function onStored<T>(
   environment: Readonly<Record<string, string>>,
   work: (instance: Pick<Instance, 'config' | 'database'>) => Promise<T>,
 ): Promise<T> {
-  const config = readConfig(environment);
+  const config = readConfig({ ...patient, ...environment });
   const database = await openDatabase(config, []);
   try {
     return await work({ config, database });

@@ -5,6 +5,7 @@
 export { type Address, describeAddress, describeHost, isAddress, parseAddress } from './address.ts';
 export { withAdvisoryLock, withAdvisoryLockIfFree } from './advisory-lock.ts';
 export { clusterSetting } from './cluster.ts';
+export { coalesce } from './coalesce.ts';
 export type {
   Database,
   DatabaseStatus,

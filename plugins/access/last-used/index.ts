@@ -2,7 +2,7 @@
 // May import engine.
 
 import type { FastifyInstance } from 'fastify';
-import { failureDetails } from '../../../engine/database/index.ts';
+import { coalesce, failureDetails } from '../../../engine/database/index.ts';
 
 /** Interval between writes, in milliseconds. */
 const intervalMs = 30_000;
@@ -25,28 +25,21 @@ export function lastUsed<T>(
   let pending = new Map<string, T>();
   /** Uses that are being stored. Until then, they are only known here. */
   let storing: ReadonlyMap<string, T> = new Map();
-  const storePending = async (): Promise<void> => {
+  const flush = coalesce(async (): Promise<void> => {
+    if (pending.size === 0) return;
     storing = pending;
     pending = new Map();
     try {
-      if (storing.size > 0) await store(storing);
+      await store(storing);
     } catch (cause) {
       app.log.warn(failureDetails(cause), 'failed to store last-used times');
     } finally {
       storing = new Map();
     }
-  };
-  let running: Promise<void> | undefined;
-  const flush = (): Promise<void> => {
-    running ??= storePending().finally(() => {
-      running = undefined;
-    });
-    return running;
-  };
+  });
   const timer = setInterval(flush, intervalMs).unref();
   app.addHook('onClose', async () => {
     clearInterval(timer);
-    await running;
     await flush();
   });
   return {

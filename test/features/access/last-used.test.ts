@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Fastify from 'fastify';
 import { lastUsed } from '../../../plugins/access/last-used/index.ts';
+import { until } from '../../support/process.ts';
 
 test('a use is known while it is being stored, and uses are stored one batch after another', async (context) => {
   context.mock.timers.enable({ apis: ['setInterval'] });
@@ -16,6 +17,7 @@ test('a use is known while it is being stored, and uses are stored one batch aft
   uses.record('one', 1);
   uses.record('two', 1);
   context.mock.timers.tick(30_000);
+  await until(() => batches.length === 1, 'store the first batch');
   uses.record('two', 2);
   context.mock.timers.tick(30_000);
   assert.deepEqual([uses.get('one'), uses.get('two')], [1, 2]);
